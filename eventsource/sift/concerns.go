@@ -1,0 +1,177 @@
+package sift
+
+import (
+	"encoding/json"
+	"fmt"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/sts"
+)
+
+// look is who has to look at which StatefulSet, and what was seen that says so.
+type look struct {
+	ref      events.Ref
+	seen     string
+	concerns []api.Function
+}
+
+// Sift decides on the copy of the object that the event carries, and on nothing else: a wrong hint costs a look, a
+// missing one a tick's wait.
+func Sift(e cloudevents.Event) (look, error) {
+	kind, _ := e.Extensions()["kind"].(string)
+	switch kind {
+	case "StatefulSet":
+		set := &appsv1.StatefulSet{}
+		return siftAs(e, set, func() look { return lookOf(set, concernsOfSet(set, e.Type())) })
+	case "PersistentVolumeClaim":
+		claim := &corev1.PersistentVolumeClaim{}
+		return siftAs(e, claim, func() look { return lookOfLinked(claim, concernsOfClaim(claim, e.Type())) })
+	case "Job":
+		job := &batchv1.Job{}
+		return siftAs(e, job, func() look { return lookOfLinked(job, concernsOfJob(job, e.Type())) })
+	case "Pod":
+		pod := &corev1.Pod{}
+		return siftAs(e, pod, func() look { return lookOfLinked(pod, concernsOfPod(e.Type())) })
+	}
+	return look{}, nil
+}
+
+func siftAs(e cloudevents.Event, into any, decide func() look) (look, error) {
+	if err := json.Unmarshal(e.Data(), into); err != nil {
+		return look{}, fmt.Errorf("reading the object in event %q (%s): %w", e.ID(), e.Subject(), err)
+	}
+	return decide(), nil
+}
+
+func lookOf(set *appsv1.StatefulSet, concerns []api.Function) look {
+	ref := events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion}
+	return look{ref: ref, seen: seen(set), concerns: concerns}
+}
+
+// lookOfLinked is for an object that belongs to an operation: the link says to which StatefulSet. A link into another
+// namespace is forged.
+func lookOfLinked(object metav1.Object, concerns []api.Function) look {
+	link, err := api.LoadLink(object)
+	if err != nil || link == nil || link.Namespace != object.GetNamespace() {
+		return look{}
+	}
+	ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID, Operation: link.Operation}
+	return look{ref: ref, seen: seen(object), concerns: concerns}
+}
+
+// seen names a state of an object: unique in the cluster, so a good event id.
+func seen(object metav1.Object) string {
+	return string(object.GetUID()) + "/" + object.GetResourceVersion()
+}
+
+// concernsOfSet is about a change of the set itself. In a phase that waits for something else, the many status updates
+// of a set that stops or starts wake nobody.
+func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
+	status, err := (&sts.Observed{Set: set}).Status()
+	if err != nil {
+		return []api.Function{api.DetectResize}
+	}
+	if !status.Active() {
+		return idleSet(set, status, change)
+	}
+	if change != events.SourceUpdate {
+		return activeSet(status)
+	}
+	if _, abort := set.Annotations[api.AbortAnnotation]; abort {
+		return activeSet(status)
+	}
+	touched := status.Generation != set.Generation
+	switch status.Phase {
+	case api.Copying:
+		if status.Generation == 0 && sts.Replicas(set) == 0 && !sts.AtZero(set) || status.Generation != 0 && !touched {
+			return nil // still stopping, or the movers' turn
+		}
+	case api.Switching:
+		if status.Set.UID != "" && !touched {
+			return nil // the claims' turn
+		}
+	case api.Starting:
+		if !sts.Ready(set) {
+			return nil
+		}
+	}
+	return activeSet(status)
+}
+
+// activeSet is the function whose turn it is.
+func activeSet(status *api.Status) []api.Function {
+	switch status.Phase {
+	case api.Planned:
+		return []api.Function{api.PauseOwner}
+	case api.Copying:
+		return []api.Function{api.Backup}
+	}
+	return []api.Function{api.Restore}
+}
+
+// idleSet is about a set without operation. Whether claims lag behind unchanged templates cannot be seen in the set; an
+// added set is looked at, and the sweep compares the others.
+func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.Function {
+	text, asked := set.Annotations[api.ResizeAnnotation]
+	_, retry := set.Annotations[api.RetryAnnotation]
+	switch {
+	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil:
+		return nil
+	case retry && (asked || status.Held()):
+		return []api.Function{api.DetectResize}
+	case !asked || status != nil && status.Request == text && status.Phase != api.Succeeded || status.Held():
+		return nil
+	}
+	request, err := api.ParseRequest(text)
+	if err != nil || change == events.SourceAdd {
+		return []api.Function{api.DetectResize}
+	}
+	for template, target := range request.Targets {
+		if sts.Template(set, template) == nil || sts.Differs(set, template, target) {
+			return []api.Function{api.DetectResize}
+		}
+	}
+	return nil
+}
+
+// concernsOfClaim is about claims of an operation: the switch waits for old ones to go and for new ones to be bound.
+func concernsOfClaim(claim *corev1.PersistentVolumeClaim, change string) []api.Function {
+	link, err := api.LoadLink(claim)
+	if err != nil || link == nil {
+		return nil
+	}
+	gone := change == events.SourceDelete
+	bound := link.Role == api.RoleSuccessor && claim.Status.Phase == corev1.ClaimBound
+	if gone || bound || claim.DeletionTimestamp != nil && link.Role != api.RoleTarget {
+		return []api.Function{api.Restore}
+	}
+	return nil
+}
+
+// concernsOfJob is about movers: a Job that ended is backup's, one that is gone was in restore's way.
+func concernsOfJob(job *batchv1.Job, change string) []api.Function {
+	if change == events.SourceDelete {
+		return []api.Function{api.Restore}
+	}
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue && job.DeletionTimestamp == nil {
+			return []api.Function{api.Backup}
+		}
+	}
+	return nil
+}
+
+// concernsOfPod is about the movers' pods: one that is gone was in restore's way.
+func concernsOfPod(change string) []api.Function {
+	if change == events.SourceDelete {
+		return []api.Function{api.Restore}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package sift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// sweep finds every unfinished piece of work from the objects alone, so that a lost event delays and never stalls: the
+// opted-in sets with an operation or an unmet request, the journals of operations whose set is gone, and the old
+// volumes whose window is over. It sends one event for each set that needs a look.
+func (f *Function) sweep(ctx context.Context) error {
+	now := time.Now()
+	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}}
+	for _, search := range []func(context.Context, *findings) error{f.sweepSets, f.sweepJournals, f.sweepVolumes(now)} {
+		if err := search(ctx, found); err != nil {
+			return fmt.Errorf("sweeping: %w", err)
+		}
+	}
+	var failed error
+	for _, ref := range found.order {
+		l := found.looks[ref]
+		if err := f.send.Send(ctx, events.NewChanged(l.ref, l.seen, l.concerns...)); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("sending what the tick found on %s: %w", ref, err))
+		}
+	}
+	f.log.Debug("swept", "sets", found.sets, "found", len(found.order))
+	return failed
+}
+
+// findings collects what a sweep found, one look a set.
+type findings struct {
+	tick  string
+	sets  int
+	order []events.Ref
+	looks map[events.Ref]look
+	// active holds the operations that a set's own status tells of.
+	active map[string]bool
+}
+
+func (r *findings) add(l look) {
+	key := events.Ref{Namespace: l.ref.Namespace, Name: l.ref.Name}
+	if _, known := r.looks[key]; known || len(l.concerns) == 0 {
+		return
+	}
+	l.seen = "tick/" + r.tick + "/" + l.seen
+	r.order, r.looks[key] = append(r.order, key), l
+}
+
+func (f *Function) sweepSets(ctx context.Context, found *findings) error {
+	found.active = map[string]bool{}
+	lagging := map[string][]*appsv1.StatefulSet{} // by namespace: sets that may lag behind
+	selector := api.ManagedLabel + "=true"
+	err := kube.Pages(ctx, f.client, plan.StatefulSets, "", selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+		for i := range l.Items {
+			set := &l.Items[i]
+			found.sets++
+			status, err := (&sts.Observed{Set: set}).Status()
+			if err == nil && (status.Active() || status.Held()) {
+				found.active[status.Operation] = true
+			}
+			concerns := concernsOfSet(set, sweepChange(status))
+			found.add(lookOf(set, concerns))
+			if err == nil && len(concerns) == 0 && mayLag(set, status) {
+				lagging[set.Namespace] = append(lagging[set.Namespace], set)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for namespace, sets := range lagging {
+		if err := f.sweepClaims(ctx, found, namespace, sets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepChange is as which change the sweep judges a set: one with an operation is always looked at, another only for
+// what can be seen in it.
+func sweepChange(status *api.Status) string {
+	if status.Active() {
+		return events.SourceAdd
+	}
+	return events.SourceUpdate
+}
+
+// mayLag reports whether the set asks for a resize that only a look at its claims can find unmet.
+func mayLag(set *appsv1.StatefulSet, status *api.Status) bool {
+	text, asked := set.Annotations[api.ResizeAnnotation]
+	return asked && !status.Active() && !(status != nil && status.Request == text && status.Phase != api.Succeeded)
+}
+
+func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace string, sets []*appsv1.StatefulSet) error {
+	var claims []*corev1.PersistentVolumeClaim
+	err := kube.Pages(ctx, f.client, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
+		for i := range l.Items {
+			claims = append(claims, &l.Items[i])
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, set := range sets {
+		request, err := api.ParseRequest(set.Annotations[api.ResizeAnnotation])
+		if err != nil {
+			continue // concernsOfSet has seen it
+		}
+		targets := sts.Targets(set, request)
+		for _, c := range sts.ClaimsOf(set, claims) {
+			if target, named := targets[c.Template]; named && sts.Lags(c.PersistentVolumeClaim, target) {
+				found.add(lookOf(set, []api.Function{api.DetectResize}))
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// sweepJournals finds operations that no set tells of: the set was deleted, replaced, or lost its status or its label.
+func (f *Function) sweepJournals(ctx context.Context, found *findings) error {
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, "", api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
+		for i := range l.Items {
+			if !found.active[l.Items[i].Labels[api.OperationLabel]] {
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
+			}
+		}
+	})
+}
+
+func (f *Function) sweepVolumes(now time.Time) func(context.Context, *findings) error {
+	return func(ctx context.Context, found *findings) error {
+		return kube.Pages(ctx, f.client, plan.Volumes, "", api.OperationLabel, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+			for i := range l.Items {
+				link, err := api.LoadLink(&l.Items[i])
+				if err != nil || link == nil || !sts.Expired(&l.Items[i], now) {
+					continue
+				}
+				ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID}
+				found.add(look{ref: ref, seen: seen(&l.Items[i]), concerns: []api.Function{api.Restore}})
+			}
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package backup
+
+import (
+	"fmt"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+)
+
+// copyClaims starts movers up to the cap, takes in what they report, and is done when every copy is verified.
+func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
+	next := status.Clone()
+	var actions []plan.Action
+	free, open := parallelism(in), 0
+	for i := range next.Claims {
+		part := &next.Claims[i]
+		if part.Phase != api.ClaimPending && part.Phase != api.ClaimCopying {
+			continue
+		}
+		job := in.Job(status.Operation, part.Name, status.Round)
+		if job != nil {
+			if failure := advance(in, next, part, job); failure != "" {
+				return failed(in, status, failure), true
+			}
+		}
+		if part.Phase == api.ClaimVerified {
+			continue
+		}
+		open++
+		if job != nil {
+			free--
+		} else if free > 0 {
+			free--
+			create, err := startMover(in, status, *part)
+			if err != nil {
+				return failed(in, status, err.Error()), true
+			}
+			actions, part.Phase = append(actions, create), api.ClaimCopying
+		}
+	}
+	actions = append(actions, plan.Store(in.Set, next).Actions()...)
+	if len(actions) == 0 && open > 0 {
+		return plan.Wait(api.CopyRunning, "%d claims are being copied", open), true
+	}
+	return plan.Do(api.CopyRunning, actions...), len(actions) > 0
+}
+
+func startMover(in Input, status *api.Status, part api.ClaimStatus) (plan.Action, error) {
+	root, err := resources.MoverUser(in.Set, in.RootMovers)
+	if err != nil {
+		return plan.Action{}, err
+	}
+	link := linkOf(in, status, part, api.RoleMover)
+	target := resources.CopyName(status.Operation, part.Name, status.Round)
+	return plan.Create(plan.Jobs, resources.MakeMover(in.Set, link, part.Name, target, root, in.Settings)), nil
+}
+
+// advance moves a claim on by what its Job says. It returns why the copy failed, or nothing. A Job is judged by its
+// conditions only: a pod that failed may have been started again.
+func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.Job) string {
+	part.Phase = api.ClaimCopying
+	report, reported := in.Reports[part.Name]
+	switch finished(job) {
+	case batchv1.JobComplete:
+		target := in.TargetClaim(status.Operation, part.Name, status.Round)
+		if target == nil || target.Spec.VolumeName == "" {
+			return fmt.Sprintf("the temporary claim of %s was deleted while it was being copied", part.Name)
+		}
+		part.Phase, part.NewVolume = api.ClaimVerified, target.Spec.VolumeName
+		if reported {
+			part.BytesDone, part.BytesTotal, part.Files, part.Digest = report.Bytes, report.Bytes, report.Files, report.Digest
+		}
+		part.ProgressAt = nil
+	case batchv1.JobFailed:
+		if reported && report.Message != "" {
+			return fmt.Sprintf("copying claim %s failed: %s: %s", part.Name, report.Reason, report.Message)
+		}
+		return fmt.Sprintf("copying claim %s failed: %s", part.Name, jobMessage(job))
+	default:
+		if reported && progressDue(in, part) && report.BytesDone != part.BytesDone {
+			part.BytesDone, part.BytesTotal = report.BytesDone, report.BytesTotal
+			part.ProgressAt = plan.Moment(in.Now)
+		}
+	}
+	return ""
+}
+
+func failed(in Input, status *api.Status, why string) plan.Plan {
+	next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, api.CopyFailed,
+		why+"; the set goes on with its old volumes, ask again with the annotation "+api.RetryAnnotation)
+	return plan.Do(api.CopyFailed, plan.Store(in.Set, next).Actions()...)
+}
+
+// finished is the Job's final condition, or nothing while it runs.
+func finished(job *batchv1.Job) batchv1.JobConditionType {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c.Type
+		}
+	}
+	return ""
+}
+
+func jobMessage(job *batchv1.Job) string {
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Message != "" {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return "see kubectl describe job " + job.Name
+}
+
+// progressDue reports whether the claim's progress may be written again.
+func progressDue(in Input, part *api.ClaimStatus) bool {
+	return part.ProgressAt == nil || in.Now.Sub(part.ProgressAt.Time) >= in.Settings.ProgressPeriod
+}
+
+// parallelism is how many claims of the set are copied at once: the set's own wish, else the setting.
+func parallelism(in Input) int {
+	if n, err := strconv.Atoi(in.Set.Annotations[api.ResizeParallelismAnnotation]); err == nil && n > 0 {
+		return n
+	}
+	return max(in.Settings.Parallelism, 1)
+}

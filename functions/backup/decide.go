@@ -1,0 +1,203 @@
+package backup
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// maxRounds is how often the whole copy is made anew because somebody started pods meanwhile.
+const maxRounds = 3
+
+// Decide is pure. Each call plans the next step only; the executor comes back until there is none.
+func Decide(in Input) plan.Plan {
+	if in.Set == nil || in.Set.DeletionTimestamp != nil {
+		return plan.Noop(api.SetGone) // restore undoes what was begun
+	}
+	status, err := in.Status()
+	if err != nil {
+		return plan.Noop(api.StatusInvalid) // detect-resize says so on the set
+	}
+	if status == nil || status.Phase != api.Copying {
+		return plan.Noop(api.NotOurPhase)
+	}
+	if why, message := hopeless(in, status); why != "" {
+		next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, why, message)
+		return plan.Do(why, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
+	}
+	for _, step := range []func(Input, *api.Status) (plan.Plan, bool){
+		keepJournal, holdSources, makeTargets, stop, proveQuiet, copyClaims,
+	} {
+		if p, taken := step(in, status); taken {
+			return p
+		}
+	}
+	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
+	next.Reason, next.Message = api.CopyVerified, "every copy is verified, the claims are switched to the new volumes"
+	return plan.Do(api.CopyVerified, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, false))...).
+		Then(events.BackupCompleted, status.Operation)
+}
+
+// hopeless says why the operation has to be rolled back, or nothing.
+func hopeless(in Input, status *api.Status) (api.Reason, string) {
+	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort {
+		return api.Aborted, "aborted; the set goes on with its old volumes"
+	}
+	if in.Rejected != "" {
+		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then ask again with the annotation " + api.RetryAnnotation
+	}
+	if plan.Overdue(status, in.Now) {
+		return api.DeadlineExceeded, fmt.Sprintf("the copy took longer than %s; look at the mover pods, then ask again with the annotation %s",
+			in.Settings.CopyTimeout, api.RetryAnnotation)
+	}
+	if status.Round > maxRounds {
+		return api.StartedByOthers, fmt.Sprintf("somebody scaled the set up or changed it %d times while it was being copied; stop the autoscaler, "+
+			"operator or deployment tool that does so, then ask again with the annotation %s", maxRounds, api.RetryAnnotation)
+	}
+	for _, part := range pending(status) {
+		claim := in.Claim(part.Name)
+		if claim == nil || claim.UID != part.UID || claim.DeletionTimestamp != nil || in.Volume(part.OldVolume) == nil {
+			return api.ClaimLost, fmt.Sprintf("claim %s or its volume %s was deleted or replaced during the operation; the volume is kept, "+
+				"look at kubectl get pv %s", part.Name, part.OldVolume, part.OldVolume)
+		}
+	}
+	return stuck(in, status)
+}
+
+// pending returns the claims that are still to be switched.
+func pending(status *api.Status) []api.ClaimStatus {
+	return slices.DeleteFunc(slices.Clone(status.Claims), func(c api.ClaimStatus) bool { return c.Phase == api.ClaimSwitched })
+}
+
+// keepJournal records the operation outside of the set, before anything is done that a lost set would leave behind.
+func keepJournal(in Input, status *api.Status) (plan.Plan, bool) {
+	if in.Journal(status.Operation) != nil {
+		return plan.Plan{}, false
+	}
+	return plan.Do(api.Preparing, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status))), true
+}
+
+// holdSources sets the volumes to Retain, so that no lost claim can take its data along, and links claims and volumes.
+func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
+	var actions []plan.Action
+	for _, part := range pending(status) {
+		link := linkOf(in, status, part, api.RoleSource)
+		volume, claim := in.Volume(part.OldVolume), in.Claim(part.Name)
+		actions = append(actions, plan.HoldVolume(volume, link).Actions()...)
+		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
+	}
+	return plan.Do(api.Preparing, actions...), len(actions) > 0
+}
+
+// makeTargets creates the temporary claims: a quota that has no room for them says so while the set still runs.
+func makeTargets(in Input, status *api.Status) (plan.Plan, bool) {
+	var actions []plan.Action
+	for _, part := range pending(status) {
+		target := in.TargetClaim(status.Operation, part.Name, status.Round)
+		if target == nil {
+			link := linkOf(in, status, part, api.RoleTarget)
+			actions = append(actions, plan.Create(plan.Claims, resources.MakeTargetClaim(in.Claim(part.Name), part, link)))
+		}
+	}
+	return plan.Do(api.Preparing, actions...), len(actions) > 0
+}
+
+// stop scales the set to zero. Whoever wrote to its spec since it was quiet may have started pods, so every copy that
+// is not switched yet counts for nothing and a new round begins.
+func stop(in Input, status *api.Status) (plan.Plan, bool) {
+	next := status.Clone()
+	stale := status.Generation != 0 && !in.Current(status)
+	if stale {
+		next.Generation, next.Round = 0, status.Round+1
+		for i := range next.Claims {
+			if next.Claims[i].Phase != api.ClaimSwitched {
+				next.Claims[i].Phase, next.Claims[i].NewVolume = api.ClaimPending, ""
+			}
+		}
+		next.Reason, next.Message = api.StartedByOthers, "the set was changed while it was being copied; it is stopped and copied again"
+	} else if sts.Replicas(in.Set) != 0 {
+		next.Reason, next.Message = api.Quiescing, "the set is being stopped"
+	} else if status.Stopped != nil {
+		return plan.Plan{}, false
+	}
+	if next.Stopped == nil {
+		next.Stopped = plan.Moment(in.Now)
+	}
+	next.Stopping = plan.Moment(in.Now)
+	patch := plan.Store(in.Set, next)
+	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, fmt.Sprintf("replicas %d to 0", sts.Replicas(in.Set)))
+	actions := patch.Actions()
+	if stale {
+		actions = append(actions, plan.NoteOf(in.Set, next, true))
+	}
+	return plan.Do(next.Reason, actions...), true
+}
+
+// proveQuiet records the generation for which nothing runs: only copies made from then on are current.
+func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
+	if status.Generation != 0 {
+		return plan.Plan{}, false
+	}
+	if running := in.Quiet(status); running != "" {
+		return plan.Wait(api.Quiescing, "%s", running), true
+	}
+	next := status.Clone()
+	next.Generation = in.Set.Generation
+	if next.Quiesced == nil {
+		next.Quiesced = plan.Moment(in.Now)
+	}
+	next.Reason, next.Message = api.CopyRunning, "the set is stopped, its claims are copied"
+	return plan.Do(api.CopyRunning, plan.Store(in.Set, next).Actions()...), true
+}
+
+func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) api.Link {
+	link := api.Link{Operation: status.Operation, Role: role, Namespace: in.Set.Namespace, Set: status.Set, Claim: part.Name}
+	if role == api.RoleTarget || role == api.RoleMover {
+		link.Round = status.Round
+	}
+	return link
+}
+
+// stuck notices waits that have lasted too long within the phase.
+func stuck(in Input, status *api.Status) (api.Reason, string) {
+	if status.Generation == 0 && status.Stopping != nil {
+		allowed := in.Settings.QuiesceTimeout + sts.GracePeriod(in.Set)
+		if in.Now.Sub(status.Stopping.Time) > allowed {
+			return api.DeadlineExceeded, fmt.Sprintf("after %s %s; find out what keeps it, then ask again with the annotation %s",
+				allowed, in.Quiet(status), api.RetryAnnotation)
+		}
+	}
+	for _, job := range in.JobsOf(status.Operation) {
+		if in.Now.Sub(job.CreationTimestamp.Time) < in.Settings.StartTimeout || finished(job) != "" {
+			continue
+		}
+		for _, pod := range in.Movers(status.Operation) {
+			if pod.Labels["batch.kubernetes.io/job-name"] == job.Name && pod.Status.Phase == corev1.PodPending {
+				return api.CopyFailed, fmt.Sprintf("mover pod %s did not start within %s: %s", pod.Name, in.Settings.StartTimeout, whyPending(pod))
+			}
+		}
+	}
+	return "", ""
+}
+
+// whyPending is what the scheduler or the kubelet says of a pod that does not start.
+func whyPending(pod *corev1.Pod) string {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Waiting != nil && c.State.Waiting.Message != "" {
+			return c.State.Waiting.Reason + ": " + c.State.Waiting.Message
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionFalse && c.Message != "" {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return "see kubectl describe pod " + pod.Name
+}

@@ -1,0 +1,58 @@
+// Package backup makes a verified copy of every claim that an operation concerns, on new volumes, with the set stopped.
+//
+//	in    owner.paused; StatefulSets, Jobs of a copying operation; the tick
+//	get   StatefulSet, claims, volumes, pods with the movers' reports, Jobs, attachments
+//	do    create journal, temporary claims and Jobs; patch claims and volumes (link, Retain); scale the set to zero
+//	out   backup.completed
+//	never writes to a source: it is mounted read-only, and claim and volume get only a link and the policy Retain
+package backup
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+)
+
+// Function is backup.
+type Function struct {
+	client   *kube.Client
+	apply    *apply.Executor
+	settings api.Settings
+}
+
+// New makes the function.
+func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
+	return &Function{client: client, apply: apply.New(client, api.Backup, log), settings: settings}
+}
+
+// Handle is safe to repeat, to reorder and to run twice at once. A write that the API server refuses for good, as a
+// quota does, is a reason to roll back, not to try again.
+func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	ref, err := events.SetOf(e)
+	if err != nil {
+		return nil, fault.Permanent(err)
+	}
+	rejected := ""
+	step := func(ctx context.Context) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		in.Rejected = rejected
+		return Decide(in), nil
+	}
+	done, err := f.apply.Run(ctx, step)
+	if fault.IsPermanent(err) {
+		rejected = err.Error()
+		done, err = f.apply.Run(ctx, step)
+	}
+	return events.Answer(api.Backup, ref, done.Announce, done.Operation), err
+}

@@ -1,0 +1,87 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// Input is what Decide decides on.
+type Input struct {
+	*sts.Observed
+	Settings   api.Settings
+	RootMovers bool
+	// Reports are what the movers said last, by the name of the claim they copy.
+	Reports map[string]Report
+	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	Rejected string
+}
+
+// Report is a line of the mover: its progress, or its result in the end. See shared/mover for the fields.
+type Report struct {
+	Result     string `json:"result"`
+	Reason     string `json:"reason"`
+	Message    string `json:"message"`
+	BytesDone  int64  `json:"bytesDone"`
+	BytesTotal int64  `json:"bytesTotal"`
+	Bytes      int64  `json:"bytes"`
+	Files      int64  `json:"files"`
+	Digest     string `json:"digest"`
+}
+
+func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
+	observed, err := f.client.Observe(ctx, ref)
+	if err != nil {
+		return Input{}, err
+	}
+	in := Input{Observed: observed, Settings: f.settings, Reports: map[string]Report{}}
+	status, err := observed.Status()
+	if err != nil || status == nil || status.Phase != api.Copying {
+		return in, nil //nolint:nilerr // an unreadable status is Decide's to judge
+	}
+	for _, pod := range observed.Movers(status.Operation) {
+		link, _ := api.LoadLink(pod) // Movers returns linked pods only
+		if link.Round == status.Round {
+			f.observeReport(ctx, in, status, pod, link.Claim)
+		}
+	}
+	in.RootMovers, err = f.client.RootMovers(ctx, ref.Namespace)
+	return in, err
+}
+
+// observeReport reads a mover's termination message or, while it runs and its progress may be written again, the last
+// line of its log. A report that cannot be read is progress that nobody sees, nothing worse: whether a copy is whole
+// is the Job's to say.
+func (f *Function) observeReport(ctx context.Context, in Input, status *api.Status, pod *corev1.Pod, claim string) {
+	text := []byte(terminationMessage(pod))
+	if len(text) == 0 {
+		part := status.Claim(claim)
+		if pod.Status.Phase != corev1.PodRunning || part == nil || !progressDue(in, part) {
+			return
+		}
+		line, err := f.client.LastLogLine(ctx, pod.Namespace, pod.Name, resources.MoverContainer)
+		if err != nil {
+			return
+		}
+		text = line
+	}
+	report := Report{}
+	if json.Unmarshal(text, &report) == nil {
+		in.Reports[claim] = report
+	}
+}
+
+func terminationMessage(pod *corev1.Pod) string {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == resources.MoverContainer && c.State.Terminated != nil {
+			return c.State.Terminated.Message
+		}
+	}
+	return ""
+}

@@ -1,0 +1,227 @@
+package detectresize
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// wish is a resize that somebody asked for and that is not there yet.
+type wish struct {
+	request   string
+	attempt   int
+	templates []api.TemplateTarget
+	claims    []sts.Claim // those that lag
+	recreate  bool        // the set's own templates have to change
+	problem   *problem    // the request itself is wrong
+}
+
+// problem is why a resize is refused.
+type problem struct {
+	reason  api.Reason
+	message string
+}
+
+func refuse(reason api.Reason, format string, args ...any) *problem {
+	return &problem{reason, fmt.Sprintf(format, args...)}
+}
+
+// Decide is pure. It begins an operation only when the preflight finds nothing against it; a request that is refused
+// is refused once, with a status and an Event that say why, and then left alone until somebody asks for a retry.
+func Decide(in Input) plan.Plan {
+	wanted, otherwise := want(in)
+	if wanted == nil {
+		return otherwise
+	}
+	if wanted.problem != nil {
+		return refused(in, wanted, wanted.problem)
+	}
+	if p, wait := busy(in, wanted); wait {
+		return p
+	}
+	if found := preflight(in, wanted); found != nil {
+		return refused(in, wanted, found)
+	}
+	return begin(in, wanted)
+}
+
+// want says what is asked for and missing, or the plan when there is nothing.
+func want(in Input) (*wish, plan.Plan) {
+	set := in.Set
+	if set == nil || set.DeletionTimestamp != nil {
+		return nil, plan.Noop(api.SetGone)
+	}
+	if !sts.Managed(set) {
+		return nil, plan.Noop(api.NotManaged)
+	}
+	status, err := in.Status()
+	if err != nil {
+		return nil, plan.Do(api.StatusInvalid, warn(in, "", api.StatusInvalid, err.Error()))
+	}
+	_, retry := set.Annotations[api.RetryAnnotation]
+	request, asked := set.Annotations[api.ResizeAnnotation]
+	switch {
+	case status.Active():
+		return nil, plan.Noop(api.InProgress)
+	case status.Held() && retry:
+		return nil, takeUpAgain(in, status)
+	case status.Held():
+		return nil, plan.Noop(api.AlreadyRefused)
+	case !asked:
+		return nil, plan.Noop(api.NotRequested)
+	case !retry && status != nil && status.Request == request && status.Phase != api.Succeeded:
+		return nil, plan.Noop(api.AlreadyRefused)
+	}
+	wanted := &wish{request: request, attempt: 1}
+	if status != nil && status.Request == request {
+		wanted.attempt = status.Attempt + 1
+	}
+	wanted.problem = wanted.read(in)
+	if wanted.problem == nil && len(wanted.claims) == 0 && !wanted.recreate {
+		return nil, plan.Do(api.UpToDate, plan.PatchOf(plan.StatefulSets, set).Unannotate(api.RetryAnnotation).Actions()...)
+	}
+	return wanted, plan.Plan{}
+}
+
+// read compares the request with the set and its claims.
+func (w *wish) read(in Input) *problem {
+	request, err := api.ParseRequest(w.request)
+	if err != nil {
+		return refuse(api.RequestInvalid, "%v", err)
+	}
+	if len(in.Set.Spec.VolumeClaimTemplates) == 0 {
+		return refuse(api.NoTemplates, "StatefulSet %s has no volumeClaimTemplates, so there is no volume to resize; remove the annotation %s",
+			in.Set.Name, api.ResizeAnnotation)
+	}
+	claims := sts.ClaimsOf(in.Set, in.Claims)
+	for template, target := range sts.Targets(in.Set, request) {
+		if sts.Template(in.Set, template) == nil {
+			return refuse(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s", api.ResizeAnnotation, w.request,
+				template, in.Set.Name, templateNames(in))
+		}
+		w.templates = append(w.templates, api.TemplateTarget{Name: template, Size: target.Size, Class: target.Class})
+		w.recreate = w.recreate || sts.Differs(in.Set, template, target)
+		for _, c := range claims {
+			if c.Template != template {
+				continue
+			}
+			if size := sts.Requested(c.PersistentVolumeClaim); !request.Auto && size.Cmp(target.Size) > 0 {
+				return refuse(api.ShrinkRefused, "claim %s has %s, more than the %s asked for; this version does not shrink volumes, ask for at least %s",
+					c.Name, &size, &target.Size, &size)
+			}
+			if sts.Lags(c.PersistentVolumeClaim, target) {
+				w.claims = append(w.claims, c)
+			}
+		}
+	}
+	slices.SortFunc(w.templates, func(a, b api.TemplateTarget) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(w.claims, func(a, b sts.Claim) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+func (w *wish) target(template string) api.TemplateTarget {
+	for _, t := range w.templates {
+		if t.Name == template {
+			return t
+		}
+	}
+	return api.TemplateTarget{}
+}
+
+// busy reports what has to settle by itself before a resize can begin.
+func busy(in Input, w *wish) (plan.Plan, bool) {
+	for _, c := range w.claims {
+		switch link, err := api.LoadLink(c); {
+		case err != nil:
+			return refused(in, w, refuse(api.LinkInvalid, "%v", err)), true
+		case link != nil:
+			return plan.Wait(api.CleaningUp, "claim %s is still part of operation %s", c.Name, link.Operation), true
+		case c.Spec.VolumeName == "":
+			return plan.Wait(api.ClaimNotBound, "claim %s has no volume yet", c.Name), true
+		case in.Volume(c.Spec.VolumeName) == nil:
+			return plan.Wait(api.ClaimNotBound, "volume %s of claim %s does not exist", c.Spec.VolumeName, c.Name), true
+		}
+	}
+	return plan.Plan{}, false
+}
+
+// begin writes the intent down; nothing is touched before pause-owner has consented.
+func begin(in Input, w *wish) plan.Plan {
+	status := w.status(in, api.Planned)
+	status.Method, status.Templates, status.Recreate, status.Round = api.MethodCopy, w.templates, w.recreate, 1
+	deadline := metav1.NewTime(in.Now.Add(in.Settings.PlanTimeout))
+	status.Deadline = &deadline
+	for _, c := range w.claims {
+		target := w.target(c.Template)
+		part := api.ClaimStatus{Name: c.Name, UID: c.UID, Template: c.Template, Phase: api.ClaimPending,
+			From: sts.Requested(c.PersistentVolumeClaim), To: target.Size, OldVolume: c.Spec.VolumeName}
+		if target.Class != sts.ClassOf(c.PersistentVolumeClaim) {
+			part.Class = target.Class
+		}
+		status.Claims = append(status.Claims, part)
+	}
+	status.Reason = api.ResizeDetected
+	status.Message = fmt.Sprintf("%d claims will be copied to new volumes", len(w.claims))
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation)
+	if found := sts.WhenScaled(in.Set); found != sts.Retain {
+		status.WhenScaled = found // or the scale to zero itself would delete the data
+		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
+	}
+	patch.Annotate(api.StatusAnnotation, status.Encode())
+	note := plan.Note{Reason: api.ResizeDetected, Message: status.Message, UID: in.Set.UID, Operation: status.Operation}
+	return plan.Do(api.ResizeDetected, append(patch.Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...).
+		Then(events.ResizeDetected, status.Operation)
+}
+
+// refused writes the refusal down, once for a request and attempt.
+func refused(in Input, w *wish, found *problem) plan.Plan {
+	status := w.status(in, api.Refused)
+	status.Reason, status.Message = found.reason, found.message
+	finished := metav1.NewTime(in.Now)
+	status.Finished = &finished
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).
+		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())
+	return plan.Do(found.reason, append(patch.Actions(), warn(in, status.Operation, found.reason, found.message))...).
+		Then(events.OperationFailed, status.Operation)
+}
+
+// takeUpAgain continues an operation that was given up in the middle of the switch.
+func takeUpAgain(in Input, held *api.Status) plan.Plan {
+	status := held.Clone()
+	deadline := metav1.NewTime(in.Now.Add(in.Settings.SwitchTimeout))
+	status.Phase, status.FailedAt, status.Finished, status.Deadline = api.Switching, "", nil, &deadline
+	status.Reason, status.Message = api.Retrying, "the switch is taken up again"
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).
+		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())
+	return plan.Do(api.Retrying, patch.Actions()...).Then(events.BackupCompleted, status.Operation)
+}
+
+func (w *wish) status(in Input, phase api.Phase) *api.Status {
+	return &api.Status{
+		Version: api.StatusVersion, Kind: "Resize", Phase: phase, Request: w.request, Attempt: w.attempt,
+		Operation: resources.OperationID(in.Set.UID, w.request, w.attempt),
+		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Replicas: sts.Replicas(in.Set),
+		Started: metav1.NewTime(in.Now),
+	}
+}
+
+func warn(in Input, operation string, reason api.Reason, message string) plan.Action {
+	return plan.Record(in.Set.Namespace, in.Set.Name,
+		plan.Note{Warning: true, Reason: reason, Message: message, UID: in.Set.UID, Operation: operation})
+}
+
+func templateNames(in Input) []string {
+	var names []string
+	for _, t := range in.Set.Spec.VolumeClaimTemplates {
+		names = append(names, t.Name)
+	}
+	return names
+}

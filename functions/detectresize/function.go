@@ -1,0 +1,51 @@
+// Package detectresize compares what a StatefulSet asks of its claims with what they are, and begins a resize when it
+// can be carried through.
+//
+//	in    StatefulSet changes, resize.requested, retry; the tick
+//	get   StatefulSet, claims, volumes, pods; before a resize also classes, quotas, limit ranges, the namespace
+//	do    patch the StatefulSet: status, claim retention
+//	out   resize.detected, operation.failed
+//	never touches a claim, a volume or a replica
+package detectresize
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+)
+
+// Function is detect-resize.
+type Function struct {
+	client   *kube.Client
+	apply    *apply.Executor
+	settings api.Settings
+}
+
+// New makes the function.
+func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
+	return &Function{client: client, apply: apply.New(client, api.DetectResize, log), settings: settings}
+}
+
+// Handle is safe to repeat, to reorder and to run twice at once.
+func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	ref, err := events.SetOf(e)
+	if err != nil {
+		return nil, fault.Permanent(err)
+	}
+	done, err := f.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		return Decide(in), nil
+	})
+	return events.Answer(api.DetectResize, ref, done.Announce, done.Operation), err
+}

@@ -1,0 +1,231 @@
+package restore
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// move is the next step of one claim, or where it has come to rest.
+type move struct {
+	actions  []plan.Action
+	waiting  string // what the platform has to do first
+	switched bool   // bound to its new volume
+	again    bool   // whole on its old volume, but the copy is stale
+}
+
+func act(actions []plan.Action) move { return move{actions: actions} }
+
+func wait(format string, args ...any) move { return move{waiting: fmt.Sprintf(format, args...)} }
+
+// step replaces a claim by one of the same name on another volume, without a moment in which a pod could start on
+// anything but a whole copy:
+//
+//  1. both volumes are set to Retain, the temporary claim goes, so that the new volume is free;
+//  2. the old claim gets a finalizer of ours and is deleted. The scheduler places no pod on a claim that is being
+//     deleted (kubernetes pkg/scheduler/framework/plugins/volumebinding), the claim protection controller lets go of it
+//     only when no scheduled pod names it, and from then on the kubelet starts none either
+//     (pkg/kubelet/volumemanager/populator). So a claim that nothing but our finalizer holds is frozen: what its volume
+//     has now, it keeps;
+//  3. on the frozen claim it is decided which volume is whole and current: the new one, if no replica was wanted since
+//     the copy began, else still the old one. That volume is reserved for the name, by a claimRef without UID, together
+//     with the manifest of the claim to come;
+//  4. the finalizer goes, and with it the claim. Whoever creates the name next, we or the StatefulSet controller, is
+//     bound to the reserved volume;
+//  5. the claim is created from the manifest.
+//
+// Each step is recognised from the live objects alone.
+func step(in Input, status *api.Status, part api.ClaimStatus) move {
+	claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
+	if old == nil || fresh == nil && part.Phase == api.ClaimVerified {
+		return wait("volume %s or %s of claim %s does not exist any more", part.OldVolume, part.NewVolume, part.Name)
+	}
+	switch {
+	case claim == nil:
+		return create(in, part, old, fresh)
+	case claim.DeletionTimestamp != nil:
+		return replace(in, status, part, claim, old, fresh)
+	case claim.Spec.VolumeName == part.NewVolume && fresh != nil:
+		return settle(claim, fresh)
+	case claim.Spec.VolumeName == part.OldVolume:
+		return freeze(in, status, part, claim, old, fresh)
+	case claim.Spec.VolumeName == "":
+		return wait("claim %s is not bound yet", claim.Name)
+	}
+	return wait("claim %s is bound to volume %s, which is neither its old volume %s nor its new one %s; delete the claim if its volume is empty",
+		claim.Name, claim.Spec.VolumeName, part.OldVolume, part.NewVolume)
+}
+
+// freeze frees the new volume, then marks the old claim and deletes it.
+func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+	if claim.UID != part.UID || part.Phase != api.ClaimVerified || !in.Current(status) {
+		if _, reserved := old.Annotations[api.ClaimManifestAnnotation]; reserved {
+			return settleOn(claim, old)
+		}
+		return move{again: true}
+	}
+	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
+	if !linked(fresh.Labels, status.Operation) && !isCopy(fresh, status.Operation) {
+		return wait("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
+	}
+	if hold := plan.HoldVolume(fresh, link); !hold.Empty() {
+		return act(hold.Actions())
+	}
+	if hold := plan.HoldVolume(old, sourceLink(old, link)); !hold.Empty() {
+		return act(hold.Actions())
+	}
+	if target := in.TargetClaim(status.Operation, part.Name, status.Round); target != nil {
+		if target.DeletionTimestamp == nil {
+			return act([]plan.Action{plan.Delete(plan.Claims, target)})
+		}
+		return wait("temporary claim %s is being deleted", target.Name)
+	}
+	if mark := plan.PatchOf(plan.Claims, claim).AddFinalizer(api.SwitchFinalizer); !mark.Empty() {
+		return act(mark.Actions())
+	}
+	return act([]plan.Action{plan.Delete(plan.Claims, claim)})
+}
+
+// sourceLink keeps the link that the volume has from the time of the copy: it may name the set by an older UID.
+func sourceLink(old *corev1.PersistentVolume, link api.Link) api.Link {
+	if is, err := api.LoadLink(old); err == nil && is != nil && is.Operation == link.Operation {
+		return *is
+	}
+	link.Role = api.RoleSource
+	return link
+}
+
+// replace decides on a frozen claim which volume its name gets, reserves it, and lets the claim go.
+func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+	if !slices.Contains(claim.Finalizers, api.SwitchFinalizer) {
+		return wait("claim %s is being deleted by somebody else", claim.Name)
+	}
+	if held := others(claim.Finalizers); held != "" {
+		return wait("claim %s is held by finalizer %s", claim.Name, held)
+	}
+	if reserved(old) == "" && (fresh == nil || reserved(fresh) == "") {
+		return reserve(in, status, part, claim, old, fresh)
+	}
+	return act(plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions())
+}
+
+// reserve writes down which volume the name gets. The new one only if nobody wanted a replica since it was copied; the
+// old one is right otherwise, since nothing was ever started on the new one.
+func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+	link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
+	if fresh != nil && part.Phase == api.ClaimVerified && claim.UID == part.UID && in.Current(status) {
+		return act(reservation(fresh, resources.MakeSuccessor(claim, fresh.Name, part.To, part.Class, link)))
+	}
+	return act(reservation(old, resources.MakeSuccessor(claim, old.Name, sts.Requested(claim), "", link)))
+}
+
+// reservation points the volume at the claim's name, without UID (kubernetes calls such a volume pre-bound), and
+// stores the claim to create with it in the same write.
+func reservation(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []plan.Action {
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name}
+	return plan.PatchOf(plan.Volumes, volume).Annotate(api.ClaimManifestAnnotation, api.EncodeClaim(claim)).
+		Replace("/spec/claimRef", ref, "reserved for "+claim.Name).Actions()
+}
+
+// isCopy reports whether the volume was provisioned for a temporary claim of the operation: a status that names another
+// volume was not written by Drydock.
+func isCopy(volume *corev1.PersistentVolume, operation string) bool {
+	ref := volume.Spec.ClaimRef
+	return ref != nil && resources.IsCopyName(operation, ref.Name)
+}
+
+// reserved is the name that the volume is reserved for, empty if it is for none.
+func reserved(volume *corev1.PersistentVolume) string {
+	if claim, err := api.LoadClaim(volume); err == nil && claim != nil {
+		return claim.Name
+	}
+	return ""
+}
+
+// create makes the claim on the volume that is reserved for it. A claim that somebody deleted by hand has none
+// reserved; then the volume that is whole is.
+func create(in Input, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) move {
+	for _, volume := range []*corev1.PersistentVolume{fresh, old} {
+		if volume == nil || reserved(volume) == "" {
+			continue
+		}
+		claim, err := api.LoadClaim(volume)
+		if err != nil {
+			return wait("%v", err)
+		}
+		return act([]plan.Action{plan.Create(plan.Claims, claim)})
+	}
+	if in.Set == nil || sts.Template(in.Set, part.Template) == nil {
+		return wait("claim %s was deleted; its data is on volume %s", part.Name, old.Name)
+	}
+	return act(reservation(old, fromTemplate(in, part, old.Name, part.From)))
+}
+
+// fromTemplate builds a claim as the StatefulSet controller would.
+func fromTemplate(in Input, part api.ClaimStatus, volume string, size resource.Quantity) *corev1.PersistentVolumeClaim {
+	claim := sts.Template(in.Set, part.Template).DeepCopy()
+	claim.Namespace, claim.Name = in.Namespace, part.Name
+	if claim.Labels == nil {
+		claim.Labels = map[string]string{}
+	}
+	for key, value := range in.Set.Spec.Selector.MatchLabels {
+		claim.Labels[key] = value
+	}
+	status, _ := in.Status()
+	link := api.Link{Role: api.RoleSuccessor, Namespace: in.Namespace, Set: api.SetRef{Name: in.Name}, Claim: part.Name}
+	if status != nil {
+		link.Operation, link.Set = status.Operation, status.Set
+	}
+	return resources.MakeSuccessor(claim, volume, size, "", link)
+}
+
+// settle finishes a claim on its new volume.
+func settle(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
+	if claim.Status.Phase != corev1.ClaimBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
+		return wait("claim %s is being bound to volume %s", claim.Name, volume.Name)
+	}
+	if m := settleOn(claim, volume); len(m.actions) > 0 {
+		return m
+	}
+	return move{switched: true}
+}
+
+// settleOn gives a claim what people wrote on its predecessor, in case the StatefulSet controller was the one to
+// create it, and then forgets the manifest.
+func settleOn(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
+	manifest, err := api.LoadClaim(volume)
+	if err != nil || manifest == nil {
+		return act(plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions())
+	}
+	patch := plan.PatchOf(plan.Claims, claim)
+	for key, value := range manifest.Labels {
+		patch.Label(key, value)
+	}
+	for key, value := range manifest.Annotations {
+		patch.Annotate(key, value)
+	}
+	for _, finalizer := range manifest.Finalizers {
+		patch.AddFinalizer(finalizer)
+	}
+	if !patch.Empty() {
+		return act(patch.Actions())
+	}
+	return act(plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions())
+}
+
+// others returns a finalizer that is not ours, or nothing.
+func others(finalizers []string) string {
+	for _, f := range finalizers {
+		if f != api.SwitchFinalizer {
+			return f
+		}
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package restore
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// Input is what Decide decides on.
+type Input struct {
+	*sts.Observed
+	Namespace string
+	Settings  api.Settings
+}
+
+// Decide is pure. Each call plans the next step only; the executor comes back until there is none.
+func Decide(in Input) plan.Plan {
+	status, err := in.Status()
+	if err != nil {
+		return plan.Noop(api.StatusInvalid) // detect-resize says so on the set
+	}
+	for _, revision := range in.Journals {
+		if status == nil || !owns(status, revision) {
+			return leftover(in, revision)
+		}
+	}
+	if status == nil || in.Set.DeletionTimestamp != nil {
+		return retire(in)
+	}
+	switch status.Phase {
+	case api.Switching:
+		return switching(in, status)
+	case api.Starting:
+		return starting(in, status)
+	case api.RollingBack:
+		return rollingBack(in, status)
+	}
+	return retire(in)
+}
+
+// owns reports whether the journal is of the set's own operation and still of use.
+func owns(status *api.Status, revision *appsv1.ControllerRevision) bool {
+	return api.Linked(revision, status.Operation, api.RoleJournal) && (status.Active() || status.Held())
+}
+
+// starting waits until the set is ready, then tidies up.
+func starting(in Input, status *api.Status) plan.Plan {
+	ready, late := sts.Ready(in.Set), plan.Overdue(status, in.Now)
+	if ready && status.Ready == nil {
+		next := status.Clone()
+		next.Ready = plan.Moment(in.Now)
+		return plan.Do(api.WaitingForReady, plan.Store(in.Set, next).Actions()...)
+	}
+	if !ready && status.Ready == nil && !late {
+		return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set))
+	}
+	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
+		return p
+	}
+	next := end(in, status, api.Succeeded)
+	if status.Ready == nil {
+		next.Phase, next.FailedAt, next.Reason = api.Failed, api.Starting, api.NotReady
+		next.Message = fmt.Sprintf("the new volumes are in place, but only %d of %d replicas got ready within %s; look at the pods. "+
+			"The old volumes are kept for %s", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout, in.Settings.Retention)
+		return conclude(in, next, events.OperationFailed)
+	}
+	next.Reason = api.ResizeCompleted
+	next.Message = fmt.Sprintf("%d claims are on new volumes; the old volumes are kept for %s", len(status.Claims), in.Settings.Retention)
+	return conclude(in, next, events.RestoreCompleted)
+}
+
+// rollingBack gives the set back: first its replicas, then everything that was made for it goes.
+func rollingBack(in Input, status *api.Status) plan.Plan {
+	if jobs := in.JobsOf(status.Operation); len(jobs) > 0 {
+		return plan.Do(api.RollingBackNow, deleteJobs(jobs)...)
+	}
+	if back := giveBack(in, status); !back.Empty() {
+		return plan.Do(api.RollingBackNow, back.Actions()...)
+	}
+	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
+		return p
+	}
+	return conclude(in, end(in, status, api.Failed), events.OperationFailed)
+}
+
+// giveBack patches replicas and retention policy to what was found before the operation.
+func giveBack(in Input, status *api.Status) *plan.Patch {
+	patch := plan.PatchOf(plan.StatefulSets, in.Set)
+	now := sts.Replicas(in.Set)
+	plan.Set(patch, "/spec/replicas", now, status.Replicas, fmt.Sprintf("replicas %d to %d", now, status.Replicas))
+	if status.WhenScaled != "" {
+		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), status.WhenScaled, "whenScaled "+string(status.WhenScaled))
+	}
+	return patch
+}
+
+// end makes the terminal status. What only the running operation needed goes out of it.
+func end(in Input, status *api.Status, phase api.Phase) *api.Status {
+	next := status.Clone()
+	next.Phase, next.Finished = phase, plan.Moment(in.Now)
+	next.Deadline, next.Generation, next.Stopping, next.WhenScaled = nil, 0, nil, ""
+	return next
+}
+
+// conclude stores the end, then tells people and functions.
+func conclude(in Input, next *api.Status, announce string) plan.Plan {
+	warning := next.Phase == api.Failed
+	actions := append(plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions(), plan.NoteOf(in.Set, next, warning))
+	return plan.Do(next.Reason, actions...).Then(announce, next.Operation)
+}

@@ -1,0 +1,102 @@
+package restore
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+)
+
+// leftover ends an operation whose StatefulSet is gone, is another one of the same name, or has forgotten it.
+//
+// A set that we deleted ourselves to create it again is created. Otherwise somebody else deleted the set, and the
+// operation is undone claim by claim: a claim in the middle of its switch is completed, since whoever made the new set
+// is waiting for the name; a claim that was not begun is left as it is.
+func leftover(in Input, revision *appsv1.ControllerRevision) plan.Plan {
+	journal, err := api.LoadJournal(revision)
+	if err != nil {
+		return plan.Wait(api.LinkInvalid, "%v", err)
+	}
+	manifest, err := api.LoadManifest(revision)
+	if err != nil {
+		return plan.Wait(api.LinkInvalid, "%v", err)
+	}
+	if in.Set == nil && manifest != nil {
+		set := manifest.DeepCopy()
+		set.UID, set.ResourceVersion = "", ""
+		return plan.Do(api.SwitchRunning, plan.Create(plan.StatefulSets, set))
+	}
+	return undo(in, &journal.Status, revision)
+}
+
+func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) plan.Plan {
+	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
+		return plan.Do(api.SetReplaced, jobs...)
+	}
+	var actions []plan.Action
+	waiting := ""
+	for _, c := range status.Claims {
+		c.NewVolume = newVolume(in, status.Operation, c)
+		m := complete(in, status, c)
+		actions = append(actions, m.actions...)
+		if m.waiting != "" {
+			waiting = m.waiting
+		}
+	}
+	if len(actions) > 0 {
+		return plan.Do(api.SetReplaced, actions...)
+	}
+	if waiting != "" {
+		return plan.Wait(api.SetReplaced, "%s", waiting)
+	}
+	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
+		return last(in, status, revision, p)
+	}
+	return plan.Noop(api.SetReplaced)
+}
+
+// complete takes a claim that is in the middle of its switch to its end, and leaves every other one alone. Without its
+// set nothing tells whether a copy is still current, so a volume that is not reserved yet is the old one.
+func complete(in Input, status *api.Status, c api.ClaimStatus) move {
+	claim, old, fresh := in.Claim(c.Name), in.Volume(c.OldVolume), in.Volume(c.NewVolume)
+	switch {
+	case old == nil:
+		return move{}
+	case claim == nil && reserved(old) == "" && (fresh == nil || reserved(fresh) == ""):
+		return move{} // deleted with the set: its volume is kept for the window
+	case claim == nil:
+		return create(in, c, old, fresh)
+	case claim.DeletionTimestamp != nil && holds(claim.Finalizers):
+		c.Phase = api.ClaimPending // never decide for the copy here
+		return replace(in, status, c, claim, old, fresh)
+	case fresh != nil && claim.Spec.VolumeName == fresh.Name && reserved(fresh) != "":
+		return settle(claim, fresh)
+	case claim.Spec.VolumeName == old.Name && reserved(old) != "":
+		return settleOn(claim, old)
+	}
+	return move{}
+}
+
+func holds(finalizers []string) bool {
+	for _, f := range finalizers {
+		if f == api.SwitchFinalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// last tells people together with the removal of the journal, the last write of the undoing.
+func last(in Input, status *api.Status, revision *appsv1.ControllerRevision, p plan.Plan) plan.Plan {
+	if p.Kind != plan.KindDo || p.Actions[0].Name != revision.Name {
+		return p
+	}
+	if own, err := in.Status(); err == nil && own != nil && own.Operation == status.Operation {
+		return p // the operation ended well; only its journal was left
+	}
+	note := plan.Note{Warning: true, Reason: api.SetReplaced, Operation: status.Operation, UID: status.Set.UID,
+		Message: "the StatefulSet was deleted or replaced during a resize; the resize was undone, every claim is whole"}
+	p.Actions = append(p.Actions, plan.Record(in.Namespace, in.Name, note))
+	return p.Then(events.OperationFailed, status.Operation)
+}

@@ -1,0 +1,106 @@
+// Package api is Drydock's public schema: the keys of the labels and annotations it reads and writes, and the
+// documents stored in them. It is the only package with a compatibility promise: a document that a released version
+// wrote loads for ever.
+package api
+
+// Prefix starts every label, annotation and finalizer of Drydock.
+const Prefix = "drydock.dev/"
+
+// What a user writes.
+const (
+	// ManagedLabel opts a StatefulSet in when it is "true". Nothing without it is touched; it is also the server-side
+	// selector of the event source.
+	ManagedLabel = Prefix + "managed"
+
+	// ResizeAnnotation on a StatefulSet asks for new volumes; see ParseRequest for its format. It stays after the
+	// operation: what it asks for is then what there is.
+	ResizeAnnotation = Prefix + "resize"
+
+	// ResizeMethodAnnotation on a StatefulSet: a Method, "auto" when absent.
+	ResizeMethodAnnotation = Prefix + "resize-method"
+
+	// ResizeParallelismAnnotation on a StatefulSet: how many claims are copied at once, a whole number from 1.
+	ResizeParallelismAnnotation = Prefix + "resize-parallelism"
+
+	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again. Removed when taken.
+	RetryAnnotation = Prefix + "retry"
+
+	// AbortAnnotation on a StatefulSet, any value: roll the operation back. Removed when taken.
+	AbortAnnotation = Prefix + "abort"
+
+	// OwnerPolicyAnnotation on a StatefulSet: an OwnerPolicy, "pause" when absent.
+	OwnerPolicyAnnotation = Prefix + "owner-policy"
+
+	// RootMoverLabel on a Namespace, value "allow": movers there run as root with the capabilities that file ownership
+	// needs. Without it a mover runs as the workload's own user under the restricted Pod Security level.
+	RootMoverLabel = Prefix + "root-mover"
+)
+
+// What Drydock writes.
+const (
+	// StatusAnnotation on a StatefulSet: the Status document. Stays after the operation ended.
+	StatusAnnotation = Prefix + "status"
+
+	// OperationLabel on every claim, volume, Job, Pod and journal of a running operation, and on an old volume for its
+	// window: the operation's id. It is the selector of the event source and of the sweep.
+	OperationLabel = Prefix + "operation"
+
+	// OperationAnnotation beside OperationLabel: the Link document.
+	OperationAnnotation = Prefix + "operation"
+
+	// ClaimManifestAnnotation on a volume that is reserved for a claim: the claim to create, as JSON. Written in the
+	// same patch that reserves the volume, removed when the claim is bound.
+	ClaimManifestAnnotation = Prefix + "claim"
+
+	// ReclaimPolicyAnnotation on a volume that was set to Retain: the reclaim policy found there before. Removed when
+	// the policy is put back.
+	ReclaimPolicyAnnotation = Prefix + "reclaim-policy"
+
+	// RetainedUntilAnnotation on an old volume: RFC 3339, when it may be given back to its reclaim policy.
+	RetainedUntilAnnotation = Prefix + "retained-until"
+
+	// RecreateAnnotation on a journal: the StatefulSet to create, as JSON, written before the present one is deleted. Its
+	// metadata.uid and resourceVersion are the present one's, the only state that may be deleted for it.
+	RecreateAnnotation = Prefix + "recreate"
+
+	// SwitchFinalizer on a claim that is being replaced: holds the claim in Terminating, where no new pod can start on
+	// it, until the next volume is reserved for its name.
+	SwitchFinalizer = Prefix + "switch"
+
+	// FieldManager names Drydock in managedFields.
+	FieldManager = "drydock"
+)
+
+// AllowValue is the value of RootMoverLabel that means yes.
+const AllowValue = "allow"
+
+// OwnerPolicy says what to do with the custom resource that controls a StatefulSet.
+type OwnerPolicy string
+
+const (
+	// OwnerPause refuses to work on a set whose owner cannot be paused. The default.
+	OwnerPause OwnerPolicy = "pause"
+	// OwnerIgnore works on the set as if nobody owned it.
+	OwnerIgnore OwnerPolicy = "ignore"
+)
+
+// Method is a way to give a claim another size.
+type Method string
+
+const (
+	MethodAuto   Method = "auto"
+	MethodExpand Method = "expand"
+	MethodCopy   Method = "copy"
+)
+
+// Function is the name of a function, as in its Knative Service and in the concerns extension.
+type Function string
+
+const (
+	Sift         Function = "sift"
+	DetectResize Function = "detect-resize"
+	PauseOwner   Function = "pause-owner"
+	Backup       Function = "backup"
+	Restore      Function = "restore"
+	DeadLetter   Function = "dead-letter"
+)

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Role is what an object is to an operation.
+type Role string
+
+const (
+	RoleSource    Role = "source"    // the claim and volume that the pods use
+	RoleTarget    Role = "target"    // the temporary claim and the new volume
+	RoleSuccessor Role = "successor" // the claim that replaced a source
+	RoleMover     Role = "mover"     // the Job that copies, and its Pod
+	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
+	RoleRetired   Role = "retired"   // an old volume in its window
+)
+
+// Link ties an object to an operation and to the StatefulSet it is for.
+type Link struct {
+	Operation string `json:"operation"`
+	Role      Role   `json:"role"`
+	Namespace string `json:"namespace"`
+	Set       SetRef `json:"set"`
+	// Claim is the name of the StatefulSet's claim that the object serves.
+	Claim string `json:"claim,omitempty"`
+	// Round is the round of copies that the object belongs to.
+	Round int `json:"round,omitempty"`
+}
+
+// Encode renders the document.
+func (l Link) Encode() string { return mustJSON(l) }
+
+// LoadLink reads the object's link. An object without one yields nil; unreadable text, or one that disagrees with
+// the operation label, is an error.
+func LoadLink(obj metav1.Object) (*Link, error) {
+	text, ok := obj.GetAnnotations()[OperationAnnotation]
+	if !ok {
+		return nil, nil
+	}
+	link := &Link{}
+	if err := json.Unmarshal([]byte(text), link); err != nil {
+		return nil, fmt.Errorf("reading annotation %s of %s/%s: %w", OperationAnnotation, obj.GetNamespace(), obj.GetName(), err)
+	}
+	if link.Operation == "" || link.Set.Name == "" || link.Operation != obj.GetLabels()[OperationLabel] {
+		return nil, fmt.Errorf("annotation %s of %s/%s names operation %q, its label %q; remove both if no operation runs",
+			OperationAnnotation, obj.GetNamespace(), obj.GetName(), link.Operation, obj.GetLabels()[OperationLabel])
+	}
+	return link, nil
+}
+
+// Linked reports whether the object belongs to the operation in the role. An unreadable link is no link.
+func Linked(obj metav1.Object, operation string, role Role) bool {
+	link, err := LoadLink(obj)
+	return err == nil && link != nil && link.Operation == operation && link.Role == role
+}
+
+// Journal is the durable record of an operation outside of the StatefulSet, the data of a ControllerRevision. It is
+// written before anything is done that a lost StatefulSet would leave half done.
+type Journal struct {
+	Version int `json:"version"`
+	// Status is the document as it was when the operation began.
+	Status Status `json:"status"`
+}
+
+// Encode renders the document.
+func (j Journal) Encode() []byte { return []byte(mustJSON(j)) }
+
+// LoadJournal reads the record out of its ControllerRevision.
+func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
+	journal := &Journal{}
+	if err := json.Unmarshal(revision.Data.Raw, journal); err != nil {
+		return nil, fmt.Errorf("reading journal %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	if err := journal.Status.validate(); err != nil {
+		return nil, fmt.Errorf("journal %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	return journal, nil
+}
+
+// EncodeManifest renders a StatefulSet for RecreateAnnotation.
+func EncodeManifest(set *appsv1.StatefulSet) string { return mustJSON(set) }
+
+// LoadManifest reads the StatefulSet that RecreateAnnotation on the journal says is to be created; nil when it says
+// nothing.
+func LoadManifest(revision *appsv1.ControllerRevision) (*appsv1.StatefulSet, error) {
+	text, ok := revision.Annotations[RecreateAnnotation]
+	if !ok {
+		return nil, nil
+	}
+	set := &appsv1.StatefulSet{}
+	if err := json.Unmarshal([]byte(text), set); err != nil {
+		return nil, fmt.Errorf("reading annotation %s of journal %s/%s: %w", RecreateAnnotation, revision.Namespace, revision.Name, err)
+	}
+	if set.Name == "" || set.Namespace != revision.Namespace {
+		return nil, fmt.Errorf("annotation %s of journal %s/%s names StatefulSet %q/%q", RecreateAnnotation,
+			revision.Namespace, revision.Name, set.Namespace, set.Name)
+	}
+	return set, nil
+}
+
+// EncodeClaim renders a claim for ClaimManifestAnnotation.
+func EncodeClaim(claim *corev1.PersistentVolumeClaim) string { return mustJSON(claim) }
+
+// LoadClaim reads the claim for which the volume is reserved; nil when it is reserved for none.
+func LoadClaim(volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	text, ok := volume.Annotations[ClaimManifestAnnotation]
+	if !ok {
+		return nil, nil
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := json.Unmarshal([]byte(text), claim); err != nil {
+		return nil, fmt.Errorf("reading annotation %s of volume %s: %w", ClaimManifestAnnotation, volume.Name, err)
+	}
+	ref := volume.Spec.ClaimRef
+	if ref == nil || ref.Namespace != claim.Namespace || ref.Name != claim.Name || claim.Spec.VolumeName != volume.Name {
+		return nil, fmt.Errorf("annotation %s of volume %s does not name the claim that the volume is reserved for", ClaimManifestAnnotation, volume.Name)
+	}
+	return claim, nil
+}

@@ -1,0 +1,18 @@
+package api
+
+import "time"
+
+// Settings are what an administrator gives every function by environment. The struct tags are read by envconfig; the
+// README shows them as one table.
+type Settings struct {
+	Image          string        `envconfig:"DRYDOCK_IMAGE" default:"drydock:latest" desc:"image of the data mover: Drydock's own"`
+	Parallelism    int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"claims of one StatefulSet that are copied at once"`
+	Retention      time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`
+	PlanTimeout    time.Duration `envconfig:"DRYDOCK_PLAN_TIMEOUT" default:"10m" desc:"how long an owner's consent may take"`
+	CopyTimeout    time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"how long stopping the set, copying and verifying may take; then the set is given back"`
+	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"how long the pods may take to end, on top of their own grace period"`
+	StartTimeout   time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start"`
+	SwitchTimeout  time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
+	ReadyTimeout   time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
+	ProgressPeriod time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
+}

@@ -1,0 +1,190 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// StatusVersion is the version of the Status and Journal documents that this code writes.
+const StatusVersion = 1
+
+// Phase is where an operation stands. Each phase belongs to one function, which alone moves the operation on.
+type Phase string
+
+const (
+	// Planned: the preflight passed and nothing was touched; pause-owner is to give its consent.
+	Planned Phase = "Planned"
+	// Copying: backup provisions the targets, stops the set, copies and verifies.
+	Copying Phase = "Copying"
+	// Switching: every copy is verified; restore puts the new volumes behind the claims' names.
+	Switching Phase = "Switching"
+	// Starting: every claim is switched; restore starts the set and waits until it is ready.
+	Starting Phase = "Starting"
+	// RollingBack: the operation failed before the switch; restore gives the set back as it was.
+	RollingBack Phase = "RollingBack"
+	// Succeeded, Failed and Refused are terminal. Refused means that the preflight found a reason and nothing was touched.
+	Succeeded Phase = "Succeeded"
+	Failed    Phase = "Failed"
+	Refused   Phase = "Refused"
+)
+
+// Terminal reports whether no function has work left in this phase.
+func (p Phase) Terminal() bool { return p == Succeeded || p == Failed || p == Refused }
+
+// ClaimPhase is where one claim stands.
+type ClaimPhase string
+
+const (
+	ClaimPending  ClaimPhase = "Pending"
+	ClaimCopying  ClaimPhase = "Copying"
+	ClaimVerified ClaimPhase = "Verified"
+	ClaimSwitched ClaimPhase = "Switched"
+)
+
+// SetRef is the identity of a StatefulSet. An empty UID marks a set that Drydock has just created again and whose
+// new identity is still to be recorded.
+type SetRef struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid,omitempty"`
+}
+
+// Status is the one document that describes the latest operation on a StatefulSet. It holds what cannot be seen in
+// the live objects; times are RFC 3339 and change only when the phase does.
+type Status struct {
+	Version   int    `json:"version"`
+	Operation string `json:"operation"`
+	Kind      string `json:"kind"`
+	Method    Method `json:"method,omitempty"`
+	Phase     Phase  `json:"phase"`
+	// Request is the value of the resize annotation that asked for the operation.
+	Request string `json:"request"`
+	// Attempt counts the operations for one request, from 1; a retry is the next attempt.
+	Attempt int    `json:"attempt"`
+	Set     SetRef `json:"set"`
+	// Replicas is the count found before the operation; it comes back however the operation ends.
+	Replicas int32 `json:"replicas"`
+	// WhenScaled is the claim retention policy found before, when the operation had to change it.
+	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
+	// Templates are the volumeClaimTemplates that the operation concerns and what they are to ask for.
+	Templates []TemplateTarget `json:"templates,omitempty"`
+	// Recreate is true when the StatefulSet itself needs the new template.
+	Recreate bool `json:"recreate,omitempty"`
+	// Generation is the StatefulSet's metadata.generation for which the copies are current: any later write to its
+	// spec, as a scale-up, makes them stale. 0 before the set was seen to be quiet.
+	Generation int64 `json:"generation,omitempty"`
+	// Round counts the copies of the whole set, from 1. It grows when somebody started pods in between.
+	Round   int         `json:"round,omitempty"`
+	Started metav1.Time `json:"started"`
+	// Stopping is when the set was last scaled to zero, Stopped when it first was, Quiesced when nothing ran any more, Ready when it was ready again.
+	Stopping *metav1.Time `json:"stopping,omitempty"`
+	Stopped  *metav1.Time `json:"stopped,omitempty"`
+	Quiesced *metav1.Time `json:"quiesced,omitempty"`
+	Ready    *metav1.Time `json:"ready,omitempty"`
+	Finished *metav1.Time `json:"finished,omitempty"`
+	// Deadline is when the present phase is given up.
+	Deadline *metav1.Time  `json:"deadline,omitempty"`
+	Claims   []ClaimStatus `json:"claims,omitempty"`
+	Reason   Reason        `json:"reason,omitempty"`
+	// Message says in a sentence what happened and what to do.
+	Message string `json:"message,omitempty"`
+	// FailedAt is the phase in which the operation was given up.
+	FailedAt Phase `json:"failedAt,omitempty"`
+}
+
+// TemplateTarget is what a volumeClaimTemplate is to ask for.
+type TemplateTarget struct {
+	Name string            `json:"name"`
+	Size resource.Quantity `json:"size"`
+	// Class is a StorageClass; empty keeps the template's.
+	Class string `json:"class,omitempty"`
+}
+
+// ClaimStatus is one claim's part of an operation.
+type ClaimStatus struct {
+	Name     string            `json:"name"`
+	UID      types.UID         `json:"uid"`
+	Template string            `json:"template"`
+	Phase    ClaimPhase        `json:"phase"`
+	From     resource.Quantity `json:"from"`
+	To       resource.Quantity `json:"to"`
+	// Class is the target's StorageClass when it is to differ from the source's.
+	Class string `json:"class,omitempty"`
+	// OldVolume and NewVolume are the names of the PersistentVolumes before and after.
+	OldVolume string `json:"oldVolume"`
+	NewVolume string `json:"newVolume,omitempty"`
+	// BytesDone and BytesTotal count the data bytes of regular files.
+	BytesDone  int64 `json:"bytesDone,omitempty"`
+	BytesTotal int64 `json:"bytesTotal,omitempty"`
+	Files      int64 `json:"files,omitempty"`
+	// Digest is the SHA-256 of the verified tree, as the mover defines it.
+	Digest string `json:"digest,omitempty"`
+	// ProgressAt throttles the writes of progress.
+	ProgressAt *metav1.Time `json:"progressAt,omitempty"`
+}
+
+// Claim returns the part of the claim with the given name, or nil.
+func (s *Status) Claim(name string) *ClaimStatus {
+	for i := range s.Claims {
+		if s.Claims[i].Name == name {
+			return &s.Claims[i]
+		}
+	}
+	return nil
+}
+
+// Active reports whether the operation still has work to do.
+func (s *Status) Active() bool { return s != nil && !s.Phase.Terminal() }
+
+// Held reports whether the operation was given up with the set still held at zero: one of its claims is not whole.
+func (s *Status) Held() bool { return s != nil && s.Phase == Failed && s.FailedAt == Switching }
+
+// Clone returns a copy that can be changed without changing s.
+func (s *Status) Clone() *Status {
+	c := *s
+	c.Claims = append([]ClaimStatus(nil), s.Claims...)
+	return &c
+}
+
+// Encode renders the document. It does not fail: every field can be marshalled.
+func (s *Status) Encode() string { return mustJSON(s) }
+
+// LoadStatus reads the StatefulSet's status. A set without one yields nil. Unreadable text, a version of the future
+// and a document without operation are errors, never "no operation": who cannot read the state must not act.
+func LoadStatus(set *appsv1.StatefulSet) (*Status, error) {
+	text, ok := set.Annotations[StatusAnnotation]
+	if !ok {
+		return nil, nil
+	}
+	status := &Status{}
+	if err := json.Unmarshal([]byte(text), status); err != nil {
+		return nil, fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove the annotation if no operation runs",
+			StatusAnnotation, set.Namespace, set.Name, err)
+	}
+	if err := status.validate(); err != nil {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", StatusAnnotation, set.Namespace, set.Name, err)
+	}
+	return status, nil
+}
+
+func (s *Status) validate() error {
+	if s.Version != StatusVersion {
+		return fmt.Errorf("version is %d, this Drydock reads version %d; update Drydock", s.Version, StatusVersion)
+	}
+	if s.Operation == "" || s.Phase == "" || s.Set.Name == "" {
+		return fmt.Errorf("operation, phase or set is missing; remove the annotation if no operation runs")
+	}
+	return nil
+}
+
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("marshalling %T: %v", v, err)) // unreachable: plain structs
+	}
+	return string(b)
+}

@@ -1,0 +1,143 @@
+// Package apply carries plans out. It is the only writer to the cluster.
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/plan"
+)
+
+// Writer is what the executor needs of the API server.
+type Writer interface {
+	Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error
+	Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error
+	Delete(ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool) error
+}
+
+// Executor carries out the plans of one function.
+type Executor struct {
+	write Writer
+	from  api.Function
+	log   *slog.Logger
+}
+
+// New makes the executor of a function.
+func New(write Writer, from api.Function, log *slog.Logger) *Executor {
+	return &Executor{write: write, from: from, log: log.With("function", from)}
+}
+
+// Bounds of one event. Whatever is left after them is taken up by the next event or tick.
+const (
+	maxSteps     = 40
+	maxConflicts = 8
+)
+
+// Run asks step for a plan and carries it out, again and again, until nothing is left to do now or a plan announces
+// something. Every plan is made from what the API server says after the plan before, so that no decision rests on
+// what may have changed meanwhile; a precondition that does not hold means to look again.
+func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
+	conflicts := 0
+	for range maxSteps {
+		p, err := step(ctx)
+		if err != nil {
+			return p, err
+		}
+		if p.Kind != plan.KindDo {
+			x.log.Debug("decided", "plan", p)
+			return p, nil
+		}
+		err = x.do(ctx, p)
+		switch {
+		case fault.IsConflict(err) && conflicts < maxConflicts:
+			conflicts++
+			x.log.Info("somebody else wrote, looking again", "plan", p, "conflict", err.Error())
+			continue
+		case err != nil:
+			return p, err
+		}
+		x.log.Info("done", "plan", p)
+		if p.Announce != "" {
+			return p, nil
+		}
+	}
+	return plan.Wait(api.InProgress, "%d steps taken, more with the next event", maxSteps), nil
+}
+
+func (x *Executor) do(ctx context.Context, p plan.Plan) error {
+	for _, a := range p.Actions {
+		if err := x.one(ctx, a); err != nil {
+			return fmt.Errorf("%s: %w", a, err)
+		}
+	}
+	return nil
+}
+
+func (x *Executor) one(ctx context.Context, a plan.Action) error {
+	switch a.Verb {
+	case plan.VerbCreate:
+		return fault.FromAPI(x.write.Create(ctx, a.Resource, a.Namespace, a.Object, false))
+	case plan.VerbPatch:
+		body, err := json.Marshal(a.Ops)
+		if err != nil {
+			return fault.Permanent(err)
+		}
+		return gone(x.write.Patch(ctx, a.Resource, a.Namespace, a.Name, body))
+	case plan.VerbDelete:
+		return gone(x.write.Delete(ctx, a.Resource, a.Namespace, a.Name, a.UID, a.ResourceVersion, a.Orphan))
+	case plan.VerbRecord:
+		x.record(ctx, a)
+		return nil
+	}
+	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
+}
+
+// gone makes "not found" a conflict: the object that was seen has changed into none.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return fault.Conflict(err)
+	}
+	return fault.FromAPI(err)
+}
+
+// record writes a Kubernetes Event. Its name derives from what it says, so that saying it twice is one Event. What it
+// says is stored in the status already, so a failure to write it is logged and stops nothing.
+func (x *Executor) record(ctx context.Context, a plan.Action) {
+	sum := sha256.Sum256([]byte(string(a.Note.UID) + "\x00" + a.Note.Operation + "\x00" + string(a.Note.Reason) + "\x00" + a.Note.Message))
+	now := metav1.NewTime(time.Now())
+	e := &corev1.Event{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.Namespace,
+			Name:      fmt.Sprintf("drydock.%s", hex.EncodeToString(sum[:8])),
+		},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: a.Namespace, Name: a.Name, UID: a.Note.UID},
+		Type:           a.Note.EventType(), Reason: string(a.Note.Reason), Message: truncate(a.Note.Message, 1024),
+		Source:         corev1.EventSource{Component: "drydock-" + string(x.from)},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if err := x.write.Create(ctx, plan.Events, a.Namespace, e, false); err != nil && !apierrors.IsAlreadyExists(err) {
+		x.log.Warn("recording a Kubernetes Event", "set", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
+	}
+}
+
+// truncate keeps a message within what the API server takes (kubernetes pkg/apis/core/validation/events.go: 1 KiB).
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return text[:limit-3] + "..."
+}

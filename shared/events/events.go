@@ -1,0 +1,155 @@
+// Package events is the wire contract: the types of the CloudEvents that Drydock's functions send and understand, how
+// they name the object they are about, and how they are made and read. An event is a hint to look at an object, never
+// an authority to do something to it.
+package events
+
+import (
+	"fmt"
+	"strings"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"drydock.dev/shared/api"
+)
+
+// Types that come from Knative: its ApiServerSource in Resource mode, and its PingSource.
+const (
+	SourceAdd    = "dev.knative.apiserver.resource.add"
+	SourceUpdate = "dev.knative.apiserver.resource.update"
+	SourceDelete = "dev.knative.apiserver.resource.delete"
+	Tick         = "dev.knative.sources.ping"
+)
+
+// Types of our own.
+const (
+	ObjectChanged    = "dev.drydock.object.changed"
+	ResizeRequested  = "dev.drydock.resize.requested"
+	ResizeDetected   = "dev.drydock.resize.detected"
+	OwnerPaused      = "dev.drydock.owner.paused"
+	OwnerResumed     = "dev.drydock.owner.resumed"
+	BackupCompleted  = "dev.drydock.backup.completed"
+	RestoreCompleted = "dev.drydock.restore.completed"
+	OperationFailed  = "dev.drydock.operation.failed"
+	Retry            = "dev.drydock.retry"
+)
+
+// Extension names. CloudEvents allows lower-case letters and digits.
+const (
+	extConcerns     = "concerns"
+	extKind         = "kind"
+	extNamespace    = "namespace"
+	extName         = "name"
+	extOperation    = "operation"
+	extPartitionKey = "partitionkey"
+)
+
+const kindStatefulSet = "StatefulSet"
+
+// Ref names a StatefulSet. UID and ResourceVersion are what the sender saw; they are for recognising duplicates, not
+// for deciding anything.
+type Ref struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	// Operation is the id of the operation the event belongs to; empty if there is none.
+	Operation string
+}
+
+// String renders the reference as namespace/name.
+func (r Ref) String() string { return r.Namespace + "/" + r.Name }
+
+// subject is the object's API path, as ApiServerSource writes it.
+func (r Ref) subject() string {
+	return "/apis/apps/v1/namespaces/" + r.Namespace + "/statefulsets/" + r.Name
+}
+
+// changed is the data of ObjectChanged.
+type changed struct {
+	UID             types.UID `json:"uid,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+}
+
+// NewChanged makes the event with which sift wakes the functions that have to look at a StatefulSet. Its id derives
+// from what was seen, so that the same change seen twice is the same event.
+func NewChanged(ref Ref, seen string, concerns ...api.Function) cloudevents.Event {
+	names := make([]string, len(concerns))
+	for i, c := range concerns {
+		names[i] = string(c)
+	}
+	e := newEvent(api.Sift, ObjectChanged, ref, seen+"/"+strings.Join(names, "+"))
+	e.SetExtension(extConcerns, strings.Join(names, " "))
+	_ = e.SetData(cloudevents.ApplicationJSON, changed{UID: ref.UID, ResourceVersion: ref.ResourceVersion})
+	return e
+}
+
+// NewStep makes the event with which a function announces a step of an operation. The id derives from operation and
+// step, so that a step announced twice is recognisable.
+func NewStep(from api.Function, eventType string, ref Ref) cloudevents.Event {
+	return newEvent(from, eventType, ref, ref.Operation+"/"+strings.TrimPrefix(eventType, "dev.drydock."))
+}
+
+func newEvent(from api.Function, eventType string, ref Ref, id string) cloudevents.Event {
+	e := cloudevents.New()
+	e.SetType(eventType)
+	e.SetSource("drydock.dev/" + string(from))
+	e.SetID(id)
+	e.SetSubject(ref.subject())
+	e.SetExtension(extKind, kindStatefulSet)
+	e.SetExtension(extNamespace, ref.Namespace)
+	e.SetExtension(extName, ref.Name)
+	e.SetExtension(extPartitionKey, partitionKey(ref))
+	if ref.Operation != "" {
+		e.SetExtension(extOperation, ref.Operation)
+	}
+	return e
+}
+
+// partitionKey keeps the events of one set in order where the broker can: its UID, or its name where none is known.
+func partitionKey(ref Ref) string {
+	if ref.UID != "" {
+		return string(ref.UID)
+	}
+	return ref.String()
+}
+
+// SetOf reads which StatefulSet an event of our own is about. What it accepts is a well-formed name, nothing more: the
+// content of an event is hostile input.
+func SetOf(e cloudevents.Event) (Ref, error) {
+	kind, _ := e.Extensions()[extKind].(string)
+	namespace, _ := e.Extensions()[extNamespace].(string)
+	name, _ := e.Extensions()[extName].(string)
+	if kind != kindStatefulSet {
+		return Ref{}, fmt.Errorf("event %q of type %s is about kind %q, not a StatefulSet", e.ID(), e.Type(), kind)
+	}
+	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+		return Ref{}, fmt.Errorf("event %q: extension namespace %q: %s", e.ID(), namespace, problems[0])
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return Ref{}, fmt.Errorf("event %q: extension name %q: %s", e.ID(), name, problems[0])
+	}
+	operation, _ := e.Extensions()[extOperation].(string)
+	return Ref{Namespace: namespace, Name: name, Operation: operation}, nil
+}
+
+// Concerns reads which functions an ObjectChanged asks to look.
+func Concerns(e cloudevents.Event) []api.Function {
+	text, _ := e.Extensions()[extConcerns].(string)
+	var functions []api.Function
+	for _, name := range strings.Fields(text) {
+		functions = append(functions, api.Function(name))
+	}
+	return functions
+}
+
+// Answer makes the event that announces a step, or nil when there is nothing to announce.
+func Answer(from api.Function, ref Ref, eventType, operation string) *cloudevents.Event {
+	if eventType == "" {
+		return nil
+	}
+	ref.Operation = operation
+	e := NewStep(from, eventType, ref)
+	return &e
+}

@@ -1,0 +1,87 @@
+// Package fault sorts errors into the three classes that a Broker can act on, and maps them to HTTP in one place.
+//
+//	permanent   422   never retried; goes to the dead-letter sink at once
+//	conflict    409   somebody else wrote; retried
+//	transient   503   not now; retried (every error of unknown kind is transient)
+//
+// Knative retries transport errors, 5xx, 404, 408, 409 and 429 (knative.dev/eventing, pkg/kncloudevents/retries.go),
+// so 404 is never used: an object that is gone is no error here.
+package fault
+
+import (
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+type class int
+
+const (
+	transient class = iota
+	conflict
+	permanent
+)
+
+type classified struct {
+	error
+	class class
+}
+
+func (c classified) Unwrap() error { return c.error }
+
+// Permanent marks an error that no retry can mend.
+func Permanent(err error) error { return wrap(err, permanent) }
+
+// Conflict marks a precondition that did not hold: look again.
+func Conflict(err error) error { return wrap(err, conflict) }
+
+func wrap(err error, c class) error {
+	if err == nil {
+		return nil
+	}
+	return classified{err, c}
+}
+
+// FromAPI classifies an error of the Kubernetes API server by its status, never by its text.
+func FromAPI(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return Conflict(err)
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err),
+		apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
+		return Permanent(err)
+	}
+	return err
+}
+
+// IsConflict reports whether a precondition did not hold.
+func IsConflict(err error) bool { return classOf(err) == conflict }
+
+// IsPermanent reports whether no retry can mend the error.
+func IsPermanent(err error) bool { return err != nil && classOf(err) == permanent }
+
+func classOf(err error) class {
+	var c classified
+	if errors.As(err, &c) {
+		return c.class
+	}
+	return transient
+}
+
+// Status is the HTTP status with which a function answers the error.
+func Status(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	switch classOf(err) {
+	case permanent:
+		return http.StatusUnprocessableEntity
+	case conflict:
+		return http.StatusConflict
+	default:
+		return http.StatusServiceUnavailable
+	}
+}

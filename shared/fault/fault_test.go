@@ -1,0 +1,34 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestStatusOfErrors(t *testing.T) {
+	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	for name, row := range map[string]struct {
+		err  error
+		want int
+	}{
+		"no error":                            {nil, 200},
+		"of unknown kind, so try again":       {errors.New("connection reset"), 503},
+		"malformed input":                     {Permanent(errors.New("bad")), 422},
+		"a conflict, wrapped on its way":      {fmt.Errorf("patching: %w", Conflict(errors.New("x"))), 409},
+		"the API server's conflict":           {FromAPI(apierrors.NewConflict(claims, "a", errors.New("x"))), 409},
+		"the name exists: look again":         {FromAPI(apierrors.NewAlreadyExists(claims, "a")), 409},
+		"quota or policy forbids it":          {FromAPI(apierrors.NewForbidden(claims, "a", errors.New("x"))), 422},
+		"the API server is overloaded":        {FromAPI(apierrors.NewTooManyRequests("x", 1)), 503},
+		"gone is never 404, which is retried": {FromAPI(apierrors.NewNotFound(claims, "a")), 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Status(row.err); got != row.want {
+				t.Errorf("Status(%v) = %d, want %d", row.err, got, row.want)
+			}
+		})
+	}
+}

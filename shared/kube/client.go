@@ -1,0 +1,177 @@
+// Package kube reaches the API server: a REST client for just the API groups that Drydock works with, and the reads
+// that several functions share. No informers and no discovery: a function lives for one event, and its cold start is
+// paid inside somebody's request.
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/plan"
+)
+
+// Read-only kinds, beside those of package plan.
+const (
+	Attachments    plan.Resource = "volumeattachments"
+	StorageClasses plan.Resource = "storageclasses"
+	Namespaces     plan.Resource = "namespaces"
+	Quotas         plan.Resource = "resourcequotas"
+	LimitRanges    plan.Resource = "limitranges"
+)
+
+var scheme, codecs, parameters = newScheme()
+
+func newScheme() (*runtime.Scheme, serializer.CodecFactory, runtime.ParameterCodec) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme} {
+		utilruntime.Must(add(s))
+	}
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	return s, serializer.NewCodecFactory(s), runtime.NewParameterCodec(s)
+}
+
+// groupOf says in which API group a resource lives.
+func groupOf(resource plan.Resource) schema.GroupVersion {
+	switch resource {
+	case plan.StatefulSets, plan.ControllerRevisions:
+		return appsv1.SchemeGroupVersion
+	case plan.Jobs:
+		return batchv1.SchemeGroupVersion
+	case Attachments, StorageClasses:
+		return storagev1.SchemeGroupVersion
+	}
+	return corev1.SchemeGroupVersion
+}
+
+// Client reaches the API server. Its methods classify errors for package fault.
+type Client struct {
+	config *rest.Config
+	http   func() (*http.Client, error)
+	mu     sync.Mutex
+	groups map[schema.GroupVersion]*rest.RESTClient
+}
+
+// Config finds the API server: $KUBECONFIG if set, else the pod's service account.
+func Config() (*rest.Config, error) {
+	if path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); path != "" {
+		return clientcmd.BuildConfigFromFlags("", path)
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the API server: %w; run in a pod with a service account, or set KUBECONFIG", err)
+	}
+	return config, nil
+}
+
+// NewClient makes a client that connects at its first call.
+func NewClient(config *rest.Config) *Client {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
+	config.NegotiatedSerializer = codecs.WithoutConversion()
+	config.UserAgent = "drydock"
+	return &Client{
+		config: config,
+		http:   sync.OnceValues(func() (*http.Client, error) { return rest.HTTPClientFor(config) }),
+		groups: map[schema.GroupVersion]*rest.RESTClient{},
+	}
+}
+
+func (c *Client) rest(resource plan.Resource) (*rest.RESTClient, error) {
+	gv := groupOf(resource)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if client := c.groups[gv]; client != nil {
+		return client, nil
+	}
+	shared, err := c.http()
+	if err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(c.config)
+	config.GroupVersion, config.APIPath = &gv, "/apis"
+	if gv.Group == "" {
+		config.APIPath = "/api"
+	}
+	client, err := rest.RESTClientForConfigAndClient(config, shared)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", gv, err)
+	}
+	c.groups[gv] = client
+	return client, nil
+}
+
+// Get reads an object. It reports false when there is none.
+func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, name string, into runtime.Object) (bool, error) {
+	client, err := c.rest(resource)
+	if err != nil {
+		return false, err
+	}
+	err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).Name(name).Do(ctx).Into(into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %s: %w", resource, name, fault.FromAPI(err))
+	}
+	return true, nil
+}
+
+// List reads one page of objects.
+func (c *Client) List(ctx context.Context, resource plan.Resource, namespace string, options metav1.ListOptions, into runtime.Object) error {
+	client, err := c.rest(resource)
+	if err != nil {
+		return err
+	}
+	err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).
+		VersionedParams(&options, parameters).Do(ctx).Into(into)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
+	}
+	return nil
+}
+
+// LastLogLine reads the last line that a container printed; empty when it printed nothing.
+func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container string) ([]byte, error) {
+	client, err := c.rest(plan.Pods)
+	if err != nil {
+		return nil, err
+	}
+	lines := int64(1)
+	raw, err := client.Get().Namespace(namespace).Resource(string(plan.Pods)).Name(pod).SubResource("log").
+		VersionedParams(&corev1.PodLogOptions{Container: container, TailLines: &lines}, parameters).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of pod %s: %w", pod, fault.FromAPI(err))
+	}
+	return raw, nil
+}
+
+// Create makes an object.
+func (c *Client) Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error {
+	client, err := c.rest(resource)
+	if err != nil {
+		return err
+	}
+	options := metav1.CreateOptions{FieldManager: fieldManager}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return client.Post().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).
+		VersionedParams(&options, parameters).Body(object).Do(ctx).Error()
+}

@@ -1,0 +1,175 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// pageSize bounds the memory of one list call.
+const pageSize = 500
+
+// Observe reads a StatefulSet with everything that an operation on its volumes concerns.
+func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, error) {
+	o := &sts.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}
+	set := &appsv1.StatefulSet{}
+	found, err := c.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		o.Set = set
+	}
+	for _, read := range []func(context.Context, string, *sts.Observed) error{
+		c.observeClaims, c.observeLinked, c.observePods, c.observeVolumes, c.observeAttachments,
+	} {
+		if err := read(ctx, ref.Namespace, o); err != nil {
+			return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)
+		}
+	}
+	return o, nil
+}
+
+func (c *Client) observeClaims(ctx context.Context, namespace string, o *sts.Observed) error {
+	return Pages(ctx, c, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
+		for i := range l.Items {
+			claim := &l.Items[i]
+			named := false
+			if o.Set != nil {
+				_, _, named = sts.ParseClaimName(o.Set, claim.Name)
+			}
+			if named || linkedTo(claim, o.Name) {
+				o.Claims = append(o.Claims, claim)
+			}
+		}
+	})
+}
+
+func (c *Client) observeLinked(ctx context.Context, namespace string, o *sts.Observed) error {
+	err := Pages(ctx, c, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
+		for i := range l.Items {
+			if linkedTo(&l.Items[i], o.Name) {
+				o.Jobs = append(o.Jobs, &l.Items[i])
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return Pages(ctx, c, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
+		for i := range l.Items {
+			if linkedTo(&l.Items[i], o.Name) {
+				o.Journals = append(o.Journals, &l.Items[i])
+			}
+		}
+	})
+}
+
+func linkedTo(obj metav1.Object, set string) bool {
+	link, err := api.LoadLink(obj)
+	return err == nil && link != nil && link.Set.Name == set
+}
+
+func (c *Client) observePods(ctx context.Context, namespace string, o *sts.Observed) error {
+	if len(o.Claims) == 0 {
+		return nil
+	}
+	return Pages(ctx, c, plan.Pods, namespace, "", &corev1.PodList{}, func(l *corev1.PodList) {
+		for i := range l.Items {
+			for _, claim := range o.Claims {
+				if sts.Mounts(&l.Items[i], claim.Name) {
+					o.Pods = append(o.Pods, &l.Items[i])
+					break
+				}
+			}
+		}
+	})
+}
+
+// observeVolumes reads the volumes of operations on the set by label, and the others that a claim or a document names
+// one by one: volumes are not namespaced, and a cluster may have very many.
+func (c *Client) observeVolumes(ctx context.Context, namespace string, o *sts.Observed) error {
+	err := Pages(ctx, c, plan.Volumes, "", api.OperationLabel, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			volume := &l.Items[i]
+			if link, err := api.LoadLink(volume); err == nil && link != nil && link.Namespace == namespace && link.Set.Name == o.Name && ofNamespace(volume, namespace) {
+				o.Volumes[volume.Name] = volume
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range o.VolumeNames() {
+		if o.Volumes[name] != nil {
+			continue
+		}
+		volume := &corev1.PersistentVolume{}
+		found, err := c.Get(ctx, plan.Volumes, "", name, volume)
+		if err != nil {
+			return err
+		}
+		if found && ofNamespace(volume, namespace) {
+			o.Volumes[name] = volume
+		}
+	}
+	return nil
+}
+
+// ofNamespace reports whether the volume is, or was last, a claim's of the namespace. Names of volumes come from
+// annotations that whoever may edit a StatefulSet can write; another namespace's volumes are none of its business.
+func ofNamespace(volume *corev1.PersistentVolume, namespace string) bool {
+	return volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Namespace == namespace
+}
+
+// observeAttachments reads them only while a set is being stopped: they are the last proof that nothing writes.
+func (c *Client) observeAttachments(ctx context.Context, _ string, o *sts.Observed) error {
+	status, err := o.Status()
+	if err != nil || status == nil || status.Phase != api.Copying || status.Generation != 0 {
+		return nil //nolint:nilerr // an unreadable status is Decide's to judge
+	}
+	return Pages(ctx, c, Attachments, "", "", &storagev1.VolumeAttachmentList{}, func(l *storagev1.VolumeAttachmentList) {
+		for i := range l.Items {
+			o.Attachments = append(o.Attachments, &l.Items[i])
+		}
+	})
+}
+
+// Pages lists page after page and hands each to use.
+func Pages[L interface {
+	runtime.Object
+	metav1.ListInterface
+}](ctx context.Context, c *Client, resource plan.Resource, namespace, selector string, page L, use func(L)) error {
+	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+	for {
+		fresh := page.DeepCopyObject().(L)
+		if err := c.List(ctx, resource, namespace, options, fresh); err != nil {
+			return err
+		}
+		use(fresh)
+		if options.Continue = fresh.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// RootMovers reports whether the namespace allows movers that run as root.
+func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error) {
+	ns := &corev1.Namespace{}
+	if _, err := c.Get(ctx, Namespaces, "", namespace, ns); err != nil {
+		return false, err
+	}
+	return ns.Labels[api.RootMoverLabel] == api.AllowValue, nil
+}

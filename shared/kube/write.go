@@ -1,0 +1,42 @@
+package kube
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+)
+
+const fieldManager = api.FieldManager
+
+// Patch sends a JSON patch.
+func (c *Client) Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error {
+	client, err := c.rest(resource)
+	if err != nil {
+		return err
+	}
+	return client.Patch(types.JSONPatchType).NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).Name(name).
+		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, parameters).Body(body).Do(ctx).Error()
+}
+
+// Delete removes the object if its UID and resourceVersion are as given. Dependents are orphaned or deleted in the
+// background.
+func (c *Client) Delete(ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool) error {
+	client, err := c.rest(resource)
+	if err != nil {
+		return err
+	}
+	propagation := metav1.DeletePropagationBackground
+	if orphan {
+		propagation = metav1.DeletePropagationOrphan
+	}
+	options := &metav1.DeleteOptions{
+		PropagationPolicy: &propagation,
+		Preconditions:     &metav1.Preconditions{UID: ptr.To(uid), ResourceVersion: ptr.To(version)},
+	}
+	return client.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).Name(name).Body(options).Do(ctx).Error()
+}

@@ -1,0 +1,136 @@
+package mover
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+)
+
+// copyRegular writes a new file under a temporary name and puts it in place when all of it is there.
+func (c *copier) copyRegular(ctx context.Context, at pair, e *entry) error {
+	in, err := c.openSource(at, e)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(in)
+	out, tmp, err := c.createTemp(at, e)
+	if err != nil {
+		return err
+	}
+	err = c.writeTemp(ctx, at, e, in, out)
+	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR { // a network's quota shows here
+		err = at.fault(target, "closing", e, cerr)
+	}
+	if err != nil {
+		c.discard(at.dst, tmp)
+		return err
+	}
+	return c.install(at.dst, tmp, at.dir, e)
+}
+
+// openSource opens a file and makes sure that it is the one that was scanned.
+func (c *copier) openSource(at pair, e *entry) (int, error) {
+	in, err := openat(at.src, e.name, unix.O_RDONLY, 0)
+	if err == nil && c.hooks.source != nil {
+		err = c.hooks.source("opening", at.dir.join(e.name))
+	}
+	if err != nil {
+		return -1, at.fault(source, "opening", e, err)
+	}
+	if err := c.unchanged(at, e, in); err != nil {
+		unix.Close(in)
+		return -1, err
+	}
+	return in, nil
+}
+
+// unchanged fails if an open source file is not, or no longer, as it was scanned.
+func (c *copier) unchanged(at pair, e *entry, in int) error {
+	st, err := fstat(in)
+	if err == nil && metaOf(&st) != e.meta {
+		err = errChanged
+	}
+	if err != nil {
+		return at.fault(source, "reading", e, err)
+	}
+	return nil
+}
+
+func (c *copier) createTemp(at pair, e *entry) (out int, tmp string, err error) {
+	tmp, err = c.makeTemp(at.dir, func(name string) (err error) {
+		out, err = openat(at.dst, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+		return err
+	})
+	if err != nil {
+		return -1, "", at.fault(target, "creating", e, err)
+	}
+	return out, tmp, nil
+}
+
+// writeTemp fills a new file. The owner comes first, since it may be denied and then nothing needs to be copied; it and
+// writing clear what setRest sets.
+func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in, out int) error {
+	attrs, err := opened(in).xattrs()
+	if err != nil {
+		return at.fault(source, "reading extended attributes of", e, err)
+	}
+	if op, err := setOwner(opened(out), &e.meta); err != nil {
+		return at.fault(target, op, e, err)
+	}
+	if err := c.copyData(ctx, at, e, in, out); err != nil {
+		return err
+	}
+	if op, err := setRest(opened(out), &e.meta, attrs); err != nil {
+		return at.fault(target, op, e, err)
+	}
+	if c.hooks.copying != nil {
+		c.hooks.copying(at.dir.join(e.name))
+	}
+	return c.unchanged(at, e, in)
+}
+
+// copySpecial makes a symbolic link, fifo, socket or device.
+func (c *copier) copySpecial(at pair, e *entry) error {
+	attrs, err := named(at.src, e.name).xattrs()
+	if err != nil {
+		return at.fault(source, "reading extended attributes of", e, err)
+	}
+	link := ""
+	if e.meta.isSymlink() {
+		if link, err = readlinkat(at.src, e.name); err != nil {
+			return at.fault(source, "reading the link", e, err)
+		}
+	}
+	tmp, err := c.makeTemp(at.dir, func(name string) error {
+		if e.meta.isSymlink() {
+			return unix.Symlinkat(link, at.dst, name)
+		}
+		return unix.Mknodat(at.dst, name, e.meta.kind()|0o600, int(e.meta.size))
+	})
+	if err != nil {
+		return at.fault(target, "creating", e, err)
+	}
+	if err := c.dressSpecial(at, e, named(at.dst, tmp), attrs); err != nil {
+		c.discard(at.dst, tmp)
+		return err
+	}
+	return c.install(at.dst, tmp, at.dir, e)
+}
+
+func (c *copier) dressSpecial(at pair, e *entry, o object, attrs []xattr) error {
+	op, err := setOwner(o, &e.meta)
+	if err == nil {
+		op, err = setRest(o, &e.meta, attrs)
+	}
+	if err != nil {
+		return at.fault(target, op, e, err)
+	}
+	st, err := lstatat(at.src, e.name)
+	if err == nil && metaOf(&st) != e.meta {
+		err = errChanged
+	}
+	if err != nil {
+		return at.fault(source, "looking at", e, err)
+	}
+	return nil
+}

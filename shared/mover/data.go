@@ -1,0 +1,143 @@
+package mover
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// bufferSize is what one worker reads at a time.
+const bufferSize = 1 << 20
+
+// rangeSize is what copy_file_range is asked for at a time: the copy can be stopped and tells its progress in between.
+const rangeSize = 16 << 20
+
+// rangeLeast is the size from which copy_file_range is worth its call.
+const rangeLeast = 64 << 10
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// nextData finds the next run of data at or after off. At the end of the data, from is size. A file system that does
+// not know holes has one run. It moves the file's offset, which nothing else uses.
+func nextData(fd int, off, size int64) (from, to int64, err error) {
+	from, err = again(func() (int64, error) { return unix.Seek(fd, off, unix.SEEK_DATA) })
+	switch err {
+	case nil:
+	case unix.ENXIO:
+		return size, size, nil
+	case unix.EINVAL, unix.EOPNOTSUPP:
+		return off, size, nil
+	default:
+		return 0, 0, err
+	}
+	to, err = again(func() (int64, error) { return unix.Seek(fd, from, unix.SEEK_HOLE) })
+	if err == unix.ENXIO { // cut off meanwhile
+		err = errChanged
+	}
+	return min(from, size), min(to, size), err
+}
+
+// copyData copies the data between the holes of in to the empty file out.
+func (c *copier) copyData(ctx context.Context, at pair, e *entry, in, out int) error {
+	size, copied, end := e.meta.size, int64(0), int64(0)
+	if size == 0 {
+		return nil
+	}
+	if size > bufferSize {
+		_ = unix.Fadvise(in, 0, 0, unix.FADV_SEQUENTIAL)
+	}
+	for off := int64(0); off < size; {
+		from, to, err := nextData(in, off, size)
+		if err != nil {
+			return at.fault(source, "reading", e, err)
+		}
+		if from < to {
+			if err := c.copyRun(ctx, at, e, run{in, out, from, to}); err != nil {
+				return err
+			}
+			copied, end = copied+to-from, to
+		}
+		off = to
+	}
+	if end < size { // the file ends in a hole
+		if err := againErr(func() error { return unix.Ftruncate(out, size) }); err != nil {
+			return at.fault(target, "extending", e, err)
+		}
+	}
+	return c.settleBytes(at, e, in, copied)
+}
+
+// settleBytes replaces the estimate of the scan in the total.
+func (c *copier) settleBytes(at pair, e *entry, in int, copied int64) error {
+	st, err := fstat(in)
+	if err != nil {
+		return at.fault(source, "reading", e, err)
+	}
+	c.meter.correct(dataBytes(&st), copied)
+	return nil
+}
+
+// run is a range of data to copy.
+type run struct {
+	in, out  int
+	from, to int64
+}
+
+func (c *copier) copyRun(ctx context.Context, at pair, e *entry, r run) error {
+	for r.from < r.to {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		n, err := c.copySome(at, e, r)
+		if err != nil {
+			return err
+		}
+		r.from += n
+		c.bytes.Add(n)
+		c.meter.bytes.Add(n)
+		if c.hooks.wrote != nil {
+			c.hooks.wrote(at.dir.join(e.name), n)
+		}
+	}
+	return nil
+}
+
+// copySome copies the beginning of a run, in the kernel if it can.
+func (c *copier) copySome(at pair, e *entry, r run) (int64, error) {
+	if r.to-r.from >= rangeLeast && !c.noRange.Load() {
+		from, to := r.from, r.from
+		n, err := again(func() (int, error) {
+			return unix.CopyFileRange(r.in, &from, r.out, &to, int(min(r.to-r.from, rangeSize)), 0)
+		})
+		if err == nil && n > 0 {
+			return int64(n), nil
+		}
+		// It does not work between different file systems, some do it badly, and its errors do not tell the side. Only
+		// reading and writing says what is wrong. Zero bytes may be the end of the file or a file system's excuse.
+		if isAny(err, unix.EXDEV, unix.ENOSYS, unix.EOPNOTSUPP, unix.EINVAL, unix.EPERM) {
+			c.noRange.Store(true)
+		}
+	}
+	return c.readAndWrite(at, e, r)
+}
+
+func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
+	whole := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(whole)
+	n, err := again(func() (int, error) { return unix.Pread(r.in, whole[:min(r.to-r.from, bufferSize)], r.from) })
+	if err == nil && n == 0 {
+		err = errChanged // shorter than it was
+	}
+	if err != nil {
+		return 0, at.fault(source, "reading", e, err)
+	}
+	for buf, off := whole[:n], r.from; len(buf) > 0; {
+		w, err := again(func() (int, error) { return unix.Pwrite(r.out, buf, off) })
+		if err != nil {
+			return 0, at.fault(target, "writing", e, err)
+		}
+		buf, off = buf[w:], off+int64(w)
+	}
+	return int64(n), nil
+}

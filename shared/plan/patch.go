@@ -1,0 +1,168 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"drydock.dev/shared/api"
+)
+
+// Patch collects changes of one object. A change that the object has already is left out, so that a write that
+// changes nothing is never sent.
+type Patch struct {
+	action Action
+	object metav1.Object
+	made   map[string]bool // parents that this patch creates
+}
+
+// PatchOf starts a patch of the object as it was read. The patch replaces metadata.resourceVersion with the one that
+// was read: the API server answers 409 when the object has changed since, or is another object of the same name
+// (a resourceVersion is unique in the cluster, so it stands for the UID too).
+func PatchOf(resource Resource, object metav1.Object) *Patch {
+	return &Patch{
+		action: Action{Verb: VerbPatch, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName()},
+		object: object,
+		made:   map[string]bool{},
+	}
+}
+
+// Annotate sets an annotation. The words of what changes are the key, without its value.
+func (p *Patch) Annotate(key, value string) *Patch {
+	return p.setIn("/metadata/annotations", p.object.GetAnnotations(), key, value, "+"+short(key))
+}
+
+// Unannotate removes an annotation.
+func (p *Patch) Unannotate(key string) *Patch {
+	return p.removeFrom("/metadata/annotations", p.object.GetAnnotations(), key)
+}
+
+// Label sets a label.
+func (p *Patch) Label(key, value string) *Patch {
+	return p.setIn("/metadata/labels", p.object.GetLabels(), key, value, "+label "+short(key))
+}
+
+// Unlabel removes a label.
+func (p *Patch) Unlabel(key string) *Patch {
+	return p.removeFrom("/metadata/labels", p.object.GetLabels(), key)
+}
+
+// Link ties the object to an operation.
+func (p *Patch) Link(link api.Link) *Patch {
+	return p.Label(api.OperationLabel, link.Operation).Annotate(api.OperationAnnotation, link.Encode())
+}
+
+// Unlink removes the tie.
+func (p *Patch) Unlink() *Patch {
+	return p.Unlabel(api.OperationLabel).Unannotate(api.OperationAnnotation)
+}
+
+// Set writes a field, unless is equals want already. Words say what changes.
+func Set[T comparable](p *Patch, path string, is, want T, words string) *Patch {
+	if is == want {
+		return p
+	}
+	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: path, Value: want})
+	p.action.Words = append(p.action.Words, words)
+	return p
+}
+
+// Replace writes a field whatever its value was.
+func (p *Patch) Replace(path string, value any, words string) *Patch {
+	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: path, Value: value})
+	p.action.Words = append(p.action.Words, words)
+	return p
+}
+
+// AddFinalizer adds a finalizer if the object lacks it.
+func (p *Patch) AddFinalizer(name string) *Patch {
+	if slices.Contains(p.object.GetFinalizers(), name) {
+		return p
+	}
+	value := append(slices.Clone(p.object.GetFinalizers()), name)
+	return p.Replace("/metadata/finalizers", value, "+finalizer "+short(name))
+}
+
+// RemoveFinalizer removes a finalizer, wherever it stands in the list.
+func (p *Patch) RemoveFinalizer(name string) *Patch {
+	i := slices.Index(p.object.GetFinalizers(), name)
+	if i < 0 {
+		return p
+	}
+	path := fmt.Sprintf("/metadata/finalizers/%d", i)
+	p.action.Ops = append(p.action.Ops, Op{Op: "test", Path: path, Value: name}, Op{Op: "remove", Path: path})
+	p.action.Words = append(p.action.Words, "-finalizer "+short(name))
+	return p
+}
+
+// Empty reports whether the patch changes nothing.
+func (p *Patch) Empty() bool { return len(p.action.Ops) == 0 }
+
+// Actions returns the patch with its precondition, or nothing when it changes nothing.
+func (p *Patch) Actions() []Action {
+	if p.Empty() {
+		return nil
+	}
+	action := p.action
+	guard := Op{Op: "replace", Path: "/metadata/resourceVersion", Value: p.object.GetResourceVersion()}
+	action.Ops = append([]Op{guard}, action.Ops...)
+	return []Action{action}
+}
+
+func (p *Patch) setIn(parent string, now map[string]string, key, value, words string) *Patch {
+	if is, ok := now[key]; ok && is == value {
+		return p
+	}
+	if now == nil && !p.made[parent] {
+		p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: parent, Value: map[string]string{}})
+		p.made[parent] = true
+	}
+	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: parent + "/" + escape(key), Value: value})
+	p.action.Words = append(p.action.Words, words)
+	return p
+}
+
+func (p *Patch) removeFrom(parent string, now map[string]string, key string) *Patch {
+	if _, ok := now[key]; !ok {
+		return p
+	}
+	p.action.Ops = append(p.action.Ops, Op{Op: "remove", Path: parent + "/" + escape(key)})
+	p.action.Words = append(p.action.Words, "-"+short(key))
+	return p
+}
+
+// escape makes a map key a JSON pointer token (RFC 6901).
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
+
+func short(key string) string { return strings.TrimPrefix(key, api.Prefix) }
+
+// Create makes an object. Its name derives from the operation, so that a second try finds the first one's object.
+func Create(resource Resource, object runtime.Object) Action {
+	m := object.(metav1.Object)
+	return Action{Verb: VerbCreate, Resource: resource, Namespace: m.GetNamespace(), Name: m.GetName(), Object: object}
+}
+
+// Delete removes exactly the object that was read: another one of the same name, or a newer state of it, stays.
+func Delete(resource Resource, object metav1.Object) Action {
+	return Action{Verb: VerbDelete, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
+		UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
+}
+
+// Record writes a Kubernetes Event on the StatefulSet.
+func Record(namespace, set string, note Note) Action {
+	return Action{Verb: VerbRecord, Resource: Events, Namespace: namespace, Name: set, Note: note}
+}
+
+// EventType is the type of the Kubernetes Event.
+func (n Note) EventType() string {
+	if n.Warning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}

@@ -1,0 +1,155 @@
+// Package plan holds decisions as data. A Decide function returns a Plan; shared/apply carries it out. A plan explains
+// itself: its reason and actions end in the log, in Kubernetes Events and in the tables of the tests.
+package plan
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+)
+
+// Kind is what sort of decision a plan is.
+type Kind string
+
+const (
+	KindNoop Kind = "noop" // nothing to do
+	KindWait Kind = "wait" // something has to happen first; an event or the tick comes again
+	KindDo   Kind = "do"   // the actions, in order
+)
+
+// Plan is one decision.
+type Plan struct {
+	Kind    Kind
+	Reason  api.Reason
+	Detail  string
+	Actions []Action
+	// Announce is the type of the event to answer with when the actions are done; empty if there is none.
+	Announce string
+	// Operation is the id of the operation that the announcement belongs to.
+	Operation string
+}
+
+// Noop is a decision that there is nothing to do.
+func Noop(reason api.Reason) Plan { return Plan{Kind: KindNoop, Reason: reason} }
+
+// Wait is a decision that something else has to happen first.
+func Wait(reason api.Reason, detail string, args ...any) Plan {
+	return Plan{Kind: KindWait, Reason: reason, Detail: fmt.Sprintf(detail, args...)}
+}
+
+// Do is a decision to act. Without actions it is a Noop.
+func Do(reason api.Reason, actions ...Action) Plan {
+	if len(actions) == 0 {
+		return Noop(reason)
+	}
+	return Plan{Kind: KindDo, Reason: reason, Actions: actions}
+}
+
+// Then adds the event to answer with once the actions are done.
+func (p Plan) Then(eventType, operation string) Plan {
+	p.Announce, p.Operation = eventType, operation
+	return p
+}
+
+// String renders the plan on one line.
+func (p Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", p.Kind, p.Reason)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", p.Detail)
+	}
+	for i, a := range p.Actions {
+		if i == 0 {
+			b.WriteString(":")
+		} else {
+			b.WriteString(";")
+		}
+		b.WriteString(" " + a.String())
+	}
+	if p.Announce != "" {
+		b.WriteString(" -> " + strings.TrimPrefix(p.Announce, "dev.drydock."))
+	}
+	return b.String()
+}
+
+// LogValue renders the plan for slog.
+func (p Plan) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// Resource is the plural name of a kind that Drydock writes.
+type Resource string
+
+const (
+	StatefulSets        Resource = "statefulsets"
+	ControllerRevisions Resource = "controllerrevisions"
+	Claims              Resource = "persistentvolumeclaims"
+	Volumes             Resource = "persistentvolumes"
+	Jobs                Resource = "jobs"
+	Pods                Resource = "pods"
+	Events              Resource = "events"
+)
+
+// Verb is what an action does.
+type Verb string
+
+const (
+	VerbCreate Verb = "create"
+	VerbPatch  Verb = "patch"
+	VerbDelete Verb = "delete"
+	VerbRecord Verb = "record"
+)
+
+// Action is one write to the cluster. Every write has a precondition: a create uses a name that derives from the
+// operation, a patch replaces the resourceVersion that Decide saw, a delete carries UID and resourceVersion.
+type Action struct {
+	Verb      Verb
+	Resource  Resource
+	Namespace string
+	Name      string
+
+	Object runtime.Object // create
+	Ops    []Op           // patch
+	Words  []string       // what a patch changes, for people
+
+	UID             types.UID // delete
+	ResourceVersion string    // delete
+	Orphan          bool      // delete: leave the dependents
+
+	Note Note // record
+}
+
+// Note is a Kubernetes Event on the StatefulSet.
+type Note struct {
+	Warning bool
+	Reason  api.Reason
+	Message string
+	UID     types.UID
+	// Operation keeps the same words about two operations apart.
+	Operation string
+}
+
+// Op is an operation of a JSON patch (RFC 6902).
+type Op struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// String renders the action for people.
+func (a Action) String() string {
+	switch a.Verb {
+	case VerbRecord:
+		return fmt.Sprintf("event %s %q", a.Note.Reason, a.Note.Message)
+	case VerbPatch:
+		return fmt.Sprintf("patch %s %s {%s}", a.Resource, a.Name, strings.Join(a.Words, ", "))
+	case VerbDelete:
+		if a.Orphan {
+			return fmt.Sprintf("delete %s %s (orphan)", a.Resource, a.Name)
+		}
+	}
+	return fmt.Sprintf("%s %s %s", a.Verb, a.Resource, a.Name)
+}

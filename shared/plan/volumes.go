@@ -1,0 +1,42 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+)
+
+const reclaimPath = "/spec/persistentVolumeReclaimPolicy"
+
+// HoldVolume sets a volume to Retain, remembers the policy found, and links it to the operation. A volume that another
+// operation holds still, as an old volume in its window, keeps the policy that was found first.
+func HoldVolume(volume *corev1.PersistentVolume, link api.Link) *Patch {
+	patch := PatchOf(Volumes, volume).Link(link).Unannotate(api.RetainedUntilAnnotation)
+	if _, known := volume.Annotations[api.ReclaimPolicyAnnotation]; !known {
+		patch.Annotate(api.ReclaimPolicyAnnotation, string(volume.Spec.PersistentVolumeReclaimPolicy))
+	}
+	Set(patch, reclaimPath, volume.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain, "reclaim Retain")
+	return patch
+}
+
+// ReleaseVolume gives a volume its own reclaim policy back and removes what Drydock wrote on it.
+func ReleaseVolume(volume *corev1.PersistentVolume) *Patch {
+	patch := forget(volume)
+	if found, known := volume.Annotations[api.ReclaimPolicyAnnotation]; known {
+		Set(patch, reclaimPath, volume.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimPolicy(found), "reclaim "+found)
+	}
+	return patch
+}
+
+// DiscardVolume has a copy deleted that nobody needs: the volume is Drydock's own, so whatever its class says, it goes
+// as soon as no claim has it.
+func DiscardVolume(volume *corev1.PersistentVolume) *Patch {
+	patch := forget(volume)
+	Set(patch, reclaimPath, volume.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimDelete, "reclaim Delete")
+	return patch
+}
+
+func forget(volume *corev1.PersistentVolume) *Patch {
+	return PatchOf(Volumes, volume).Unlink().Unannotate(api.ReclaimPolicyAnnotation).
+		Unannotate(api.RetainedUntilAnnotation).Unannotate(api.ClaimManifestAnnotation)
+}

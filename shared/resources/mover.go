@@ -1,0 +1,173 @@
+package resources
+
+import (
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+)
+
+// MoverContainer is the name of the copying container in the mover's pod.
+const MoverContainer = "copy"
+
+// Where the mover finds its two volumes.
+const (
+	sourcePath = "/source"
+	targetPath = "/target"
+)
+
+// moverRetries is how often a mover that failed for a reason that may pass is started again.
+const moverRetries = 3
+
+// MoverUser says as whom the set's files can be copied: as root where the namespace allows it, else as the user that
+// the pod template names. It is an error if neither is possible.
+func MoverUser(set *appsv1.StatefulSet, rootAllowed bool) (root bool, err error) {
+	if rootAllowed {
+		return true, nil
+	}
+	user := workloadUser(&set.Spec.Template.Spec)
+	if user != nil && *user != 0 {
+		return false, nil
+	}
+	who := "as a user that its pod template does not name"
+	if user != nil {
+		who = "as root"
+	}
+	return false, fmt.Errorf("StatefulSet %s/%s runs %s, so only a root mover can copy its files with their owners; "+
+		"set runAsUser in the pod template's securityContext, or allow root movers with: kubectl label namespace %s %s=%s",
+		set.Namespace, set.Name, who, set.Namespace, api.RootMoverLabel, api.AllowValue)
+}
+
+// workloadUser is the user of the pod, or the one that all containers name instead.
+func workloadUser(pod *corev1.PodSpec) *int64 {
+	var user *int64
+	if pod.SecurityContext != nil {
+		user = pod.SecurityContext.RunAsUser
+	}
+	for i, c := range pod.Containers {
+		own := user
+		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+			own = c.SecurityContext.RunAsUser
+		}
+		if i == 0 {
+			user = own
+		} else if own == nil || user == nil || *own != *user {
+			return nil
+		}
+	}
+	return user
+}
+
+// MakeMover builds the Job that copies the claim source to the claim target. Its pod goes where the workload's pods
+// may go, so that a volume that is provisioned for its first consumer lands within their reach.
+func MakeMover(set *appsv1.StatefulSet, link api.Link, source, target string, root bool, settings api.Settings) *batchv1.Job {
+	meta := metav1.ObjectMeta{
+		Labels:      map[string]string{api.OperationLabel: link.Operation},
+		Annotations: map[string]string{api.OperationAnnotation: link.Encode()},
+	}
+	job := &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: *meta.DeepCopy(),
+		Spec: batchv1.JobSpec{
+			BackoffLimit:          ptr.To[int32](moverRetries),
+			ActiveDeadlineSeconds: ptr.To(int64(settings.CopyTimeout.Seconds())),
+			PodFailurePolicy:      failAtOnce(),
+			Template:              corev1.PodTemplateSpec{ObjectMeta: meta, Spec: moverPod(set, source, target, root, settings)},
+		},
+	}
+	job.Namespace, job.Name = set.Namespace, CopyName(link.Operation, link.Claim, link.Round)
+	return job
+}
+
+// failAtOnce ends the Job for exit codes that another try cannot change; see the table in shared/mover.
+func failAtOnce() *batchv1.PodFailurePolicy {
+	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+		Action: batchv1.PodFailurePolicyActionFailJob,
+		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+			ContainerName: ptr.To(MoverContainer),
+			Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
+			Values:        []int32{2, 3, 4, 5, 6},
+		},
+	}}}
+}
+
+func moverPod(set *appsv1.StatefulSet, source, target string, root bool, settings api.Settings) corev1.PodSpec {
+	workload := &set.Spec.Template.Spec
+	pod := corev1.PodSpec{
+		RestartPolicy:                corev1.RestartPolicyNever,
+		AutomountServiceAccountToken: ptr.To(false),
+		EnableServiceLinks:           ptr.To(false),
+		NodeSelector:                 maps.Clone(workload.NodeSelector),
+		Tolerations:                  workload.Tolerations,
+		PriorityClassName:            workload.PriorityClassName,
+		ImagePullSecrets:             workload.ImagePullSecrets,
+		SecurityContext:              moverPodSecurity(workload, root),
+		Volumes: []corev1.Volume{
+			claimVolume("source", source, true), claimVolume("target", target, false),
+		},
+		Containers: []corev1.Container{{
+			Name:            MoverContainer,
+			Image:           settings.Image,
+			ImagePullPolicy: corev1.PullIfNotPresent,
+			Args:            []string{"copy", "--report=/dev/termination-log", sourcePath, targetPath},
+			VolumeMounts: []corev1.VolumeMount{
+				{Name: "source", MountPath: sourcePath, ReadOnly: true}, {Name: "target", MountPath: targetPath},
+			},
+			SecurityContext: moverSecurity(root),
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+			},
+		}},
+	}
+	if workload.Affinity != nil && workload.Affinity.NodeAffinity != nil {
+		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}
+	}
+	return pod
+}
+
+func claimVolume(name, claim string, readOnly bool) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim, ReadOnly: readOnly}}}
+}
+
+// moverPodSecurity is the workload's own, so that the mover may read what the workload wrote. A group change over the
+// whole volume at each mount, as fsGroup does by default, would alter files that are copied already.
+func moverPodSecurity(workload *corev1.PodSpec, root bool) *corev1.PodSecurityContext {
+	security := &corev1.PodSecurityContext{}
+	if root {
+		security.RunAsUser, security.RunAsGroup = ptr.To[int64](0), ptr.To[int64](0)
+	} else {
+		if workload.SecurityContext != nil {
+			security = workload.SecurityContext.DeepCopy()
+			security.Sysctls = nil
+		}
+		security.RunAsUser, security.RunAsNonRoot = workloadUser(workload), ptr.To(true)
+	}
+	if security.FSGroup != nil {
+		security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
+	}
+	security.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	return security
+}
+
+// moverSecurity meets the restricted Pod Security level. A root mover has, on top of that, the capabilities that
+// owners, modes, device nodes and file capabilities need; each of them is within the baseline level.
+func moverSecurity(root bool) *corev1.SecurityContext {
+	security := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if root {
+		security.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"}
+	}
+	return security
+}

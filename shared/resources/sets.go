@@ -1,0 +1,65 @@
+package resources
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+)
+
+// MakeHeldSet builds the StatefulSet that replaces set: everything people wrote on it, the operation's new claim
+// templates, and no replicas. Claims are retained whatever happens to replicas, until the operation ends. Its UID and
+// resourceVersion are still those of the set that it was made from.
+func MakeHeldSet(set *appsv1.StatefulSet, status *api.Status) *appsv1.StatefulSet {
+	held := &appsv1.StatefulSet{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion,
+			Labels: set.Labels, Annotations: set.Annotations,
+			OwnerReferences: set.OwnerReferences, Finalizers: set.Finalizers,
+		},
+		Spec: set.Spec,
+	}
+	held = held.DeepCopy()
+	delete(held.Annotations, api.StatusAnnotation)
+	held.Spec.Replicas = ptr.To[int32](0)
+	if policy := held.Spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
+		policy.WhenScaled = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	}
+	for i := range held.Spec.VolumeClaimTemplates {
+		template := &held.Spec.VolumeClaimTemplates[i]
+		template.Status = corev1.PersistentVolumeClaimStatus{}
+		for _, target := range status.Templates {
+			if target.Name != template.Name {
+				continue
+			}
+			template.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: target.Size}
+			template.Spec.Resources.Limits = nil
+			if target.Class != "" {
+				template.Spec.StorageClassName = ptr.To(target.Class)
+			}
+		}
+	}
+	return held
+}
+
+// MakeJournal builds the operation's durable record. A ControllerRevision is Kubernetes' own place for such data: it
+// cannot be changed once written, and whoever may read StatefulSets may usually read it too.
+func MakeJournal(set *appsv1.StatefulSet, status *api.Status) *appsv1.ControllerRevision {
+	link := api.Link{Operation: status.Operation, Role: api.RoleJournal, Namespace: set.Namespace, Set: status.Set}
+	journal := api.Journal{Version: api.StatusVersion, Status: *status}
+	return &appsv1.ControllerRevision{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   set.Namespace,
+			Name:        JournalName(status.Operation),
+			Labels:      map[string]string{api.OperationLabel: status.Operation},
+			Annotations: map[string]string{api.OperationAnnotation: link.Encode()},
+		},
+		Data:     runtime.RawExtension{Raw: journal.Encode()},
+		Revision: 1,
+	}
+}

@@ -1,0 +1,164 @@
+// Package sts is what Drydock knows about StatefulSets, as pure functions of live objects: whose claim is it, who uses
+// it, what do the templates ask for.
+package sts
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// Claim is a PersistentVolumeClaim that a StatefulSet's replica uses.
+type Claim struct {
+	*corev1.PersistentVolumeClaim
+	Template string
+	Ordinal  int
+}
+
+// ParseClaimName splits TEMPLATE-SET-ORDINAL, the name that the StatefulSet controller gives a claim. Only canonical
+// decimals are ordinals: "data-web-007" is nobody's claim, and "ab-test-0" is not one of template "a".
+func ParseClaimName(set *appsv1.StatefulSet, claim string) (template string, ordinal int, ok bool) {
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		digits, found := strings.CutPrefix(claim, t.Name+"-"+set.Name+"-")
+		if !found {
+			continue
+		}
+		n, err := strconv.Atoi(digits)
+		if err == nil && n >= 0 && strconv.Itoa(n) == digits {
+			return t.Name, n, true
+		}
+	}
+	return "", 0, false
+}
+
+// ClaimsOf returns the claims that have the name of one of the set's, for every ordinal, also those beyond the
+// replicas, in the order given.
+func ClaimsOf(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim) []Claim {
+	var own []Claim
+	for _, c := range claims {
+		if template, ordinal, ok := ParseClaimName(set, c.Name); ok && c.Namespace == set.Namespace {
+			own = append(own, Claim{c, template, ordinal})
+		}
+	}
+	return own
+}
+
+// Belongs reports whether a claim with the right name is really the set's: it carries the labels of the set's
+// selector, which the StatefulSet controller puts on every claim it makes
+// (kubernetes pkg/controller/statefulset/stateful_set_utils.go, getPersistentVolumeClaims), and no other StatefulSet
+// controls it.
+func Belongs(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
+	if set.Spec.Selector == nil {
+		return false
+	}
+	for key, value := range set.Spec.Selector.MatchLabels {
+		if claim.Labels[key] != value {
+			return false
+		}
+	}
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind == "StatefulSet" && owner.Name != set.Name {
+			return false
+		}
+	}
+	return true
+}
+
+// Template returns the set's volumeClaimTemplate of the name, or nil.
+func Template(set *appsv1.StatefulSet, name string) *corev1.PersistentVolumeClaim {
+	for i := range set.Spec.VolumeClaimTemplates {
+		if set.Spec.VolumeClaimTemplates[i].Name == name {
+			return &set.Spec.VolumeClaimTemplates[i]
+		}
+	}
+	return nil
+}
+
+// Requested is the size that a claim or a template asks for.
+func Requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
+}
+
+// ClassOf is the claim's StorageClass, empty if it names none.
+func ClassOf(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.StorageClassName == nil {
+		return ""
+	}
+	return *claim.Spec.StorageClassName
+}
+
+// TargetOf is what the set's own template asks of its claims.
+func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
+	return api.Target{Size: Requested(template), Class: ClassOf(template)}
+}
+
+// Lags reports whether the claim is smaller than the target or of another class.
+func Lags(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	is := Requested(claim)
+	return is.Cmp(target.Size) < 0 || target.Class != "" && target.Class != ClassOf(claim)
+}
+
+// Differs reports whether the set's template has to change to ask for the target.
+func Differs(set *appsv1.StatefulSet, template string, target api.Target) bool {
+	t := Template(set, template)
+	if t == nil {
+		return false
+	}
+	is := TargetOf(t)
+	return is.Size.Cmp(target.Size) != 0 || target.Class != "" && target.Class != is.Class
+}
+
+// Replicas is the count the set asks for; an absent one means 1 (apps/v1 defaulting).
+func Replicas(set *appsv1.StatefulSet) int32 {
+	if set.Spec.Replicas == nil {
+		return 1
+	}
+	return *set.Spec.Replicas
+}
+
+// Ready reports whether the controller has seen the latest spec and every replica is ready.
+func Ready(set *appsv1.StatefulSet) bool {
+	want := Replicas(set)
+	return set.Status.ObservedGeneration >= set.Generation && set.Status.ReadyReplicas == want && set.Status.Replicas == want
+}
+
+// AtZero reports whether the controller has seen that no replica is wanted and counts none.
+func AtZero(set *appsv1.StatefulSet) bool {
+	return Replicas(set) == 0 && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0
+}
+
+// GracePeriod is how long the set's pods may take to end; 30 s when the template does not say (core/v1 defaulting).
+func GracePeriod(set *appsv1.StatefulSet) time.Duration {
+	if seconds := set.Spec.Template.Spec.TerminationGracePeriodSeconds; seconds != nil {
+		return time.Duration(*seconds) * time.Second
+	}
+	return 30 * time.Second
+}
+
+// WhenScaled is what happens to the claims of ordinals that a scale-down removes; Retain when not said.
+func WhenScaled(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPolicyType {
+	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
+	if policy == nil || policy.WhenScaled == "" {
+		return appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	}
+	return policy.WhenScaled
+}
+
+// Managed reports whether the set is opted in.
+func Managed(set *appsv1.StatefulSet) bool { return set.Labels[api.ManagedLabel] == "true" }
+
+// Controller returns the owner that controls the set, or nil.
+func Controller(set *appsv1.StatefulSet) *metav1.OwnerReference { return metav1.GetControllerOf(set) }
+
+// Retain keeps the claims of ordinals that a scale-down removes.
+const Retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+
+// WhenScaledPath is where the retention policy stands in a StatefulSet.
+const WhenScaledPath = "/spec/persistentVolumeClaimRetentionPolicy/whenScaled"

@@ -1,0 +1,212 @@
+package sts
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// Observed is a StatefulSet with everything that an operation on its volumes concerns, read from the API server just
+// now. Every Decide of such an operation is a function of it.
+type Observed struct {
+	Now  time.Time
+	Set  *appsv1.StatefulSet // nil: it does not exist
+	Name string              // the set's name, also when it does not exist
+	// Claims of the namespace: those with a name of the set's, and the operation's own.
+	Claims []*corev1.PersistentVolumeClaim
+	// Volumes by name: those that the claims are bound to and those that the operation or its journals name.
+	Volumes map[string]*corev1.PersistentVolume
+	// Pods of the namespace that name one of the claims.
+	Pods []*corev1.Pod
+	// Jobs of operations on this set.
+	Jobs []*batchv1.Job
+	// Journals of operations on this set.
+	Journals []*appsv1.ControllerRevision
+	// Attachments of volumes to nodes.
+	Attachments []*storagev1.VolumeAttachment
+}
+
+// Status is the set's status document if it is this very set's: a document with another UID came along with a copied
+// manifest and says nothing about this set. An empty UID is a set that Drydock has just created again.
+func (o *Observed) Status() (*api.Status, error) {
+	if o.Set == nil {
+		return nil, nil
+	}
+	status, err := api.LoadStatus(o.Set)
+	if err != nil || status == nil {
+		return nil, err
+	}
+	fresh := status.Set.UID == "" && status.Active() && status.Recreate
+	if status.Set.Name != o.Set.Name || status.Set.UID != o.Set.UID && !fresh {
+		return nil, nil
+	}
+	return status, nil
+}
+
+// Claim returns the claim of the name, or nil.
+func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
+	i := slices.IndexFunc(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return o.Claims[i]
+}
+
+// Volume returns the volume of the name, or nil.
+func (o *Observed) Volume(name string) *corev1.PersistentVolume {
+	if name == "" {
+		return nil
+	}
+	return o.Volumes[name]
+}
+
+// TargetClaim returns the operation's temporary claim for the set's claim in the round, or nil.
+func (o *Observed) TargetClaim(operation, claim string, round int) *corev1.PersistentVolumeClaim {
+	for _, c := range o.TargetClaims(operation) {
+		if link, err := api.LoadLink(c); err == nil && link.Claim == claim && link.Round == round {
+			return c
+		}
+	}
+	return nil
+}
+
+// TargetClaims returns the operation's temporary claims of all rounds.
+func (o *Observed) TargetClaims(operation string) []*corev1.PersistentVolumeClaim {
+	var claims []*corev1.PersistentVolumeClaim
+	for _, c := range o.Claims {
+		if api.Linked(c, operation, api.RoleTarget) {
+			claims = append(claims, c)
+		}
+	}
+	return claims
+}
+
+// Job returns the operation's copy Job for the claim in the round, or nil.
+func (o *Observed) Job(operation, claim string, round int) *batchv1.Job {
+	for _, j := range o.Jobs {
+		if link, err := api.LoadLink(j); err == nil && link != nil &&
+			link.Operation == operation && link.Claim == claim && link.Round == round {
+			return j
+		}
+	}
+	return nil
+}
+
+// JobsOf returns the operation's Jobs.
+func (o *Observed) JobsOf(operation string) []*batchv1.Job {
+	var jobs []*batchv1.Job
+	for _, j := range o.Jobs {
+		if api.Linked(j, operation, api.RoleMover) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// Movers returns the pods of the operation's Jobs that exist still, done or not: also a pod that is done holds its
+// claims (kubernetes pkg/controller/volume/pvcprotection).
+func (o *Observed) Movers(operation string) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, p := range o.Pods {
+		if api.Linked(p, operation, api.RoleMover) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// Users returns the pods, not yet done, that use the claim and are not Drydock's own.
+func (o *Observed) Users(claim string) []*corev1.Pod {
+	var users []*corev1.Pod
+	for _, p := range Consumers(o.Pods, claim) {
+		if p.Labels[api.OperationLabel] == "" {
+			users = append(users, p)
+		}
+	}
+	return users
+}
+
+// Attached reports whether a node has the volume attached.
+func (o *Observed) Attached(volume string) bool {
+	return slices.ContainsFunc(o.Attachments, func(a *storagev1.VolumeAttachment) bool {
+		return a.Spec.Source.PersistentVolumeName != nil && *a.Spec.Source.PersistentVolumeName == volume
+	})
+}
+
+// Journal returns the operation's journal, or nil.
+func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
+	for _, r := range o.Journals {
+		if api.Linked(r, operation, api.RoleJournal) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Quiet says what still runs on the claims of the operation, or is empty when nothing can write to their volumes: the
+// set is at zero as its controller has seen it, no pod names a claim, and no node has a volume attached.
+func (o *Observed) Quiet(status *api.Status) string {
+	if !AtZero(o.Set) {
+		return fmt.Sprintf("StatefulSet %s still counts %d replicas", o.Set.Name, o.Set.Status.Replicas)
+	}
+	if user := o.user(status); user != "" {
+		return user
+	}
+	for _, c := range status.Claims {
+		if c.Phase != api.ClaimSwitched && o.Attached(c.OldVolume) {
+			return fmt.Sprintf("volume %s is still attached to a node", c.OldVolume)
+		}
+	}
+	return ""
+}
+
+// Current reports whether the copies are still whole copies: nothing ran when they were begun, and the set's spec was
+// not written since, so no replica was ever wanted; and no other pod uses a claim.
+func (o *Observed) Current(status *api.Status) bool {
+	return status.Generation != 0 && o.Set != nil && o.Set.Generation == status.Generation &&
+		Replicas(o.Set) == 0 && o.user(status) == ""
+}
+
+// user names a pod that uses a claim which is not switched yet, or is empty.
+func (o *Observed) user(status *api.Status) string {
+	for _, c := range status.Claims {
+		if c.Phase == api.ClaimSwitched {
+			continue
+		}
+		if users := o.Users(c.Name); len(users) > 0 {
+			return fmt.Sprintf("pod %s still uses claim %s", users[0].Name, c.Name)
+		}
+	}
+	return ""
+}
+
+// VolumeNames returns the names of the volumes that the claims, the status and the journals name.
+func (o *Observed) VolumeNames() []string {
+	var names []string
+	for _, c := range o.Claims {
+		names = append(names, c.Spec.VolumeName)
+	}
+	var documents []*api.Status
+	if status, err := o.Status(); err == nil && status != nil {
+		documents = append(documents, status)
+	}
+	for _, revision := range o.Journals {
+		if journal, err := api.LoadJournal(revision); err == nil {
+			documents = append(documents, &journal.Status)
+		}
+	}
+	for _, d := range documents {
+		for _, c := range d.Claims {
+			names = append(names, c.OldVolume, c.NewVolume)
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}

@@ -1,0 +1,58 @@
+package sts
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Mounts reports whether the pod names the claim as one of its volumes.
+func Mounts(pod *corev1.Pod, claim string) bool {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim {
+			return true
+		}
+	}
+	return false
+}
+
+// Done reports whether the pod's containers have ended and will not start again.
+func Done(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Consumers returns the pods, not yet done, that name the claim. A pod that is being deleted counts until it is gone:
+// the kubelet removes it only when its volumes are unmounted.
+func Consumers(pods []*corev1.Pod, claim string) []*corev1.Pod {
+	var using []*corev1.Pod
+	for _, p := range pods {
+		if !Done(p) && Mounts(p, claim) {
+			using = append(using, p)
+		}
+	}
+	return using
+}
+
+// IsPodOf reports whether the StatefulSet controls the pod. A set that was deleted with orphan propagation and created
+// again adopts its pods, so name and kind decide when the UID is an older one's.
+func IsPodOf(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil { // orphaned: its next owner will adopt it if the selector matches
+		return set.Spec.Selector != nil && selects(set.Spec.Selector, pod)
+	}
+	return owner.UID == set.UID
+}
+
+func selects(selector *metav1.LabelSelector, pod *corev1.Pod) bool {
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && !s.Empty() && s.Matches(labelSet(pod.Labels))
+}
+
+type labelSet map[string]string
+
+func (l labelSet) Has(key string) bool   { _, ok := l[key]; return ok }
+func (l labelSet) Get(key string) string { return l[key] }
+func (l labelSet) Lookup(key string) (string, bool) {
+	v, ok := l[key]
+	return v, ok
+}

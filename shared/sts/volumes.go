@@ -1,0 +1,33 @@
+package sts
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// Targets is what the request asks of the claims, by template.
+func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target {
+	if !request.Auto {
+		return request.Targets
+	}
+	targets := map[string]api.Target{}
+	for i := range set.Spec.VolumeClaimTemplates {
+		template := &set.Spec.VolumeClaimTemplates[i]
+		targets[template.Name] = TargetOf(template)
+	}
+	return targets
+}
+
+// Expired reports whether the volume is an old one whose window is over.
+func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
+	link, err := api.LoadLink(volume)
+	if err != nil || link == nil || link.Role != api.RoleRetired {
+		return false
+	}
+	until, err := time.Parse(time.RFC3339, volume.Annotations[api.RetainedUntilAnnotation])
+	return err == nil && now.After(until)
+}

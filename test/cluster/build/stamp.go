@@ -1,0 +1,36 @@
+package build
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// stamp names what a program is made from: its sources, the versions of its modules, the compiler and the flags.
+// go.sum is left out, since it holds nothing that go.mod does not decide.
+func (p Program) stamp() (string, error) {
+	sources, err := filepath.Glob(filepath.Join(p.Module, p.Folder, "*.go"))
+	if err != nil {
+		return "", fmt.Errorf("listing the sources of %s: %w", p.Title, err)
+	}
+	sources = slices.DeleteFunc(sources, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
+	if len(sources) == 0 {
+		return "", fmt.Errorf("there are no sources of %s in %s", p.Title, filepath.Join(p.Module, p.Folder))
+	}
+	hash := sha256.New()
+	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH, p.Flags)
+	for _, path := range append(sources, filepath.Join(p.Module, "go.mod")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("reading the sources of %s: %w", p.Title, err)
+		}
+		fmt.Fprintln(hash, filepath.Base(path), len(text))
+		hash.Write(text)
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:12], nil
+}

@@ -1,0 +1,72 @@
+package build
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestStampFollowsWhatAProgramIsMadeFrom(t *testing.T) {
+	write := func(t *testing.T, dir, name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		change func(t *testing.T, dir string, p *Program)
+		same   bool
+	}{
+		"nothing changed":           {func(*testing.T, string, *Program) {}, true},
+		"a test was added":          {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/main_test.go", "package main") }, true},
+		"another package changed":   {func(t *testing.T, dir string, _ *Program) { write(t, dir, "b/main.go", "package b") }, true},
+		"a source changed":          {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/main.go", "package main // 2") }, false},
+		"a source was added":        {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/more.go", "package main") }, false},
+		"a module's version moved":  {func(t *testing.T, dir string, _ *Program) { write(t, dir, "go.mod", "module a // 2") }, false},
+		"the linker's flags differ": {func(_ *testing.T, _ string, p *Program) { p.Flags = "-X a=b" }, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, "go.mod", "module a")
+			write(t, dir, "a/main.go", "package main")
+			program := Program{Name: "a", Module: dir, Folder: "a"}
+			before, err := program.stamp()
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.change(t, dir, &program)
+			after, err := program.stamp()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (before == after) != test.same {
+				t.Errorf("stamps %s and %s: want the same = %v", before, after, test.same)
+			}
+		})
+	}
+}
+
+func TestOlderBuildsOfOtherProgramsAreKept(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"kube-0123456789ab", "kube-proxy-0123456789ab", "dns-0123456789ab"} {
+		if err := os.WriteFile(filepath.Join(bin, name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeOlder(bin, "kube"); err != nil {
+		t.Fatal(err)
+	}
+	if exists(filepath.Join(bin, "kube-0123456789ab")) || !exists(filepath.Join(bin, "kube-proxy-0123456789ab")) || !exists(filepath.Join(bin, "dns-0123456789ab")) {
+		t.Error("want just the older build of kube removed")
+	}
+}
+
+func TestNoSourcesIsAnError(t *testing.T) {
+	if _, err := (Program{Title: "nothing", Module: t.TempDir()}).stamp(); err == nil {
+		t.Error("want an error")
+	}
+}

@@ -1,0 +1,127 @@
+package config
+
+import "fmt"
+
+// Component is a program of a cluster that keeps running.
+type Component struct {
+	Name   string
+	Binary string // absolute path; also what tells a running component from one of an older build
+	Args   []string
+}
+
+// Binaries are the paths of the programs the components are made of.
+type Binaries struct {
+	Kube, DNS, Provisioner, Containerd string
+}
+
+// Etcd is the store of the API server.
+func (c Cluster) Etcd(b Binaries) Component {
+	p := portsOf(c.Size)
+	return Component{"etcd", b.Kube, []string{
+		"--data-dir=" + c.Path("etcd"),
+		fmt.Sprintf("--listen-client-urls=http://127.0.0.1:%d", p.etcd),
+		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", p.etcdPeer),
+	}}
+}
+
+// APIServerComponent has every admission plugin that is on by default. It advertises NodeAddress even where that does
+// not exist, since a loopback address would leave the Service "kubernetes" without endpoints.
+func (c Cluster) APIServerComponent(b Binaries) Component {
+	p := portsOf(c.Size)
+	return Component{"kube-apiserver", b.Kube, []string{
+		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcd),
+		"--bind-address=" + c.APIHost(),
+		fmt.Sprintf("--secure-port=%d", p.api),
+		"--advertise-address=" + NodeAddress,
+		"--service-cluster-ip-range=" + ServiceRange,
+		"--tls-cert-file=" + c.pki("apiserver.crt"),
+		"--tls-private-key-file=" + c.pki("apiserver.key"),
+		"--client-ca-file=" + c.pki("ca.crt"),
+		"--token-auth-file=" + c.pki("tokens.csv"),
+		"--authorization-mode=Node,RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc." + DNSDomain,
+		"--service-account-signing-key-file=" + c.pki("service-account.key"),
+		"--service-account-key-file=" + c.pki("service-account.key"),
+		"--kubelet-client-certificate=" + c.pki("kubelet-client.crt"),
+		"--kubelet-client-key=" + c.pki("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP", // the node's name is in no DNS
+		"--requestheader-client-ca-file=" + c.pki("ca.crt"),
+		"--requestheader-allowed-names=front-proxy",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + c.pki("front-proxy.crt"),
+		"--proxy-client-key-file=" + c.pki("front-proxy.key"),
+		"--enable-aggregator-routing=true",
+		"--allow-privileged=true",
+	}}
+}
+
+// ControllerManager runs Kubernetes' own controllers.
+func (c Cluster) ControllerManager(b Binaries) Component {
+	kubeconfig := c.UserKubeconfig(ControllerManagerUser)
+	return Component{"kube-controller-manager", b.Kube, []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", portsOf(c.Size).controllers),
+		"--leader-elect=false",
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file=" + c.pki("service-account.key"),
+		"--root-ca-file=" + c.pki("ca.crt"),
+		"--cluster-signing-cert-file=" + c.pki("ca.crt"),
+		"--cluster-signing-key-file=" + c.pki("ca.key"),
+	}}
+}
+
+// Scheduler assigns pods to the node.
+func (c Cluster) Scheduler(b Binaries) Component {
+	kubeconfig := c.UserKubeconfig(SchedulerUser)
+	return Component{"kube-scheduler", b.Kube, []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", portsOf(c.Size).scheduler),
+		"--leader-elect=false",
+	}}
+}
+
+// Containerd runs the containers.
+func (c Cluster) Containerd(b Binaries) Component {
+	return Component{"containerd", b.Containerd, []string{"--config", c.Path("config", "containerd.toml")}}
+}
+
+// Kubelet is the node's agent.
+func (c Cluster) Kubelet(b Binaries) Component {
+	return Component{"kubelet", b.Kube, []string{
+		"--config=" + c.Path("config", "kubelet.yaml"),
+		"--kubeconfig=" + c.UserKubeconfig(KubeletUser),
+		"--root-dir=" + c.Path("kubelet"),
+		"--cert-dir=" + c.Path("kubelet", "pki"),
+		"--hostname-override=" + NodeName,
+		"--node-ip=" + NodeAddress,
+	}}
+}
+
+// Proxy makes the Services' addresses work on this machine and in its pods.
+func (c Cluster) Proxy(b Binaries) Component {
+	return Component{"kube-proxy", b.Kube, []string{"--config=" + c.Path("config", "kube-proxy.yaml")}}
+}
+
+// DNS answers for the names of Services. It is a process of the machine behind the Service kube-dns, so it needs no
+// image and is there before the first pod.
+func (c Cluster) DNS(b Binaries) Component {
+	return Component{"coredns", b.DNS, []string{"-conf", c.Path("config", "Corefile")}}
+}
+
+// VolumeProvisioner makes, grows and removes the volumes of the StorageClasses.
+func (c Cluster) VolumeProvisioner(b Binaries) Component {
+	return Component{"provisioner", b.Provisioner, []string{
+		"--kubeconfig=" + c.Kubeconfig(),
+		"--volumes=" + c.Path("volumes"),
+		"--node=" + NodeName,
+		"--name=" + Provisioner,
+	}}
+}

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Fingerprint names the configuration of the cluster. The paths of programs are not in it: a component of which there
+// is a newer build is replaced while the cluster goes on.
+func (c Cluster) Fingerprint() (string, error) {
+	hash := sha256.New()
+	manifests, err := c.Manifests()
+	if err != nil {
+		return "", err
+	}
+	hash.Write(manifests)
+	for _, name := range nodeFiles {
+		text, err := render(name, c.values())
+		if err != nil {
+			return "", err
+		}
+		hash.Write(text)
+	}
+	for _, component := range c.all() {
+		fmt.Fprintln(hash, component.Name, component.Args)
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:12], nil
+}
+
+func (c Cluster) all() []Component {
+	var b Binaries
+	return []Component{
+		c.Etcd(b), c.APIServerComponent(b), c.ControllerManager(b), c.Scheduler(b), c.Containerd(b), c.Kubelet(b),
+		c.Proxy(b), c.DNS(b), c.VolumeProvisioner(b),
+	}
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"text/template"
+)
+
+//go:embed files
+var files embed.FS
+
+// templates fail on a value that is not there, instead of writing "<no value>".
+var templates = template.Must(template.New("").
+	Option("missingkey=error").
+	Funcs(template.FuncMap{"base64": base64.StdEncoding.EncodeToString}).
+	ParseFS(files, "files/*"))
+
+func render(name string, values any) ([]byte, error) {
+	var text bytes.Buffer
+	if err := templates.ExecuteTemplate(&text, name, values); err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", name, err)
+	}
+	return text.Bytes(), nil
+}
+
+// nodeFiles are the configuration files of the node's programs.
+var nodeFiles = []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "Corefile", "network.conflist"}
+
+// nodeValues are what the templates of nodeFiles and manifests may use.
+type nodeValues struct {
+	Cluster
+	NodeName, NodeAddress, NetworkName, PodRange, DNSService, DNSDomain, CgroupRoot, Provisioner, PauseImage, ProxyKubeconfig, ResolvConf string
+	KubeletPort, KubeletHealthPort, ProxyHealthPort, ProxyMetricsPort, DNSPort, DNSHealthPort, DNSReadyPort                               int
+	Classes                                                                                                                               []StorageClass
+}
+
+// PauseImage is the container that holds a pod's namespaces.
+const PauseImage = "dev.local/pause:1"
+
+func (c Cluster) values() nodeValues {
+	p := portsOf(c.Size)
+	return nodeValues{
+		Cluster: c, NodeName: NodeName, NodeAddress: NodeAddress, NetworkName: NetworkName, PodRange: PodRange, DNSService: DNSService, DNSDomain: DNSDomain,
+		CgroupRoot: CgroupRoot, Provisioner: Provisioner, PauseImage: PauseImage, ProxyKubeconfig: c.UserKubeconfig(ProxyUser),
+		ResolvConf: c.Path("config", "resolv.conf"), KubeletPort: p.kubelet, KubeletHealthPort: p.kubeletHealth,
+		ProxyHealthPort: p.proxyHealth, ProxyMetricsPort: p.proxyMetrics, DNSPort: p.dns, DNSHealthPort: p.dnsHealth,
+		DNSReadyPort: p.dnsReady, Classes: StorageClasses,
+	}
+}
+
+// WriteNodeFiles writes the configuration of the node's programs.
+func (c Cluster) WriteNodeFiles() error {
+	if err := os.MkdirAll(c.Path("config"), 0o755); err != nil {
+		return fmt.Errorf("making the folder of the node's configuration: %w", err)
+	}
+	for _, name := range nodeFiles {
+		text, err := render(name, c.values())
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.Path("config", name), text, 0o644); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return c.writeResolvConf("/etc/resolv.conf")
+}
+
+// writeResolvConf copies the machine's nameservers for names outside the cluster, without those on loopback: behind
+// such a one the cluster's DNS could ask itself.
+func (c Cluster) writeResolvConf(source string) error {
+	text, err := os.ReadFile(source)
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("reading the machine's nameservers: %w", err)
+	}
+	if err := os.WriteFile(c.Path("config", "resolv.conf"), []byte(outsideNameservers(string(text))), 0o644); err != nil {
+		return fmt.Errorf("writing resolv.conf: %w", err)
+	}
+	return nil
+}
+
+// outsideNameservers are the nameserver lines of a resolv.conf that lead out of this machine. With none there is one
+// at a documentation address (RFC 5737) that never answers, since CoreDNS does not start without.
+func outsideNameservers(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		if address := net.ParseIP(fields[1]); address != nil && !address.IsLoopback() {
+			kept = append(kept, "nameserver "+fields[1]+"\n")
+		}
+	}
+	if len(kept) == 0 {
+		return "nameserver 192.0.2.53\n"
+	}
+	return strings.Join(kept, "")
+}
+
+// Manifests are the objects of a new cluster: the StorageClasses, and DNS where there is a node.
+func (c Cluster) Manifests() ([]byte, error) {
+	names := []string{"storageclasses.yaml"}
+	if c.Size == Node {
+		names = append(names, "node-objects.yaml")
+	}
+	var all [][]byte
+	for _, name := range names {
+		text, err := render(name, c.values())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return bytes.Join(all, []byte("---\n")), nil
+}

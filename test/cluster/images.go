@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"drydock.dev/test/cluster/build"
+	"drydock.dev/test/cluster/config"
+	"drydock.dev/test/cluster/host"
+	"drydock.dev/test/cluster/image"
+)
+
+// busyboxPath is where Debian's busybox-static is.
+const busyboxPath = "/usr/bin/busybox"
+
+// runtime is the cluster's containerd.
+type runtime struct{ socket string }
+
+func (r runtime) ctr(ctx context.Context, args ...string) (string, error) {
+	return host.Run(ctx, "ctr", append([]string{"--address", r.socket, "--namespace", "k8s.io"}, args...)...)
+}
+
+func (r runtime) ready(ctx context.Context) error {
+	if _, err := os.Stat(r.socket); err != nil {
+		return fmt.Errorf("looking for containerd's socket: %w", err)
+	}
+	// The plugin for Kubernetes loads last.
+	list, err := r.ctr(ctx, "plugins", "list", "id==cri")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(list, "ok") {
+		return errors.New("containerd's plugin for Kubernetes is not loaded")
+	}
+	return nil
+}
+
+// importImage makes an image known to the kubelet, unless the very same one is known already.
+func (r runtime) importImage(ctx context.Context, i image.Image) error {
+	built, err := i.Build()
+	if err != nil {
+		return err
+	}
+	digest, err := built.Digest()
+	if err != nil {
+		return fmt.Errorf("computing the digest of %s: %w", i.Name, err)
+	}
+	known, err := r.ctr(ctx, "images", "list", "name=="+i.Name)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(known, digest.String()) {
+		say(fmt.Sprintf("the image %s is there: %s", i.Name, digest))
+		return nil
+	}
+	return step("importing the image "+i.Name, func() error {
+		archive, err := os.CreateTemp("", "drydock-image-*.tar")
+		if err != nil {
+			return fmt.Errorf("making a temporary file: %w", err)
+		}
+		defer os.Remove(archive.Name())
+		if err := errors.Join(image.WriteArchive(i.Name, built, archive), archive.Close()); err != nil {
+			return err
+		}
+		_, err = r.ctr(ctx, "images", "import", archive.Name())
+		return err
+	})
+}
+
+// importBaseImages imports the images that every cluster has.
+func (p places) importBaseImages(ctx context.Context, r runtime) error {
+	program, err := p.builder().Ensure(ctx, build.Program{Name: "pause", Module: p.module, Folder: "pause", Title: "the pause program"})
+	if err != nil {
+		return err
+	}
+	pause, err := image.Pause(config.PauseImage, program)
+	if err != nil {
+		return err
+	}
+	applets, err := host.Run(ctx, busyboxPath, "--list")
+	if err != nil {
+		return err
+	}
+	busybox, err := image.Busybox(busyboxPath, applets)
+	if err != nil {
+		return err
+	}
+	for _, i := range []image.Image{pause, busybox} {
+		if err := r.importImage(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// importDrydock makes the product's image from its binary and imports it.
+func (p places) importDrydock(ctx context.Context, binary string) error {
+	path, err := filepath.Abs(binary)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", binary, err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("there is no binary at %s; build it first, with CGO_ENABLED=0 go build -o bin/drydock ./cmd/drydock in the root: %w", path, err)
+	}
+	r := runtime{p.cluster(config.Node).ContainerdSocket()}
+	if err := r.ready(ctx); err != nil {
+		return fmt.Errorf("the node does not run; start it with `up`: %w", err)
+	}
+	drydock, err := image.Drydock(path)
+	if err != nil {
+		return err
+	}
+	return r.importImage(ctx, drydock)
+}

@@ -1,0 +1,60 @@
+// Package main is Kubernetes in one static binary: etcd, the control plane, the node agents and kubectl.
+// The program to run is the name it was called by (a link in .cluster/bin) or its first argument, so that the parts
+// which all of them share are compiled and linked once.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+
+	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+)
+
+// programs makes the command of each program. They are made on demand: several of them register global flags.
+var programs = map[string]func() *cobra.Command{
+	"etcd":                    newEtcdCommand,
+	"kube-apiserver":          apiserver.NewAPIServerCommand,
+	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
+	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+	"kube-proxy":              proxy.NewProxyCommand,
+	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"kubectl":                 kubectl.NewDefaultKubectlCommand,
+}
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	if programs[name] == nil && len(os.Args) > 1 {
+		os.Args = os.Args[1:]
+		name = os.Args[0]
+	}
+	newCommand, found := programs[name]
+	if !found {
+		fmt.Fprintf(os.Stderr, "no program %q in here; there are: %s\n", name, strings.Join(programNames(), " "))
+		os.Exit(2)
+	}
+	os.Exit(cli.Run(newCommand()))
+}
+
+func programNames() []string {
+	var names []string
+	for name := range programs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

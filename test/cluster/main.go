@@ -1,0 +1,102 @@
+// Package main runs a real Kubernetes on this machine, for tests and for trying things out:
+//
+//	go run -C test/cluster . up [--size=node|control-plane]
+//	go run -C test/cluster . down [--size=node|control-plane]   both without --size
+//	go run -C test/cluster . status
+//	go run -C test/cluster . image [--binary=../../bin/drydock]  make and import the product's image
+//	go run -C test/cluster . verify                              prove that the node works
+//	go run -C test/cluster . kubectl-path
+//
+// Everything is below .cluster in the root of the repository; .cluster/kubeconfig leads to the node, and
+// .cluster/control-plane/kubeconfig to the control plane without one.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"drydock.dev/test/cluster/config"
+	"drydock.dev/test/cluster/host"
+)
+
+const usage = "usage: cluster up|down|status|image|verify|kubectl-path [--size=node|control-plane] [--binary=PATH]"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags of all verbs.
+type options struct {
+	size   string
+	binary string
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	var o options
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.StringVar(&o.size, "size", "", "node or control-plane")
+	flags.StringVar(&o.binary, "binary", filepath.Join("..", "..", "bin", "drydock"), "the static binary of the product")
+	if err := flags.Parse(args[1:]); err != nil {
+		return fmt.Errorf("reading the flags of %s: %w", args[0], err)
+	}
+	if err := host.CheckSystem(); err != nil {
+		return err
+	}
+	places, err := findPlaces()
+	if err != nil {
+		return err
+	}
+	return places.do(ctx, args[0], o)
+}
+
+func (p places) do(ctx context.Context, verb string, o options) error {
+	switch verb {
+	case "up":
+		size, err := config.ParseSize(orDefault(o.size, config.Node))
+		if err != nil {
+			return err
+		}
+		return p.up(ctx, p.cluster(size))
+	case "down":
+		return p.downSizes(ctx, o.size)
+	case "status":
+		return p.status(ctx)
+	case "image":
+		return p.importDrydock(ctx, o.binary)
+	case "verify":
+		return p.verify(ctx)
+	case "kubectl-path":
+		return p.printKubectl()
+	}
+	return fmt.Errorf("there is no verb %q\n%s", verb, usage)
+}
+
+func orDefault(text string, size config.Size) string {
+	if text == "" {
+		return string(size)
+	}
+	return text
+}
+
+// printKubectl prints the path of the kubectl that fits the cluster.
+func (p places) printKubectl() error {
+	if _, err := os.Stat(p.kubectl()); err != nil {
+		return fmt.Errorf("there is no kubectl yet, since it comes with the cluster: run `up` first: %w", err)
+	}
+	fmt.Println(p.kubectl())
+	return nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"drydock.dev/test/cluster/build"
+	"drydock.dev/test/cluster/config"
+)
+
+// kubernetesVersion is the version of k8s.io/kubernetes in go.mod. Clients refuse a server that does not tell it, so
+// the linker writes it into the binary.
+const kubernetesVersion = "v1.35.4"
+
+// places are the folders this command works with.
+type places struct {
+	module string // this module's sources
+	state  string // .cluster
+}
+
+// findPlaces expects to run in the module's folder, as `go run -C` does.
+func findPlaces() (places, error) {
+	module, err := os.Getwd()
+	if err != nil {
+		return places{}, fmt.Errorf("finding the working folder: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(module, "kube", "main.go")); err != nil {
+		return places{}, errors.New("this is not the folder of the cluster's sources: run it as `go run -C test/cluster .` from the root of the repository")
+	}
+	return places{module: module, state: filepath.Join(filepath.Dir(filepath.Dir(module)), ".cluster")}, nil
+}
+
+func (p places) cluster(size config.Size) config.Cluster {
+	return config.Cluster{Size: size, State: p.state}
+}
+
+func (p places) bin() string     { return filepath.Join(p.state, "bin") }
+func (p places) kubectl() string { return filepath.Join(p.bin(), "kubectl") }
+
+func (p places) builder() build.Builder {
+	return build.Builder{Bin: p.bin(), Step: step, Say: say}
+}
+
+// kube is the binary of Kubernetes' own programs and etcd.
+func (p places) kube() build.Program {
+	const version = "k8s.io/component-base/version"
+	flags := fmt.Sprintf("-X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=35 -X %[1]s.gitTreeState=clean -X %[1]s.gitCommit=none", version, kubernetesVersion)
+	return build.Program{Name: "kube", Module: p.module, Folder: "kube", Flags: flags, Title: "Kubernetes " + kubernetesVersion + " (some minutes the first time)"}
+}
+
+// binaries compiles what the cluster needs, one after the other: each compile uses all of the machine.
+func (p places) binaries(ctx context.Context, size config.Size) (config.Binaries, error) {
+	b := config.Binaries{Containerd: "/usr/bin/containerd"}
+	programs := []struct {
+		program build.Program
+		path    *string
+	}{{p.kube(), &b.Kube}}
+	if size == config.Node {
+		programs = append(programs, []struct {
+			program build.Program
+			path    *string
+		}{
+			{build.Program{Name: "dns", Module: filepath.Join(p.module, "dns"), Title: "CoreDNS"}, &b.DNS},
+			{build.Program{Name: "provisioner", Module: p.module, Folder: "provisioner", Title: "the volume provisioner"}, &b.Provisioner},
+		}...)
+	}
+	for _, each := range programs {
+		path, err := p.builder().Ensure(ctx, each.program)
+		if err != nil {
+			return b, err
+		}
+		*each.path = path
+	}
+	return b, p.linkKubectl(b.Kube)
+}
+
+// linkKubectl gives kubectl a path that does not change with its version.
+func (p places) linkKubectl(kube string) error {
+	if target, err := os.Readlink(p.kubectl()); err == nil && target == filepath.Base(kube) {
+		return nil
+	}
+	next := p.kubectl() + ".next"
+	_ = os.Remove(next) // of a killed run
+	if err := os.Symlink(filepath.Base(kube), next); err != nil {
+		return fmt.Errorf("linking kubectl: %w", err)
+	}
+	if err := os.Rename(next, p.kubectl()); err != nil {
+		return fmt.Errorf("linking kubectl: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"drydock.dev/test/cluster/config"
+	"drydock.dev/test/cluster/host"
+)
+
+// status prints which clusters run and with which processes.
+func (p places) status(ctx context.Context) error {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for _, size := range config.Sizes {
+		c := p.cluster(size)
+		processes, err := host.Processes(c.Dir())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", size, health(ctx, c, processes), describe(processes))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("printing the status: %w", err)
+	}
+	return nil
+}
+
+// health is a word, and what leads on.
+func health(ctx context.Context, c config.Cluster, processes []host.Process) string {
+	if len(processes) == 0 {
+		return "down"
+	}
+	api, err := newAPI(c)
+	if err == nil {
+		err = api.ready(ctx)
+	}
+	if err == nil && c.Size == config.Node {
+		err = api.nodeReady(ctx)
+	}
+	if err != nil {
+		return "not ready (" + err.Error() + "); `up` starts what is missing"
+	}
+	return "ready, KUBECONFIG=" + c.Kubeconfig()
+}
+
+// describe lists components with their process ids; the helpers of containers are counted only.
+func describe(processes []host.Process) string {
+	var parts []string
+	containers := 0
+	for _, process := range processes {
+		if host.IsShim(process) {
+			containers++
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s=%d", process.Component, process.PID))
+	}
+	slices.Sort(parts)
+	if containers > 0 {
+		parts = append(parts, fmt.Sprintf("pods=%d", containers))
+	}
+	return strings.Join(parts, " ")
+}

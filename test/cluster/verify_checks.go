@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"drydock.dev/test/cluster/config"
+	"drydock.dev/test/cluster/host"
+)
+
+// The claims of the set in verify.yaml.
+const (
+	dataClaim = "data-web-0"
+	growClaim = "grow-web-0"
+)
+
+// sizeIsReal allows a tenth for what the file system needs for itself.
+func (v *verification) sizeIsReal(ctx context.Context) error {
+	return errors.Join(v.hasSize(ctx, "/data", 64), v.hasSize(ctx, "/grow", 64))
+}
+
+func (v *verification) hasSize(ctx context.Context, path string, mebibytes int) error {
+	output, err := v.kubectl.inPod(ctx, "df -k "+path)
+	if err != nil {
+		return err
+	}
+	size, err := sizeInDF(output)
+	if err != nil {
+		return err
+	}
+	if claimed := mebibytes << 10; size > claimed || size < claimed-claimed/10 {
+		return fmt.Errorf("df shows %d KiB at %s, where %d are claimed", size, path, claimed)
+	}
+	return nil
+}
+
+// sizeInDF reads the second column of the last line.
+func sizeInDF(output string) (kibibytes int, err error) {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(fields) < 6 {
+		return 0, fmt.Errorf("df says %q", output)
+	}
+	kibibytes, err = strconv.Atoi(fields[1])
+	if err != nil {
+		return 0, fmt.Errorf("reading the size in what df says: %w", err)
+	}
+	return kibibytes, nil
+}
+
+func (v *verification) groupCanWrite(ctx context.Context) error {
+	owner, err := v.kubectl.inPod(ctx, "touch /data/file /grow/file && stat -c %u:%g /data/file")
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(owner) != "1000:1000" {
+		return fmt.Errorf("a file of user and group 1000 belongs to %s", owner)
+	}
+	return nil
+}
+
+func (v *verification) fullIsFull(ctx context.Context) error {
+	_, err := v.kubectl.inPod(ctx, "dd if=/dev/zero of=/data/fill bs=1M count=100")
+	if err == nil {
+		return errors.New("100 MiB went into a volume of 64 MiB")
+	}
+	if !strings.Contains(err.Error(), "No space left on device") {
+		return err
+	}
+	_, err = v.kubectl.inPod(ctx, "rm /data/fill && df /data")
+	return err
+}
+
+func (v *verification) fixedStays(ctx context.Context) error {
+	if err := v.request(ctx, dataClaim, "128Mi"); err == nil {
+		return errors.New("the API server accepted that the claim grows")
+	}
+	return nil
+}
+
+func (v *verification) grows(ctx context.Context) error {
+	if err := v.request(ctx, growClaim, "128Mi"); err != nil {
+		return err
+	}
+	if err := v.kubectl.waitField(ctx, "pvc/"+growClaim, ".status.capacity.storage", "128Mi"); err != nil {
+		return err
+	}
+	return v.hasSize(ctx, "/grow", 128)
+}
+
+func (v *verification) request(ctx context.Context, claim, size string) error {
+	_, err := v.kubectl.run(ctx, "patch", "pvc", claim, "--patch", `{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
+	return err
+}
+
+func (v *verification) names(ctx context.Context) error {
+	answer, err := v.kubectl.inPod(ctx, "nslookup -type=a kubernetes.default.svc."+config.DNSDomain)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(answer, config.APIService) {
+		return fmt.Errorf("the API server's Service was found elsewhere: %s", answer)
+	}
+	// A short name needs the search list in the pod's resolv.conf, and a port that answers kube-proxy.
+	if _, err := v.kubectl.inPod(ctx, "nc kubernetes.default 443 </dev/null"); err != nil {
+		return err
+	}
+	heard, err := v.kubectl.inPod(ctx, "(echo hello | nc -l -p 8080 &) && sleep 1 && nc web-0.web 8080 </dev/null")
+	if err == nil && strings.TrimSpace(heard) != "hello" {
+		err = fmt.Errorf("the pod heard %q from itself", heard)
+	}
+	return err
+}
+
+// retained deletes everything but a volume that was set to be retained before.
+func (v *verification) retained(ctx context.Context) error {
+	volume := v.volumes[dataClaim]
+	if err := v.reclaim(ctx, volume, "Retain"); err != nil {
+		return err
+	}
+	if _, err := v.kubectl.run(ctx, "delete", "namespace", v.namespace, "--timeout=60s"); err != nil {
+		return err
+	}
+	if err := v.kubectl.waitField(ctx, "pv/"+volume, ".status.phase", "Released"); err != nil {
+		return err
+	}
+	mounts, loops, err := v.remains(volume)
+	if err == nil && mounts+loops != 2 {
+		err = fmt.Errorf("volume %s should have a mount and a loop device, and has %d and %d", volume, mounts, loops)
+	}
+	return err
+}
+
+// nothingLeft lets go of the retained volume and looks for remains of both.
+func (v *verification) nothingLeft(ctx context.Context) error {
+	if err := v.reclaim(ctx, v.volumes[dataClaim], "Delete"); err != nil {
+		return err
+	}
+	for _, volume := range v.volumes {
+		if _, err := v.kubectl.run(ctx, "wait", "pv/"+volume, "--for=delete", "--timeout=60s"); err != nil {
+			return err
+		}
+		mounts, loops, err := v.remains(volume)
+		if err != nil {
+			return err
+		}
+		if mounts+loops > 0 {
+			return fmt.Errorf("volume %s left %d mounts and %d loop devices", volume, mounts, loops)
+		}
+	}
+	return nil
+}
+
+func (v *verification) reclaim(ctx context.Context, volume, policy string) error {
+	_, err := v.kubectl.run(ctx, "patch", "pv", volume, "--patch", `{"spec":{"persistentVolumeReclaimPolicy":"`+policy+`"}}`)
+	return err
+}
+
+// remains counts what there is of a volume on this machine.
+func (v *verification) remains(volume string) (mounts, loops int, err error) {
+	mounted, err := host.Mounts(v.cluster.Dir())
+	if err != nil {
+		return 0, 0, err
+	}
+	mounted = slices.DeleteFunc(mounted, func(path string) bool { return !strings.Contains(path, volume) })
+	devices, err := host.Loops(v.cluster.Path("volumes", volume))
+	return len(mounted), len(devices), err
+}

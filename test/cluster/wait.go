@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"drydock.dev/test/cluster/config"
+	"drydock.dev/test/cluster/host"
+)
+
+// waitFor waits until check returns nil. It gives up when the component has ended, or at the deadline, and then shows
+// the end of the component's log.
+func waitFor(ctx context.Context, c config.Cluster, component config.Component, what string, within time.Duration, check func(context.Context) error) error {
+	return step("waiting for "+what, func() error {
+		deadline := time.Now().Add(within)
+		for {
+			attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+			last := check(attempt)
+			cancel()
+			if last == nil {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			processes, err := host.Processes(c.Dir())
+			if err != nil {
+				return err
+			}
+			if !host.Running(processes, component.Name, component.Binary) {
+				return withLog(c, component.Name, fmt.Errorf("%s ended while waiting for %s", component.Name, what))
+			}
+			if time.Now().After(deadline) {
+				return withLog(c, component.Name, fmt.Errorf("%s: not there after %s: %w", what, within, last))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// withLog adds the end of a component's log to an error.
+func withLog(c config.Cluster, component string, cause error) error {
+	path := c.Log(component)
+	return fmt.Errorf("%w\nthe log of %s is %s and ends with:\n%s", cause, component, path, tail(path, 15))
+}
+
+// tail is the last lines of a file, of its last 16 KiB at most.
+func tail(path string, lines int) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "  (it cannot be read: " + err.Error() + ")"
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Size() > 16<<10 {
+		_, _ = file.Seek(-16<<10, io.SeekEnd) // from the start, if not from there
+	}
+	text, err := io.ReadAll(file)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "  (it cannot be read: " + err.Error() + ")"
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}
