@@ -108,6 +108,9 @@ func withSignals(ctx context.Context) (context.Context, func()) {
 	// The parent may be cancelled by the same signal through a handler of its own: only ours knows which it was, so we
 	// look whether one came before we believe the parent's cause.
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	if ctx.Err() != nil { // before a signal could have been ours
+		cancel(context.Cause(ctx))
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	var done sync.WaitGroup

@@ -146,7 +146,9 @@ func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
 		return plan.Plan{}, false
 	}
 	if running := in.Quiet(status); running != "" {
-		return plan.Wait(api.Quiescing, "%s", running), true
+		p := plan.Wait(api.Quiescing, "%s", running)
+		p.Soon = sts.AtZero(in.Set) // no event tells that a pod or an attachment is gone
+		return p, true
 	}
 	next := status.Clone()
 	next.Generation = in.Set.Generation

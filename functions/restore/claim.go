@@ -2,6 +2,7 @@ package restore
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,10 +67,12 @@ func step(in Input, status *api.Status, part api.ClaimStatus) move {
 // freeze frees the new volume, then marks the old claim and deletes it.
 func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	if claim.UID != part.UID || part.Phase != api.ClaimVerified || !in.Current(status) {
-		if _, reserved := old.Annotations[api.ClaimManifestAnnotation]; reserved {
-			return settleOn(claim, old)
+		if _, reserved := old.Annotations[api.ClaimManifestAnnotation]; !reserved {
+			return move{again: true}
 		}
-		return move{again: true}
+		back := settle(claim, old)
+		back.again, back.switched = back.switched, false
+		return back
 	}
 	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
 	if !linked(fresh.Labels, status.Operation) && !isCopy(fresh, status.Operation) {
@@ -110,8 +113,16 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 	if held := others(claim.Finalizers); held != "" {
 		return wait("claim %s is held by finalizer %s", claim.Name, held)
 	}
-	if reserved(old) == "" && (fresh == nil || reserved(fresh) == "") {
+	chosen := old
+	if fresh != nil && reserved(fresh) != "" {
+		chosen = fresh
+	}
+	if reserved(chosen) == "" {
 		return reserve(in, status, part, claim, old, fresh)
+	}
+	if chosen.Status.Phase != corev1.VolumeAvailable {
+		// A claim that the volume controller sees before the reservation would wait for its resync of 15 s.
+		return wait("volume %s is not seen to be reserved yet", chosen.Name)
 	}
 	return act(plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions())
 }
@@ -160,6 +171,7 @@ func create(in Input, part api.ClaimStatus, old, fresh *corev1.PersistentVolume)
 		if err != nil {
 			return wait("%v", err)
 		}
+		delete(claim.Annotations, api.OperationAnnotation) // settle adds it
 		return act([]plan.Action{plan.Create(plan.Claims, claim)})
 	}
 	if in.Set == nil || sts.Template(in.Set, part.Template) == nil {
@@ -186,38 +198,48 @@ func fromTemplate(in Input, part api.ClaimStatus, volume string, size resource.Q
 	return resources.MakeSuccessor(claim, volume, size, "", link)
 }
 
-// settle finishes a claim on its new volume.
+// settle finishes a claim on its new volume. What is merged into the claim is merged as soon as the volume is bound, and
+// not later: the volume controller binds a reserved volume in two workers at once, and when they collide, the claim is
+// left Pending until something writes to it, or for 15 s (kubernetes pkg/controller/volume/persistentvolume, bind and
+// syncVolume). The link, which every claim lacks at first, is that write.
 func settle(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
-	if claim.Status.Phase != corev1.ClaimBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
+	if volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
+		return wait("volume %s is being bound to claim %s", volume.Name, claim.Name)
+	}
+	if merge := mergeManifest(claim, volume); len(merge) > 0 {
+		return act(merge)
+	}
+	if claim.Status.Phase != corev1.ClaimBound {
 		return wait("claim %s is being bound to volume %s", claim.Name, volume.Name)
 	}
-	if m := settleOn(claim, volume); len(m.actions) > 0 {
-		return m
+	if done := forgetManifest(volume); len(done) > 0 {
+		return act(done)
 	}
 	return move{switched: true}
 }
 
-// settleOn gives a claim what people wrote on its predecessor, in case the StatefulSet controller was the one to
-// create it, and then forgets the manifest.
-func settleOn(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
+// mergeManifest gives a claim what people wrote on its predecessor: all of it, in case the StatefulSet controller was
+// the one to create the claim.
+func mergeManifest(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) []plan.Action {
 	manifest, err := api.LoadClaim(volume)
 	if err != nil || manifest == nil {
-		return act(plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions())
+		return nil
 	}
 	patch := plan.PatchOf(plan.Claims, claim)
-	for key, value := range manifest.Labels {
-		patch.Label(key, value)
+	for _, key := range slices.Sorted(maps.Keys(manifest.Labels)) {
+		patch.Label(key, manifest.Labels[key])
 	}
-	for key, value := range manifest.Annotations {
-		patch.Annotate(key, value)
+	for _, key := range slices.Sorted(maps.Keys(manifest.Annotations)) {
+		patch.Annotate(key, manifest.Annotations[key])
 	}
 	for _, finalizer := range manifest.Finalizers {
 		patch.AddFinalizer(finalizer)
 	}
-	if !patch.Empty() {
-		return act(patch.Actions())
-	}
-	return act(plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions())
+	return patch.Actions()
+}
+
+func forgetManifest(volume *corev1.PersistentVolume) []plan.Action {
+	return plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions()
 }
 
 // others returns a finalizer that is not ours, or nothing.

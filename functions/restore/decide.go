@@ -29,8 +29,11 @@ func Decide(in Input) plan.Plan {
 			return leftover(in, revision)
 		}
 	}
-	if status == nil || in.Set.DeletionTimestamp != nil {
+	if status == nil {
 		return retire(in)
+	}
+	if in.Set.DeletionTimestamp != nil {
+		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
 	}
 	switch status.Phase {
 	case api.Switching:
@@ -76,8 +79,8 @@ func starting(in Input, status *api.Status) plan.Plan {
 
 // rollingBack gives the set back: first its replicas, then everything that was made for it goes.
 func rollingBack(in Input, status *api.Status) plan.Plan {
-	if jobs := in.JobsOf(status.Operation); len(jobs) > 0 {
-		return plan.Do(api.RollingBackNow, deleteJobs(jobs)...)
+	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
+		return plan.Do(api.RollingBackNow, jobs...)
 	}
 	if back := giveBack(in, status); !back.Empty() {
 		return plan.Do(api.RollingBackNow, back.Actions()...)

@@ -48,7 +48,7 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 		return plan.Do(api.SetReplaced, actions...)
 	}
 	if waiting != "" {
-		return plan.Wait(api.SetReplaced, "%s", waiting)
+		return plan.WaitSoon(api.SetReplaced, "%s", waiting)
 	}
 	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
 		return last(in, status, revision, p)
@@ -73,7 +73,7 @@ func complete(in Input, status *api.Status, c api.ClaimStatus) move {
 	case fresh != nil && claim.Spec.VolumeName == fresh.Name && reserved(fresh) != "":
 		return settle(claim, fresh)
 	case claim.Spec.VolumeName == old.Name && reserved(old) != "":
-		return settleOn(claim, old)
+		return settle(claim, old)
 	}
 	return move{}
 }

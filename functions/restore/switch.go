@@ -22,11 +22,11 @@ func switching(in Input, status *api.Status) plan.Plan {
 	case plan.Overdue(status, in.Now):
 		return giveUp(in, status)
 	}
-	if jobs := in.JobsOf(status.Operation); len(jobs) > 0 {
-		return plan.Do(api.SwitchRunning, deleteJobs(jobs)...)
+	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
+		return plan.Do(api.SwitchRunning, jobs...)
 	}
 	if movers := in.Movers(status.Operation); len(movers) > 0 {
-		return plan.Wait(api.SwitchRunning, "mover pod %s is still there", movers[0].Name)
+		return plan.WaitSoon(api.SwitchRunning, "mover pod %s is still there", movers[0].Name)
 	}
 	if status.Recreate && templatesDiffer(in.Set, status) && in.Current(status) {
 		return recreate(in, status)
@@ -118,7 +118,7 @@ func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
 	patch := plan.Store(in.Set, next)
 	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, "replicas to 0")
 	if patch.Empty() {
-		return plan.Wait(api.SwitchRunning, "%s", waiting)
+		return plan.WaitSoon(api.SwitchRunning, "%s", waiting)
 	}
 	return plan.Do(api.SwitchRunning, patch.Actions()...)
 }

@@ -26,10 +26,10 @@ func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
 		return plan.Do(api.CleaningUp, actions...), true
 	}
 	if targets := in.TargetClaims(operation); len(targets) > 0 {
-		return plan.Wait(api.CleaningUp, "temporary claim %s is being deleted", targets[0].Name), true
+		return plan.WaitSoon(api.CleaningUp, "temporary claim %s is being deleted", targets[0].Name), true
 	}
 	if jobs := in.JobsOf(operation); len(jobs) > 0 {
-		return plan.Wait(api.CleaningUp, "job %s is being deleted", jobs[0].Name), true
+		return plan.WaitSoon(api.CleaningUp, "job %s is being deleted", jobs[0].Name), true
 	}
 	if journal := in.Journal(operation); journal != nil {
 		return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, journal)), true

@@ -40,26 +40,35 @@ func New(write Writer, from api.Function, log *slog.Logger) *Executor {
 	return &Executor{write: write, from: from, log: log.With("function", from)}
 }
 
-// Bounds of one event. Whatever is left after them is taken up by the next event or tick.
+// Bounds of one event. Whatever is left after them is taken up by the next event or tick. The patience is well below
+// the deadline of an event.
 const (
-	maxSteps     = 40
+	maxSteps     = 60
 	maxConflicts = 8
+	patience     = 8 * time.Second
+	firstPause   = 20 * time.Millisecond
+	longestPause = 500 * time.Millisecond
 )
 
 // Run asks step for a plan and carries it out, again and again, until nothing is left to do now or a plan announces
 // something. Every plan is made from what the API server says after the plan before, so that no decision rests on
 // what may have changed meanwhile; a precondition that does not hold means to look again.
 func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
-	conflicts := 0
+	conflicts, waited, pause := 0, time.Duration(0), firstPause
 	for range maxSteps {
 		p, err := step(ctx)
 		if err != nil {
 			return p, err
 		}
+		if p.Soon && waited < patience && sleep(ctx, pause) {
+			waited, pause = waited+pause, min(2*pause, longestPause)
+			continue
+		}
 		if p.Kind != plan.KindDo {
 			x.log.Debug("decided", "plan", p)
 			return p, nil
 		}
+		pause = firstPause
 		err = x.do(ctx, p)
 		switch {
 		case fault.IsConflict(err) && conflicts < maxConflicts:
@@ -75,6 +84,16 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		}
 	}
 	return plan.Wait(api.InProgress, "%d steps taken, more with the next event", maxSteps), nil
+}
+
+// sleep reports false when the event's time is up.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
 }
 
 func (x *Executor) do(ctx context.Context, p plan.Plan) error {

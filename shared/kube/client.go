@@ -83,7 +83,7 @@ func Config() (*rest.Config, error) {
 // NewClient makes a client that connects at its first call.
 func NewClient(config *rest.Config) *Client {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 50, 100
+	config.QPS = -1 // no throttle of our own: the API server's priority and fairness is the better judge
 	config.NegotiatedSerializer = codecs.WithoutConversion()
 	config.UserAgent = "drydock"
 	return &Client{

@@ -38,9 +38,6 @@ func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (sum, error) {
 	h := sha256.New()
 	writeInt(h, size)
-	if size > bufferSize {
-		_ = unix.Fadvise(fd, 0, 0, unix.FADV_SEQUENTIAL)
-	}
 	for off := int64(0); off < size; {
 		from, to, err := nextData(fd, off, size)
 		if err != nil {
@@ -62,7 +59,9 @@ func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (su
 func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func(int64)) error {
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
+	next := ahead{fd, from, to}
 	for from < to {
+		next.at(from)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}

@@ -7,8 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize is what one worker reads at a time.
-const bufferSize = 1 << 20
+// bufferSize is what one worker reads at a time: small enough for a CPU's cache.
+const bufferSize = 128 << 10
+
+// aheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker does.
+const aheadSize = 4 << 20
 
 // rangeSize is what copy_file_range is asked for at a time: the copy can be stopped and tells its progress in between.
 const rangeSize = 16 << 20
@@ -43,9 +46,6 @@ func (c *copier) copyData(ctx context.Context, at pair, e *entry, in, out int) e
 	size, copied, end := e.meta.size, int64(0), int64(0)
 	if size == 0 {
 		return nil
-	}
-	if size > bufferSize {
-		_ = unix.Fadvise(in, 0, 0, unix.FADV_SEQUENTIAL)
 	}
 	for off := int64(0); off < size; {
 		from, to, err := nextData(in, off, size)
@@ -84,8 +84,24 @@ type run struct {
 	from, to int64
 }
 
+// ahead asks for the reading of a run before it is needed.
+type ahead struct {
+	fd       int
+	from, to int64 // what has not been asked for
+}
+
+// at is called before reading at off. That the request may fail does not matter.
+func (a *ahead) at(off int64) {
+	if a.to-off > bufferSize && off+aheadSize/2 >= a.from && a.from < a.to {
+		_ = unix.Fadvise(a.fd, a.from, min(aheadSize, a.to-a.from), unix.FADV_WILLNEED)
+		a.from += aheadSize
+	}
+}
+
 func (c *copier) copyRun(ctx context.Context, at pair, e *entry, r run) error {
+	next := ahead{r.in, r.from, r.to}
 	for r.from < r.to {
+		next.at(r.from)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}

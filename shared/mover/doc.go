@@ -33,7 +33,7 @@
 // # Memory
 //
 // The scan keeps 80 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
-// files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 1 MiB.
+// files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 128 KiB.
 //
 // # Later
 //

@@ -73,15 +73,15 @@ func (r Report) Encode(limit int) []byte {
 		case r.Message == "":
 			return b
 		default:
-			r.Message = shorten(r.Message, len(b)-limit)
+			r.Message = shorten(r.Message, len(r.Message)*limit/len(b)) // escapes take room, too: by proportion, and again
 		}
 	}
 }
 
-// shorten cuts a message in the middle, where a long path is, so that what to do stays.
-func shorten(s string, by int) string {
+// shorten cuts a message to so many bytes in the middle, where a long path is, so that what to do stays.
+func shorten(s string, to int) string {
 	const gap = " ... "
-	keep := len(s) - by - len(gap)
+	keep := to - len(gap)
 	if keep <= 0 {
 		return ""
 	}

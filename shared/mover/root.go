@@ -106,7 +106,7 @@ func splitPath(path string, limit int) (piece, rest string) {
 	if len(path) <= limit {
 		return path, ""
 	}
-	if i := strings.LastIndexByte(path[:max(limit, 0)], '/'); i > 0 {
+	if i := strings.LastIndexByte(path[:limit+1], '/'); i > 0 {
 		return path[:i], path[i+1:]
 	}
 	piece, rest, _ = strings.Cut(path, "/")

@@ -32,6 +32,8 @@ type Plan struct {
 	Announce string
 	// Operation is the id of the operation that the announcement belongs to.
 	Operation string
+	// Soon marks a wait for a controller of the platform that takes moments: worth looking again within the same event.
+	Soon bool
 }
 
 // Noop is a decision that there is nothing to do.
@@ -40,6 +42,13 @@ func Noop(reason api.Reason) Plan { return Plan{Kind: KindNoop, Reason: reason} 
 // Wait is a decision that something else has to happen first.
 func Wait(reason api.Reason, detail string, args ...any) Plan {
 	return Plan{Kind: KindWait, Reason: reason, Detail: fmt.Sprintf(detail, args...)}
+}
+
+// WaitSoon is a Wait for what a controller of the platform does within moments.
+func WaitSoon(reason api.Reason, detail string, args ...any) Plan {
+	p := Wait(reason, detail, args...)
+	p.Soon = true
+	return p
 }
 
 // Do is a decision to act. Without actions it is a Noop.

@@ -66,6 +66,23 @@ func (a api) get(ctx context.Context, path string, out any) error {
 // ready asks the API server whether it is.
 func (a api) ready(ctx context.Context) error { return a.get(ctx, "/readyz", nil) }
 
+// healthy expects success from a component's own health check.
+func healthy(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", url, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", url, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("asking %s: %s", url, response.Status)
+	}
+	return nil
+}
+
 // has expects an object to be there.
 func (a api) has(path string) func(context.Context) error {
 	return func(ctx context.Context) error { return a.get(ctx, path, nil) }

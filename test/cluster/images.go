@@ -58,12 +58,13 @@ func (r runtime) importImage(ctx context.Context, i image.Image) error {
 		return nil
 	}
 	return step("importing the image "+i.Name, func() error {
-		archive, err := os.CreateTemp("", "drydock-image-*.tar")
+		scratch := filepath.Dir(r.socket) // goes with the cluster, if this run is killed
+		archive, err := os.CreateTemp(scratch, "image-*.tar")
 		if err != nil {
 			return fmt.Errorf("making a temporary file: %w", err)
 		}
 		defer os.Remove(archive.Name())
-		if err := errors.Join(image.WriteArchive(i.Name, built, archive), archive.Close()); err != nil {
+		if err := errors.Join(image.WriteArchive(i.Name, built, scratch, archive), archive.Close()); err != nil {
 			return err
 		}
 		_, err = r.ctr(ctx, "images", "import", archive.Name())

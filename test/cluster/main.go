@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"drydock.dev/test/cluster/config"
@@ -56,6 +57,9 @@ func run(ctx context.Context, args []string) error {
 	if err := host.CheckSystem(); err != nil {
 		return err
 	}
+	if err := reachDirectly(); err != nil {
+		return err
+	}
 	places, err := findPlaces()
 	if err != nil {
 		return err
@@ -90,6 +94,17 @@ func orDefault(text string, size config.Size) string {
 		return string(size)
 	}
 	return text
+}
+
+// reachDirectly keeps the cluster's traffic from a proxy that the environment may name for the outside.
+func reachDirectly() error {
+	inside := strings.Join([]string{"127.0.0.1", config.NodeAddress, config.PodRange, config.ServiceRange}, ",")
+	for _, variable := range []string{"NO_PROXY", "no_proxy"} {
+		if err := os.Setenv(variable, strings.Trim(os.Getenv(variable)+","+inside, ",")); err != nil {
+			return fmt.Errorf("setting %s: %w", variable, err)
+		}
+	}
+	return nil
 }
 
 // printKubectl prints the path of the kubectl that fits the cluster.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"drydock.dev/test/cluster/config"
 	"drydock.dev/test/cluster/host"
@@ -39,32 +40,28 @@ func (p places) node(ctx context.Context, r runner) error {
 	if err := r.start(ctx, kubelet); err != nil {
 		return err
 	}
-	return r.nodeReady(ctx, kubelet, others)
+	if err := r.nodeReady(ctx, kubelet); err != nil {
+		return err
+	}
+	return r.allRun(append(others, containerd, kubelet))
 }
 
-// nodeReady waits until pods can run, and have names, addresses and volumes.
-func (r runner) nodeReady(ctx context.Context, kubelet config.Component, others []config.Component) error {
+// nodeReady waits until pods can run, and have names and addresses.
+func (r runner) nodeReady(ctx context.Context, kubelet config.Component) error {
 	api, err := newAPI(r.cluster)
 	if err != nil {
 		return err
 	}
-	if err := waitFor(ctx, r.cluster, kubelet, "the node", startDeadline, api.nodeReady); err != nil {
-		return err
-	}
-	dns := r.cluster.DNS(r.binaries)
-	if err := waitFor(ctx, r.cluster, dns, "DNS by its Service", startDeadline, lookUpAPIServer); err != nil {
-		return err
-	}
-	processes, err := host.Processes(r.cluster.Dir())
-	if err != nil {
-		return err
-	}
-	for _, component := range others {
-		if !host.Running(processes, component.Name, component.Binary) {
-			return withLog(r.cluster, component.Name, fmt.Errorf("%s ended", component.Name))
+	if err := waitFor(ctx, r.cluster, kubelet, "the node", startDeadline, func(ctx context.Context) error {
+		// After a restart the API server still shows the node as it was before: ask its agent as well.
+		if err := healthy(ctx, r.cluster.KubeletHealth()); err != nil {
+			return err
 		}
+		return api.nodeReady(ctx)
+	}); err != nil {
+		return err
 	}
-	return nil
+	return waitFor(ctx, r.cluster, r.cluster.DNS(r.binaries), "DNS by its Service", startDeadline, lookUpAPIServer)
 }
 
 // lookUpAPIServer asks DNS at the address of its Service, so it also shows that kube-proxy works.
@@ -73,6 +70,8 @@ func lookUpAPIServer(ctx context.Context) error {
 		var dialer net.Dialer
 		return dialer.DialContext(ctx, network, net.JoinHostPort(config.DNSService, "53"))
 	}}
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a question from before the first rule is never answered
+	defer cancel()
 	addresses, err := resolver.LookupHost(ctx, "kubernetes.default.svc."+config.DNSDomain+".")
 	if err != nil {
 		return fmt.Errorf("looking up the API server's Service: %w", err)

@@ -41,7 +41,7 @@ func (r runner) controlPlane(ctx context.Context) error {
 		return err
 	}
 	if c.Size == config.Node {
-		if err := host.MakeLink(ctx, config.NodeLink, config.NodeAddress); err != nil {
+		if err := host.MakeLink(ctx, config.NodeLink, config.NodeAddress, config.ServiceRange); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,24 @@ func (r runner) controlPlane(ctx context.Context) error {
 		return err
 	}
 	const account = "/api/v1/namespaces/default/serviceaccounts/default"
-	return waitFor(ctx, c, controllers, "the controllers", startDeadline, api.has(account))
+	if err := waitFor(ctx, c, controllers, "the controllers", startDeadline, api.has(account)); err != nil {
+		return err
+	}
+	return r.allRun([]config.Component{etcd, server, controllers})
+}
+
+// allRun notices a component that ended while others were waited for.
+func (r runner) allRun(components []config.Component) error {
+	processes, err := host.Processes(r.cluster.Dir())
+	if err != nil {
+		return err
+	}
+	for _, component := range components {
+		if !host.Running(processes, component.Name, component.Binary) {
+			return withLog(r.cluster, component.Name, fmt.Errorf("%s ended", component.Name))
+		}
+	}
+	return nil
 }
 
 // applyManifests writes the cluster's own objects; kubectl knows how to write a new one and one that is there.

@@ -115,5 +115,14 @@ func (p places) clearRemains(ctx context.Context, c config.Cluster) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the mark of a complete cluster: %w", err)
 	}
-	return takeDown(ctx, c)
+	if _, err := os.Stat(c.Dir()); err == nil {
+		say("taking down what an earlier run left, since it cannot be continued")
+	}
+	if err := takeDown(ctx, c); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Dir(c.Log(""))); err != nil {
+		return fmt.Errorf("removing the logs of an earlier cluster: %w", err)
+	}
+	return nil
 }

@@ -110,6 +110,11 @@ func (c Cluster) APIServer() string {
 	return fmt.Sprintf("https://%s:%d", c.APIHost(), portsOf(c.Size).api)
 }
 
+// KubeletHealth is the URL where the node's agent says how it is.
+func (c Cluster) KubeletHealth() string {
+	return fmt.Sprintf("http://127.0.0.1:%d/healthz", portsOf(c.Size).kubeletHealth)
+}
+
 // socketLimit is the longest path of a unix socket, sizeof(sun_path) - 1 in unix(7).
 const socketLimit = 107
 

@@ -10,19 +10,21 @@ import (
 )
 
 // MakeLink makes a bridge without ports that carries one address: a stable address of this machine which no other
-// machine can reach.
-func MakeLink(ctx context.Context, name, address string) error {
-	if hasAddress(name, address) {
-		return nil
+// machine can reach. It also gets a route to the Services, whose addresses would otherwise be unreachable on a machine
+// that is offline: kube-proxy rewrites them only after a route was found.
+func MakeLink(ctx context.Context, name, address, services string) error {
+	var commands [][]string
+	if !hasAddress(name, address) {
+		if err := RemoveLink(ctx, name); err != nil {
+			return err
+		}
+		commands = [][]string{
+			{"link", "add", name, "type", "bridge"},
+			{"address", "add", address + "/32", "dev", name},
+		}
 	}
-	if err := RemoveLink(ctx, name); err != nil {
-		return err
-	}
-	for _, args := range [][]string{
-		{"link", "add", name, "type", "bridge"},
-		{"address", "add", address + "/32", "dev", name},
-		{"link", "set", name, "up"},
-	} {
+	commands = append(commands, []string{"link", "set", name, "up"}, []string{"route", "replace", services, "dev", name})
+	for _, args := range commands {
 		if _, err := Run(ctx, "ip", args...); err != nil {
 			return fmt.Errorf("making the node's address: %w", err)
 		}

@@ -98,9 +98,10 @@ func (e Entry) header() *tar.Header {
 	return header
 }
 
-// WriteArchive writes the image as an OCI layout in a tar, which unlike the older archive format keeps the digest.
-func WriteArchive(name string, image v1.Image, to io.Writer) error {
-	folder, err := os.MkdirTemp("", "drydock-image-")
+// WriteArchive writes the image as an OCI layout in a tar, which unlike the older archive format keeps the digest. The
+// layout is first made in a folder of its own below scratch.
+func WriteArchive(name string, image v1.Image, scratch string, to io.Writer) error {
+	folder, err := os.MkdirTemp(scratch, "layout-")
 	if err != nil {
 		return fmt.Errorf("making a temporary folder: %w", err)
 	}

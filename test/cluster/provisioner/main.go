@@ -56,5 +56,5 @@ func run(ctx context.Context) error {
 		controller.MetricsPort(0),
 		controller.ResyncPeriod(time.Minute),
 	).Run(ctx)
-	return ctx.Err()
+	return nil
 }

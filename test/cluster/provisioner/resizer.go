@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -70,10 +71,10 @@ func wantsMore(claim *corev1.PersistentVolumeClaim) bool {
 // resize grows the volume first and says so last: in the volume, then in the claim.
 func (r *Resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	claim, err := r.Client.CoreV1().PersistentVolumeClaims(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the claim: %w", err)
 	}
-	if !wantsMore(claim) {
+	if err != nil || !wantsMore(claim) {
 		return nil
 	}
 	volume, err := r.Client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drydock.dev/shared/mover"
+)
+
+// trees makes a source with one file, and an empty target.
+func trees(t *testing.T) (src, dst string) {
+	t.Helper()
+	src, dst = t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(src, "f"), []byte("contents"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return src, dst
+}
+
+// lastLine is the report.
+func lastLine(t *testing.T, out string) mover.Report {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	var r mover.Report
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+	return r
+}
+
+func TestCopyReports(t *testing.T) {
+	src, dst := trees(t)
+	log := filepath.Join(t.TempDir(), "termination-log")
+	var stdout, stderr bytes.Buffer
+	code := runCopy(context.Background(), []string{"--workers=2", "--report", log, src, dst}, &stdout, &stderr)
+	r := lastLine(t, stdout.String())
+	if code != mover.CodeOK || r.Result != "copied" || r.Files != 1 || r.Digest == "" || stderr.Len() != 0 {
+		t.Fatalf("%d %+v %s", code, r, &stderr)
+	}
+	written, err := os.ReadFile(log)
+	if err != nil || !strings.HasSuffix(stdout.String(), string(written)+"\n") {
+		t.Errorf("the report file has %q (%v)", written, err)
+	}
+	var p mover.Progress
+	first, _, _ := strings.Cut(stdout.String(), "\n")
+	if err := json.Unmarshal([]byte(first), &p); err != nil || p.Phase != mover.PhaseScan {
+		t.Errorf("the first line is %q", first)
+	}
+	for _, dir := range []string{src, dst} {
+		stdout.Reset()
+		if code := runCopy(context.Background(), []string{"--digest", dir}, &stdout, &stderr); code != 0 || stdout.String() != r.Digest+"\n" {
+			t.Errorf("%d %q %s", code, &stdout, &stderr)
+		}
+	}
+}
+
+func TestCopyFailuresAreReported(t *testing.T) {
+	src, dst := trees(t)
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"no arguments":       {nil, mover.CodeUsage},
+		"one argument":       {[]string{src}, mover.CodeUsage},
+		"an unknown flag":    {[]string{"--frob", src, dst}, mover.CodeUsage},
+		"negative workers":   {[]string{"--workers=-1", src, dst}, mover.CodeUsage},
+		"a missing source":   {[]string{src + "/no", dst}, mover.CodeUsage},
+		"onto itself":        {[]string{src, src}, mover.CodeUsage},
+		"digest and a tree":  {[]string{"--digest", src, dst}, mover.CodeUsage},
+		"help is no failure": {[]string{"-h"}, mover.CodeOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "log")
+			var stdout, stderr bytes.Buffer
+			code := runCopy(context.Background(), append([]string{"--report", log}, c.args...), &stdout, &stderr)
+			if code != c.code || stderr.Len() == 0 {
+				t.Fatalf("code %d, %q, %q", code, &stdout, &stderr)
+			}
+			if code == mover.CodeOK {
+				return
+			}
+			r := lastLine(t, stdout.String())
+			if r.Result != "failed" || r.Code != code || r.Reason != mover.ReasonUsage || r.Message == "" {
+				t.Errorf("%+v", r)
+			}
+			if written, err := os.ReadFile(log); err != nil || !strings.Contains(stdout.String(), string(written)) {
+				t.Errorf("%q %v", written, err)
+			}
+		})
+	}
+}
+
+// The signal decides the code, also when somebody else's handler cancels the context first.
+func TestCopyEndsOnSignals(t *testing.T) {
+	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: mover.CodeTerminated, syscall.SIGINT: mover.CodeInterrupted} {
+		parent, cancel := context.WithCancel(context.Background())
+		ctx, stop := withSignals(parent)
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		<-ctx.Done()
+		src, dst := trees(t)
+		_, err := mover.Copy(ctx, mover.Options{Source: src, Target: dst})
+		if r := mover.NewReport(mover.Result{}, err, 0); r.Code != code || r.Reason != mover.ReasonInterrupted {
+			t.Errorf("%v: %+v", sig, r)
+		}
+		stop()
+	}
+}
+
+func TestCopyEndsWithItsContext(t *testing.T) {
+	src, dst := trees(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	if code := runCopy(ctx, []string{src, dst}, &stdout, &stderr); code != mover.CodeTerminated {
+		t.Errorf("%d %s", code, &stderr)
+	}
+}

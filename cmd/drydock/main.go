@@ -1,0 +1,46 @@
+// Command drydock is the image: a function, or the data mover.
+//
+//	drydock serve FUNCTION   answer CloudEvents over HTTP
+//	drydock copy ...         copy a volume; runs in the Jobs that the functions make
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Exit codes of the command itself; copy has its own.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+const usage = `Usage:
+  drydock serve FUNCTION   answer CloudEvents over HTTP; drydock serve -h lists functions and settings
+  drydock copy ...         copy a volume; drydock copy -h lists its flags
+`
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	command := ""
+	if len(args) > 0 {
+		command = args[0]
+	}
+	switch command {
+	case "serve":
+		return runServe(ctx, args[1:], stdout, stderr)
+	case "copy":
+		return runCopy(ctx, args[1:], stdout, stderr)
+	case "-h", "--help", "help":
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "drydock: unknown command %q\n%s", command, usage)
+	return exitUsage
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"knative.dev/eventing/pkg/adapter/apiserver"
+	"knative.dev/eventing/pkg/adapter/v2"
+	sourcesv1 "knative.dev/eventing/pkg/apis/sources/v1"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/logging"
+
+	"drydock.dev/shared/api"
+)
+
+// Source is Knative's ApiServerSource adapter inside the process. Like on a cluster it sends nothing for what exists when
+// it starts, nor for what happened while its watch was interrupted: that is the tick's.
+type Source struct {
+	// Config reaches the API server.
+	Config *rest.Config
+	// Namespaces to watch; none is all.
+	Namespaces []string
+}
+
+// sinkTimeout, in seconds, is longer than an event waits for admission.
+const sinkTimeout = "15"
+
+// run keeps the adapter running until the context ends. It comes back by itself only when it cannot even list what
+// resources the API server has.
+func (s *Source) run(ctx context.Context, namespace, sink string, log *slog.Logger) {
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 6, Cap: 30 * time.Second}
+	for ctx.Err() == nil {
+		err := s.start(ctx, namespace, sink, log)
+		if ctx.Err() != nil {
+			return
+		}
+		delay := backoff.Step()
+		log.Warn("source stopped, starting it again; the tick goes on meanwhile", "error", fmt.Sprint(err), "in", delay)
+		select {
+		case <-ctx.Done():
+		case <-time.After(delay):
+		}
+	}
+}
+
+func (s *Source) start(ctx context.Context, namespace, sink string, log *slog.Logger) error {
+	env, err := s.environment(namespace, sink)
+	if err != nil {
+		return err
+	}
+	client, err := adapter.NewClient(adapter.ClientConfig{
+		Env: env, MeterProvider: metricnoop.NewMeterProvider(), TraceProvider: tracenoop.NewTracerProvider(),
+	})
+	if err != nil {
+		return fmt.Errorf("making the source's client: %w", err)
+	}
+	config := rest.CopyConfig(s.Config)
+	config.QPS, config.Burst = 50, 100
+	ctx = logging.WithLogger(injection.WithConfig(ctx, config), newZap(log).Sugar())
+	for _, add := range injection.Default.GetClients() {
+		ctx = add(ctx, config)
+	}
+	return apiserver.NewAdapter(ctx, env, client).Start(ctx)
+}
+
+// environment makes the adapter's configuration, which it takes from the process's environment only.
+func (s *Source) environment(namespace, sink string) (adapter.EnvConfigAccessor, error) {
+	config, err := json.Marshal(s.adapterConfig())
+	if err != nil {
+		return nil, fmt.Errorf("encoding the source's configuration: %w", err)
+	}
+	for key, value := range map[string]string{
+		"NAME": "drydock", "NAMESPACE": namespace, "K_SINK": sink, "K_SINK_TIMEOUT": sinkTimeout, "K_SOURCE_CONFIG": string(config),
+	} {
+		before, found := os.LookupEnv(key)
+		if err := os.Setenv(key, value); err != nil {
+			return nil, fmt.Errorf("setting %s: %w", key, err)
+		}
+		defer func() {
+			if _ = os.Unsetenv(key); found {
+				_ = os.Setenv(key, before)
+			}
+		}()
+	}
+	env := apiserver.NewEnvConfig()
+	if err := envconfig.Process("", env); err != nil {
+		return nil, fmt.Errorf("reading the source's environment: %w", err)
+	}
+	return env, nil
+}
+
+// adapterConfig is what config/source.yaml asks of Knative.
+func (s *Source) adapterConfig() apiserver.Config {
+	of := func(group, resource, selector string) apiserver.ResourceWatch {
+		return apiserver.ResourceWatch{
+			GVR:           schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource},
+			LabelSelector: selector,
+		}
+	}
+	namespaces := s.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	return apiserver.Config{
+		Namespaces:    namespaces,
+		AllNamespaces: len(s.Namespaces) == 0,
+		EventMode:     sourcesv1.ResourceMode,
+		Resources: []apiserver.ResourceWatch{
+			of("apps", "statefulsets", api.ManagedLabel+"=true"),
+			of("", "persistentvolumeclaims", api.OperationLabel),
+			of("batch", "jobs", api.OperationLabel),
+			of("", "pods", api.OperationLabel),
+		},
+	}
+}

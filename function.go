@@ -1,0 +1,111 @@
+// Package function is the `func` project: one image that is every function, told by $FUNCTION which one it is.
+package function
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	"github.com/kelseyhightower/envconfig"
+
+	"drydock.dev/eventsource/sift"
+	"drydock.dev/functions/backup"
+	"drydock.dev/functions/deadletter"
+	"drydock.dev/functions/detectresize"
+	"drydock.dev/functions/pauseowner"
+	"drydock.dev/functions/restore"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/serve"
+)
+
+// Handler is a function.
+type Handler = serve.Handler
+
+// Sender sends events to the Broker.
+type Sender = sift.Sender
+
+// Handlers makes every function.
+func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) map[api.Function]Handler {
+	return map[api.Function]Handler{
+		api.Sift:         sift.New(client, send, log),
+		api.DetectResize: detectresize.New(client, settings, log),
+		api.PauseOwner:   pauseowner.New(client, settings, log),
+		api.Backup:       backup.New(client, settings, log),
+		api.Restore:      restore.New(client, settings, log),
+		api.DeadLetter:   deadletter.New(client, settings, log),
+	}
+}
+
+// Names are the functions that Handlers makes, in order.
+func Names() []string {
+	names := []string{}
+	for name := range maps.Keys(Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler))) {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Environment is what a function in a process of its own reads from its environment.
+type Environment struct {
+	Sink string `envconfig:"K_SINK" desc:"URL of the Broker; sift sends what its sweep found there"`
+	api.Settings
+}
+
+// Make makes the named function as the environment says.
+func Make(name api.Function, env Environment, log *slog.Logger) (Handler, error) {
+	if !slices.Contains(Names(), string(name)) {
+		return nil, fmt.Errorf("no function %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	if name == api.Sift && env.Sink == "" {
+		return nil, fmt.Errorf("function %s sends events: set K_SINK to the Broker's URL", name)
+	}
+	config, err := kube.Config()
+	if err != nil {
+		return nil, err
+	}
+	return Handlers(kube.NewClient(config), env.Settings, serve.NewSender(env.Sink, nil), log)[name], nil
+}
+
+// F is the function that $FUNCTION names, for func's server.
+type F struct {
+	handler Handler
+	err     error
+}
+
+// New reads the environment. func has no way to take an error from it, so Ready and Handle report it.
+func New() *F {
+	var env Environment
+	if err := envconfig.Process("", &env); err != nil {
+		return &F{err: fmt.Errorf("reading the settings: %w", err)}
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stdout, nil))
+	handler, err := Make(api.Function(os.Getenv("FUNCTION")), env, log)
+	if err != nil {
+		return &F{err: fmt.Errorf("making the function that $FUNCTION names: %w", err)}
+	}
+	return &F{handler: handler}
+}
+
+// Ready reports whether the function was made.
+func (f *F) Ready(context.Context) (bool, error) { return f.err == nil, f.err }
+
+// Handle hands the event to the function. func's server turns any other error into a 500, which is retried.
+func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	reply, err := f.handler.Handle(ctx, e)
+	if err != nil {
+		return nil, cehttp.NewResult(fault.Status(err), "%w", err)
+	}
+	return reply, nil
+}

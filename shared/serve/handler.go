@@ -1,0 +1,177 @@
+// Package serve is the HTTP side of a function: it takes a CloudEvent in, hands it to the function, and answers as a
+// Knative Broker expects it.
+//
+//	2xx   done; the body is one complete CloudEvent, the reply, or empty
+//	400   not a valid CloudEvent; 405 not a POST; 413 too large; 415 not a CloudEvent at all
+//	409, 422, 503   the function's error, as package fault maps it
+//	500   the function panicked or replied with an invalid event
+//
+// A Broker delivers again after transport errors, 5xx, 404, 408, 409 and 429 (knative.dev/eventing,
+// pkg/kncloudevents/retries.go), and takes a 2xx answer that is neither empty nor a CloudEvent for a failure
+// (pkg/broker/filter/filter_handler.go).
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
+)
+
+// Handler is a function: it looks at an event and may answer with the next one.
+type Handler interface {
+	Handle(ctx context.Context, e event.Event) (*event.Event, error)
+}
+
+const (
+	// MaxBytes bounds an event. A StatefulSet with its managedFields is some 10 to 30 KiB.
+	MaxBytes = 1 << 20
+
+	// DefaultDeadline bounds the work on one event. func-go cuts a handler off after 30 s, and the delivery timeout of
+	// the Triggers in deploy/ is 60 s.
+	DefaultDeadline = 25 * time.Second
+)
+
+// EventHandler serves one function. It is built on the SDK's binding, not on its NewHTTPReceiveHandler, which hands
+// events over an unbuffered channel that a cancelled request blocks for ever (cloudevents/sdk-go#1332).
+type EventHandler struct {
+	name     api.Function
+	function Handler
+	deadline time.Duration
+	metrics  *Metrics
+	log      *slog.Logger
+}
+
+// NewEventHandler serves the function under its name. A deadline of zero is DefaultDeadline.
+func NewEventHandler(name api.Function, function Handler, deadline time.Duration, metrics *Metrics, log *slog.Logger) *EventHandler {
+	if deadline <= 0 {
+		deadline = DefaultDeadline
+	}
+	return &EventHandler{name: name, function: function, deadline: deadline, metrics: metrics, log: log}
+}
+
+// answer is what the function made of an event.
+type answer struct {
+	event   event.Event // zero when the request held none
+	reply   *event.Event
+	code    int
+	outcome string
+	err     error
+}
+
+// ServeHTTP handles one event.
+func (h *EventHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	a := h.answer(w, r)
+	if err := write(r.Context(), w, a); err != nil {
+		a.outcome, a.err = "unanswered", err
+	}
+	h.report(r.Context(), a, time.Since(start))
+}
+
+func (h *EventHandler) answer(w http.ResponseWriter, r *http.Request) answer {
+	e, code, err := read(w, r)
+	if err != nil {
+		return answer{code: code, outcome: "refused", err: err}
+	}
+	a := h.call(r.Context(), *e)
+	a.event = *e
+	return a
+}
+
+// read takes the event out of the request; the code says what is wrong with one that holds none.
+func read(w http.ResponseWriter, r *http.Request) (*event.Event, int, error) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s; send a CloudEvent with POST", r.Method)
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, MaxBytes)
+	message := cehttp.NewMessageFromHttpRequest(r)
+	if encoding := message.ReadEncoding(); encoding != binding.EncodingBinary && encoding != binding.EncodingStructured {
+		return nil, http.StatusUnsupportedMediaType,
+			errors.New("no single CloudEvent in the request; send header ce-specversion: 1.0, or content type application/cloudevents+json")
+	}
+	e, err := binding.ToEvent(r.Context(), message)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("event larger than %d bytes", tooLarge.Limit)
+	case err != nil:
+		return nil, http.StatusBadRequest, fmt.Errorf("reading the event: %w", err)
+	}
+	if err := e.Validate(); err != nil {
+		return nil, http.StatusBadRequest, fmt.Errorf("validating the event: %w", err)
+	}
+	return e, 0, nil
+}
+
+// call runs the function, for as long as the deadline and the caller's patience allow.
+func (h *EventHandler) call(ctx context.Context, e event.Event) (a answer) {
+	ctx, cancel := context.WithTimeout(ctx, h.deadline)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			h.log.Error("function panicked", "function", h.name, "id", e.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			a = answer{code: http.StatusInternalServerError, outcome: "panicked", err: fmt.Errorf("function %s panicked; its log has the stack", h.name)}
+		}
+	}()
+	reply, err := h.function.Handle(ctx, e)
+	switch {
+	case err != nil:
+		return answer{code: fault.Status(err), outcome: "failed", err: err}
+	case reply == nil:
+		return answer{code: http.StatusNoContent, outcome: "done"}
+	}
+	if err := reply.Validate(); err != nil {
+		return answer{code: http.StatusInternalServerError, outcome: "failed", err: fmt.Errorf("validating the reply: %w", err)}
+	}
+	return answer{code: http.StatusOK, outcome: "replied", reply: reply}
+}
+
+// write sends the answer: a complete event, an empty body, or the error's text, of which a Broker keeps the beginning in
+// the extension knativeerrordata of a dead letter.
+func write(ctx context.Context, w http.ResponseWriter, a answer) error {
+	switch {
+	case a.err != nil:
+		http.Error(w, a.err.Error(), a.code)
+	case a.reply != nil:
+		if err := cehttp.WriteResponseWriter(ctx, binding.ToMessage(a.reply), a.code, w); err != nil {
+			return fmt.Errorf("writing the reply: %w", err)
+		}
+	default:
+		w.WriteHeader(a.code)
+	}
+	return nil
+}
+
+// report writes the one log line of the event and counts it.
+func (h *EventHandler) report(ctx context.Context, a answer, took time.Duration) {
+	fields := []slog.Attr{
+		slog.Any("function", h.name), slog.String("outcome", a.outcome), slog.Int("code", a.code), slog.Duration("took", took),
+	}
+	eventType := ""
+	if a.event.Context != nil {
+		eventType = a.event.Type()
+		fields = append(fields, slog.String("id", a.event.ID()), slog.String("type", eventType), slog.String("subject", a.event.Subject()))
+	}
+	if a.reply != nil {
+		fields = append(fields, slog.String("reply", a.reply.Type()))
+	}
+	level := slog.LevelInfo
+	if a.err != nil {
+		level = slog.LevelWarn
+		fields = append(fields, slog.String("error", a.err.Error()))
+	}
+	h.log.LogAttrs(ctx, level, "event", fields...)
+	h.metrics.observe(h.name, eventType, a.code, took)
+}

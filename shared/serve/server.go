@@ -1,0 +1,92 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Paths beside the events.
+const (
+	LivenessPath  = "/health/liveness"
+	ReadinessPath = "/health/readiness"
+	MetricsPath   = "/metrics"
+)
+
+const (
+	readTimeout = 15 * time.Second
+	idleTimeout = 2 * time.Minute
+
+	// writeMargin is added to a function's deadline for reading the event and writing the answer.
+	writeMargin = readTimeout + 5*time.Second
+)
+
+// Health answers probes: alive from the start, ready while SetReady says so.
+type Health struct{ ready atomic.Bool }
+
+// SetReady says whether more work may come.
+func (h *Health) SetReady(ready bool) { h.ready.Store(ready) }
+
+// Register adds the probes and, with a gatherer, the metrics to the mux.
+func (h *Health) Register(mux *http.ServeMux, gatherer prometheus.Gatherer) {
+	mux.HandleFunc("GET "+LivenessPath, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("GET "+ReadinessPath, func(w http.ResponseWriter, _ *http.Request) {
+		if !h.ready.Load() {
+			http.Error(w, "not ready: starting, waiting for the lease, or shutting down", http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	if gatherer != nil {
+		mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	}
+}
+
+// NewServer makes an HTTP/1.1 and h2c server with timeouts for handlers that take as long as the deadline.
+func NewServer(handler http.Handler, deadline time.Duration, log *slog.Logger) *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           handler,
+		Protocols:         protocols,
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      deadline + writeMargin,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+// Run serves until the context ends; then it is no longer ready, takes no more requests, and lets those under way
+// finish for as long as the grace allows.
+func Run(ctx context.Context, server *http.Server, listener net.Listener, health *Health, grace time.Duration) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	health.SetReady(true)
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	health.SetReady(false)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if err := server.Shutdown(ending); err != nil {
+		_ = server.Close()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("shutting down: %w", err)
+		}
+		return fmt.Errorf("shutting down: requests still ran after %s and were cut off", grace)
+	}
+	return nil
+}

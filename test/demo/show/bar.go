@@ -1,0 +1,42 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+)
+
+// barWidth is how many characters a bar has.
+const barWidth = 24
+
+// Bar is how far something has come.
+type Bar struct {
+	Name  string
+	Note  string // what is being done
+	Done  int64  // bytes
+	Total int64  // bytes; zero when not known yet
+}
+
+// String renders the bar on one line.
+func (b Bar) String() string {
+	full := barWidth * b.percent() / 100
+	return fmt.Sprintf("%-12s %s%s %3d%%  %13s  %s", b.Name, strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
+		b.percent(), b.amount(), b.Note)
+}
+
+// percent is rounded down, so that 100 means done.
+func (b Bar) percent() int {
+	if b.Total <= 0 {
+		return 0
+	}
+	return int(min(max(b.Done, 0), b.Total) * 100 / b.Total)
+}
+
+func (b Bar) amount() string {
+	if b.Total <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f/%.1f MiB", MiB(b.Done), MiB(b.Total))
+}
+
+// MiB converts bytes.
+func MiB(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -1,0 +1,136 @@
+// Package show is what people see of the demonstration: lines that pass, bars beneath them that move, a table at the
+// end. Where nobody looks on, as in CI, it prints plain lines only.
+package show
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Style is how a line looks on a terminal.
+type Style string
+
+const (
+	Plain  Style = ""
+	Dim    Style = "\x1b[2m"
+	Bold   Style = "\x1b[1m"
+	Good   Style = "\x1b[32m"
+	Bad    Style = "\x1b[31m"
+	Accent Style = "\x1b[36m"
+	reset        = "\x1b[0m"
+)
+
+// What a terminal needs to draw the bars again.
+const (
+	lineUp     = "\x1b[1A"
+	clearBelow = "\r\x1b[J"
+)
+
+// plainPeriod is how often a bar that moves may be printed where it cannot be drawn again.
+const plainPeriod = 2 * time.Second
+
+// Screen is safe for use by several goroutines.
+type Screen struct {
+	out   io.Writer
+	live  bool // bars can be drawn again
+	color bool
+	width int // columns; 0 for no limit
+
+	mu      sync.Mutex
+	bars    []Bar
+	drawn   int                  // lines of bars on the terminal
+	printed map[string]time.Time // when a bar was printed last, where it cannot be drawn again
+}
+
+// NewScreen draws on the file if it is a terminal, and prints lines if not.
+func NewScreen(file *os.File) *Screen {
+	s := &Screen{out: file, printed: map[string]time.Time{}}
+	if !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" {
+		return s
+	}
+	s.live, s.color = true, os.Getenv("NO_COLOR") == ""
+	if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+		s.width = width
+	}
+	return s
+}
+
+// Line prints a line above the bars.
+func (s *Screen) Line(style Style, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	s.print(style, fmt.Sprintf(format, args...))
+	s.draw()
+}
+
+// Move sets the bar of the name, beneath those that are there.
+func (s *Screen) Move(bar Bar) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.set(bar)
+	if s.live {
+		s.erase()
+		s.draw()
+		return
+	}
+	if before == bar || (before.Note == bar.Note && time.Since(s.printed[bar.Name]) < plainPeriod) {
+		return
+	}
+	s.printed[bar.Name] = time.Now()
+	s.print(Plain, "         "+bar.String())
+}
+
+// set returns the bar that was there before.
+func (s *Screen) set(bar Bar) (before Bar) {
+	for i := range s.bars {
+		if s.bars[i].Name == bar.Name {
+			before, s.bars[i] = s.bars[i], bar
+			return before
+		}
+	}
+	s.bars = append(s.bars, bar)
+	return Bar{}
+}
+
+// Settle leaves the bars where they are; the next ones are drawn beneath.
+func (s *Screen) Settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bars, s.drawn = nil, 0
+}
+
+func (s *Screen) erase() {
+	if s.drawn == 0 {
+		return
+	}
+	_, _ = io.WriteString(s.out, strings.Repeat(lineUp, s.drawn)+clearBelow)
+	s.drawn = 0
+}
+
+func (s *Screen) draw() {
+	if !s.live {
+		return
+	}
+	for _, bar := range s.bars {
+		s.print(Accent, "         "+bar.String())
+	}
+	s.drawn = len(s.bars)
+}
+
+// print cuts a line that would wrap where bars are redrawn: a wrapped line could not be erased.
+func (s *Screen) print(style Style, text string) {
+	if runes := []rune(text); s.width > 1 && len(runes) >= s.width {
+		text = string(runes[:s.width-2]) + "…"
+	}
+	if s.color && style != Plain {
+		text = string(style) + text + reset
+	}
+	_, _ = fmt.Fprintln(s.out, text)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	_ "embed"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+)
+
+// Names on the stage.
+const (
+	setName       = "web"
+	containerName = "writer"
+	templateName  = "data"
+	mountPath     = "/data"
+	replicas      = 3
+)
+
+var setLabels = map[string]string{"app": setName}
+
+// fillScript fills the volume once, then touches nothing any more.
+//
+//go:embed fill.sh
+var fillScript string
+
+// makeNamespace holds its pods, Drydock's movers included, to the strictest level of the Pod Security Standards.
+func makeNamespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+}
+
+func makeService(namespace string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: setName},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: setLabels},
+	}
+}
+
+func makeSet(o options, size resource.Quantity) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.namespace, Name: setName, Labels: map[string]string{"app": setName, api.ManagedLabel: "true"},
+		},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:    ptr.To[int32](replicas),
+			ServiceName: setName,
+			Selector:    &metav1.LabelSelector{MatchLabels: setLabels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: setLabels},
+				Spec:       makePod(o.busybox),
+			},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
+				ObjectMeta: metav1.ObjectMeta{Name: templateName},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					StorageClassName: &o.class,
+					AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+				},
+			}},
+		},
+	}
+}
+
+func makePod(image string) corev1.PodSpec {
+	return corev1.PodSpec{
+		AutomountServiceAccountToken: ptr.To(false),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000),
+			FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
+			SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name:         containerName,
+			Image:        image,
+			Command:      []string{"/bin/sh", "-c", fillScript},
+			VolumeMounts: []corev1.VolumeMount{{Name: templateName, MountPath: mountPath}},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}},
+				PeriodSeconds: 1,
+			},
+		}},
+	}
+}

@@ -1,0 +1,125 @@
+// Package kit is what Drydock's tests share: builders of objects, and a driver that takes the engine's place where a
+// test wants to say itself which event comes when.
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/eventsource/sift"
+	"drydock.dev/functions/backup"
+	"drydock.dev/functions/deadletter"
+	"drydock.dev/functions/detectresize"
+	"drydock.dev/functions/pauseowner"
+	"drydock.dev/functions/restore"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+)
+
+// Handler is what every function is.
+type Handler interface {
+	Handle(ctx context.Context, e event.Event) (*event.Event, error)
+}
+
+// Drive runs the functions without any engine: a tick, then every event that follows from it, one after the other.
+// There is no event source, so whatever gets done is done from the objects alone.
+type Drive struct {
+	mu        sync.Mutex
+	queue     []event.Event
+	functions map[api.Function]Handler
+	// Seen are the types of the events that passed, in order.
+	Seen []string
+	// Retries is how often an event is delivered again when its function fails.
+	Retries int
+}
+
+// NewDrive makes functions on the client.
+func NewDrive(client *kube.Client, settings api.Settings, log *slog.Logger) *Drive {
+	d := &Drive{Retries: 3}
+	d.functions = map[api.Function]Handler{
+		api.Sift:         sift.New(client, d, log),
+		api.DetectResize: detectresize.New(client, settings, log),
+		api.PauseOwner:   pauseowner.New(client, settings, log),
+		api.Backup:       backup.New(client, settings, log),
+		api.Restore:      restore.New(client, settings, log),
+		api.DeadLetter:   deadletter.New(client, settings, log),
+	}
+	return d
+}
+
+// Send queues an event.
+func (d *Drive) Send(_ context.Context, e event.Event) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queue = append(d.queue, e)
+	return nil
+}
+
+// Tick sweeps, and delivers everything that follows.
+func (d *Drive) Tick(ctx context.Context) error {
+	tick := event.New()
+	tick.SetID("tick")
+	tick.SetSource("kit")
+	tick.SetType(events.Tick)
+	if _, err := d.functions[api.Sift].Handle(ctx, tick); err != nil {
+		return err
+	}
+	return d.Drain(ctx)
+}
+
+// Drain delivers the queued events and those that answer them.
+func (d *Drive) Drain(ctx context.Context) error {
+	var failed error
+	for {
+		d.mu.Lock()
+		if len(d.queue) == 0 {
+			d.mu.Unlock()
+			return failed
+		}
+		next := d.queue[0]
+		d.queue = d.queue[1:]
+		d.mu.Unlock()
+		d.Seen = append(d.Seen, strings.TrimPrefix(next.Type(), "dev.drydock."))
+		for _, f := range Receivers(next) {
+			failed = errors.Join(failed, d.deliver(ctx, f, next))
+		}
+	}
+}
+
+func (d *Drive) deliver(ctx context.Context, f api.Function, e event.Event) error {
+	var err error
+	for range d.Retries {
+		var answer *event.Event
+		if answer, err = d.functions[f].Handle(ctx, e); err == nil {
+			if answer != nil {
+				return d.Send(ctx, *answer)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("%s on %s: %w", f, e.Type(), err)
+}
+
+// Receivers says which functions the Triggers in deploy/ give an event to.
+func Receivers(e event.Event) []api.Function {
+	switch e.Type() {
+	case events.ObjectChanged:
+		return events.Concerns(e)
+	case events.ResizeRequested, events.Retry:
+		return []api.Function{api.DetectResize}
+	case events.ResizeDetected, events.RestoreCompleted:
+		return []api.Function{api.PauseOwner}
+	case events.OwnerPaused:
+		return []api.Function{api.Backup}
+	case events.BackupCompleted:
+		return []api.Function{api.Restore}
+	}
+	return nil
+}
