@@ -208,13 +208,20 @@ func TestRefusesAMountInTheTarget(t *testing.T) {
 	for _, v := range []volume{src, dst} {
 		must(t, os.Mkdir(filepath.Join(v.dir, "mnt"), 0o755))
 	}
+	must(t, os.Mkdir(filepath.Join(src.dir, "mnt", "sub"), 0o755))
+	write(t, filepath.Join(src.dir, "mnt", "sub", "f"), "x")
+	must(t, os.Link(filepath.Join(src.dir, "mnt", "sub", "f"), filepath.Join(src.dir, "f")))
+	must(t, os.Link(filepath.Join(src.dir, "mnt", "sub", "f"), filepath.Join(src.dir, "z")))
 	mnt := filepath.Join(dst.dir, "mnt")
 	sh(t, "mount", "--bind", other.dir, mnt)
 	defer sh(t, "umount", mnt)
 	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
 		t.Error(e)
 	}
-	must(t, os.Remove(filepath.Join(src.dir, "mnt"))) // now it would be deleted
+	if _, err := os.Stat(filepath.Join(other.dir, "sub")); err == nil {
+		t.Error("wrote into another file system")
+	}
+	must(t, os.RemoveAll(filepath.Join(src.dir, "mnt"))) // now it would be deleted
 	_, err := Copy(context.Background(), Options{Source: src.dir, Target: dst.dir})
 	if err == nil {
 		t.Error("deleted a mount point")

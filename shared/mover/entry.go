@@ -76,6 +76,17 @@ type dir struct {
 	self    *entry  // the root's has the name ""
 	entries []entry // sorted by name
 	mount   bool    // something else is mounted here: its contents are not ours
+	barred  bool    // the target's counterpart cannot be used, for a reason that was collected: left out by later steps
+}
+
+// bar leaves a directory and all below it out of the later steps.
+func (d *dir) bar() {
+	d.barred = true
+	for i := range d.entries {
+		if sub := d.entries[i].sub; sub != nil {
+			sub.bar()
+		}
+	}
 }
 
 // path is relative to the root; the root's is "".

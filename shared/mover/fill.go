@@ -17,6 +17,9 @@ func (c *copier) fill(ctx context.Context) error {
 	return runPool(ctx, c.workers, func(p *pool) {
 		for i := len(c.tree.dirs) - 1; i >= 0; i-- { // the pool takes the last first
 			d := c.tree.dirs[i]
+			if d.barred {
+				continue
+			}
 			eachChunk(d.entries, func(lo, hi int) {
 				p.add(func(ctx context.Context) error { return c.fillChunk(ctx, d, d.entries[lo:hi]) })
 			})

@@ -69,22 +69,25 @@ func (g *group) links() uint32 {
 func (c *copier) link(ctx context.Context) error {
 	return runPool(ctx, c.workers, func(p *pool) {
 		for _, g := range c.tree.groups {
-			p.add(func(context.Context) error { return c.linkGroup(g) })
+			p.add(func(context.Context) error { return c.problems.tolerate(c.linkGroup(g)) })
 		}
 	})
 }
 
 func (c *copier) linkGroup(g *group) error {
-	if g.failed.Load() {
-		return nil
-	}
 	first := g.members[0]
+	if g.failed.Load() || first.dir.barred {
+		return nil // why was collected
+	}
 	from, err := c.dst.open(first.dir)
 	if err != nil {
 		return &fault{target, "opening the directory", first.dir.path(), err}
 	}
 	defer unix.Close(from)
 	for _, m := range g.members[1:] {
+		if m.dir.barred {
+			continue
+		}
 		if err := c.problems.tolerate(c.linkMember(from, first, m)); err != nil {
 			return err
 		}

@@ -96,10 +96,15 @@ func TestUserCannotReproduce(t *testing.T) {
 			must(t, os.Mkdir(dir+"/theirs", 0o755))
 			must(t, os.Chown(dir+"/theirs", 4242, 4242))
 		}, []string{`"theirs"`}, 1},
-		"a link of others":          {func(t *testing.T, dir string) { must(t, os.Lchown(dir+"/link", 4242, 4242)) }, []string{`"link"`}, 1},
-		"an unreadable file":        {func(t *testing.T, dir string) { must(t, os.Chmod(dir+"/data/table", 0)) }, []string{`opening "data/table" of the source: permission denied`}, 1},
-		"an unreadable directory":   {func(t *testing.T, dir string) { must(t, os.Chmod(dir+"/data", 0)) }, []string{`opening the directory "data" of the source`}, 1},
-		"a directory without x":     {func(t *testing.T, dir string) { must(t, os.Chmod(dir+"/data", 0o400)) }, []string{`"data/conf" of the source: permission denied`}, 2},
+		"a link of others":        {func(t *testing.T, dir string) { must(t, os.Lchown(dir+"/link", 4242, 4242)) }, []string{`"link"`}, 1},
+		"an unreadable file":      {func(t *testing.T, dir string) { must(t, os.Chmod(dir+"/data/table", 0)) }, []string{`opening "data/table" of the source: permission denied`}, 1},
+		"an unreadable directory": {func(t *testing.T, dir string) { must(t, os.Chmod(dir+"/data", 0)) }, []string{`opening the directory "data" of the source`}, 1},
+		"a directory without x":   {func(t *testing.T, dir string) { must(t, os.Chmod(dir+"/data", 0o400)) }, []string{`"data/conf" of the source: permission denied`}, 2},
+		"a directory in the way": {func(t *testing.T, dir string) {
+			must(t, os.MkdirAll(dir+"/theirs/a/b", 0o755))
+			own(t, dir+"/theirs", user, fsGroup)
+			write(t, dir+"/theirs/a/b/f", "x")
+		}, []string{`making the directory "theirs/a" of the target`}, 2},
 		"a device":                  {func(t *testing.T, dir string) { must(t, unix.Mknod(dir+"/dev", unix.S_IFBLK|0o600, 1792)) }, []string{`creating "dev"`}, 1},
 		"a file capability":         {func(t *testing.T, dir string) { sh(t, "setcap", "cap_net_raw+ep", dir+"/data/table") }, []string{`attribute "security.capability"`}, 1},
 		"setgid of a foreign group": {func(t *testing.T, dir string) { must(t, os.Chown(dir+"/data/table", user, 4242)) }, []string{`"data/table"`}, 1},
@@ -107,6 +112,7 @@ func TestUserCannotReproduce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := volumes(t)
 			write(t, dst.dir+"/kept", "if the source cannot be read, nothing is deleted")
+			must(t, os.Mkdir(dst.dir+"/theirs", 0o755)) // root's
 			c.make(t, src.dir)
 			r := child{Source: src.dir, Target: dst.dir}.run(t, user)
 			if r.Code != CodeNotFaithful || r.Reason != ReasonNotFaithful || r.Count != c.count {

@@ -17,6 +17,7 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 	return func(ctx context.Context) error {
 		fd, err := c.dst.open(d)
 		if err != nil {
+			d.bar()
 			return c.problems.tolerate(&fault{target, "opening the directory", d.path(), err})
 		}
 		defer unix.Close(fd)
@@ -31,6 +32,8 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 			err := c.makeDir(fd, d, d.entries[i].name)
 			if err == nil {
 				p.add(c.prepareDir(p, sub))
+			} else {
+				sub.bar()
 			}
 			if err := c.problems.tolerate(err); err != nil {
 				return err
@@ -92,8 +95,10 @@ func (c *copier) finish(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := c.problems.tolerate(c.finishDir(c.tree.dirs[i])); err != nil {
-			return err
+		if d := c.tree.dirs[i]; !d.barred {
+			if err := c.problems.tolerate(c.finishDir(d)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -41,6 +41,11 @@ func (p places) down(ctx context.Context, c config.Cluster) error {
 	if err := takeDown(ctx, c); err != nil {
 		return err
 	}
+	if other, err := otherOwner(c); c.Size == config.Node && err == nil && other == "" {
+		if err := releaseMachine(); err != nil {
+			return err
+		}
+	}
 	say("the cluster of size " + string(c.Size) + " is down; its logs are kept in " + c.Log("*"))
 	return nil
 }
@@ -69,18 +74,37 @@ func takeDown(ctx context.Context, c config.Cluster) error {
 }
 
 // removeNode undoes what a node did to the machine: containers first, since they hold mounts, and mounts hold loop
-// devices.
+// devices. What has the same name for every node stays if it is another checkout's by now.
 func removeNode(ctx context.Context, c config.Cluster) error {
-	for _, undo := range []func() error{
-		func() error { return host.RemoveCgroup(ctx, config.CgroupRoot) },
-		func() error { return host.RemoveSockets(c.Path("containerd", "state")) },
-		func() error { return host.UnmountAll(ctx, c.Dir()) },
-		func() error { return host.DetachLoops(ctx, c.Dir()) },
+	other, err := otherOwner(c)
+	if err != nil {
+		return err
+	}
+	if other != "" {
+		return inOrder(ownRemovals(ctx, c))
+	}
+	removals := []func() error{func() error { return host.RemoveCgroup(ctx, config.CgroupRoot) }}
+	removals = append(removals, ownRemovals(ctx, c)...)
+	return inOrder(append(removals,
 		func() error { return host.RemoveNetworkResults(config.NetworkName) },
 		func() error { return host.RemoveServiceRules(ctx) },
 		func() error { return host.RemoveLink(ctx, config.NodeLink) },
-	} {
-		if err := undo(); err != nil {
+	))
+}
+
+// ownRemovals remove what is known by the cluster's folder.
+func ownRemovals(ctx context.Context, c config.Cluster) []func() error {
+	return []func() error{
+		func() error { return host.RemoveSockets(c.Path("containerd", "state")) },
+		func() error { return host.UnmountAll(ctx, c.Dir()) },
+		func() error { return host.DetachLoops(ctx, c.Dir()) },
+	}
+}
+
+// inOrder stops at the first error, since each step relies on those before.
+func inOrder(steps []func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
 			return err
 		}
 	}

@@ -53,15 +53,20 @@ func (r runner) nodeReady(ctx context.Context, kubelet config.Component) error {
 		return err
 	}
 	if err := waitFor(ctx, r.cluster, kubelet, "the node", startDeadline, func(ctx context.Context) error {
-		// After a restart the API server still shows the node as it was before: ask its agent as well.
-		if err := healthy(ctx, r.cluster.KubeletHealth()); err != nil {
-			return err
-		}
-		return api.nodeReady(ctx)
+		return nodeHealthy(ctx, r.cluster, api)
 	}); err != nil {
 		return err
 	}
 	return waitFor(ctx, r.cluster, r.cluster.DNS(r.binaries), "DNS by its Service", startDeadline, lookUpAPIServer)
+}
+
+// nodeHealthy asks the node's agent too, since the API server shows for a while the node as it was before its agent
+// ended.
+func nodeHealthy(ctx context.Context, c config.Cluster, a api) error {
+	if err := healthy(ctx, c.KubeletHealth()); err != nil {
+		return err
+	}
+	return a.nodeReady(ctx)
 }
 
 // lookUpAPIServer asks DNS at the address of its Service, so it also shows that kube-proxy works.

@@ -39,7 +39,7 @@ func health(ctx context.Context, c config.Cluster, processes []host.Process) str
 		err = api.ready(ctx)
 	}
 	if err == nil && c.Size == config.Node {
-		err = api.nodeReady(ctx)
+		err = nodeHealthy(ctx, c, api)
 	}
 	if err != nil {
 		return "not ready (" + err.Error() + "); `up` starts what is missing"

@@ -30,6 +30,11 @@ func (p places) up(ctx context.Context, c config.Cluster) error {
 		return err
 	}
 	defer lock.Release()
+	if c.Size == config.Node {
+		if err := claimMachine(c); err != nil {
+			return err
+		}
+	}
 	binaries, err := p.binaries(ctx, c.Size)
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ type Drive struct {
 	functions map[api.Function]Handler
 	// Seen are the types of the events that passed, in order.
 	Seen []string
+	// Namespace, if set, is the only one whose events are taken.
+	Namespace string
 	// Retries is how often an event is delivered again when its function fails.
 	Retries int
 }
@@ -56,6 +58,9 @@ func NewDrive(client *kube.Client, settings api.Settings, log *slog.Logger) *Dri
 
 // Send queues an event.
 func (d *Drive) Send(_ context.Context, e event.Event) error {
+	if d.Namespace != "" && e.Extensions()["namespace"] != d.Namespace {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue = append(d.queue, e)

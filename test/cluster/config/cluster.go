@@ -50,7 +50,7 @@ func ParseSize(text string) (Size, error) {
 
 // ports are those a cluster listens on; every one is bound to loopback or to NodeAddress.
 type ports struct {
-	etcd, etcdPeer, api, controllers, scheduler, kubelet, kubeletHealth, proxyHealth, proxyMetrics, dns, dnsHealth, dnsReady int
+	etcd, etcdPeer, api, kubelet, kubeletHealth, proxyHealth, proxyMetrics, dns, dnsHealth, dnsReady int
 }
 
 // portsOf keeps the two sizes, and a Kubernetes on its default ports, out of each other's way.
@@ -60,7 +60,7 @@ func portsOf(size Size) ports {
 		base = 26000
 	}
 	return ports{
-		etcd: base + 379, etcdPeer: base + 380, api: base + 443, controllers: base + 257, scheduler: base + 259,
+		etcd: base + 379, etcdPeer: base + 380, api: base + 443,
 		kubelet: base + 250, kubeletHealth: base + 248, proxyHealth: base + 256, proxyMetrics: base + 249,
 		dns: base + 53, dnsHealth: base + 80, dnsReady: base + 81,
 	}

@@ -57,15 +57,15 @@ func (c Cluster) APIServerComponent(b Binaries) Component {
 	}}
 }
 
+// noServing closes the port for metrics and health checks that the controllers and the scheduler would open: nobody
+// here asks, and a port less is one less to be taken by another program.
+const noServing = "--secure-port=0"
+
 // ControllerManager runs Kubernetes' own controllers.
 func (c Cluster) ControllerManager(b Binaries) Component {
-	kubeconfig := c.UserKubeconfig(ControllerManagerUser)
 	return Component{"kube-controller-manager", b.Kube, []string{
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", portsOf(c.Size).controllers),
+		"--kubeconfig=" + c.UserKubeconfig(ControllerManagerUser),
+		noServing,
 		"--leader-elect=false",
 		"--kube-api-qps=100", // at the default of 20 it takes five seconds to begin
 		"--kube-api-burst=200",
@@ -79,13 +79,9 @@ func (c Cluster) ControllerManager(b Binaries) Component {
 
 // Scheduler assigns pods to the node.
 func (c Cluster) Scheduler(b Binaries) Component {
-	kubeconfig := c.UserKubeconfig(SchedulerUser)
 	return Component{"kube-scheduler", b.Kube, []string{
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", portsOf(c.Size).scheduler),
+		"--kubeconfig=" + c.UserKubeconfig(SchedulerUser),
+		noServing,
 		"--leader-elect=false",
 	}}
 }

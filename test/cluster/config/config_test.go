@@ -64,7 +64,7 @@ func TestManifestsHoldTheClassesAndOneDefault(t *testing.T) {
 }
 
 func TestSizesShareNoPortsAndNoFiles(t *testing.T) {
-	if node, plane := portsOf(Node), portsOf(ControlPlane); node.api == plane.api || node.etcd == plane.etcd || node.controllers == plane.controllers {
+	if node, plane := portsOf(Node), portsOf(ControlPlane); node.api == plane.api || node.etcd == plane.etcd {
 		t.Error("the sizes listen on the same port")
 	}
 	node, plane := Cluster{Node, "/s"}, Cluster{ControlPlane, "/s"}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev"
+	"drydock.dev/deploy"
+	"drydock.dev/eventsource/engine"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/serve"
+)
+
+// assemble puts functions and engine together.
+func assemble(o options, config *rest.Config, stream *engine.Stream, registry prometheus.Registerer, log *slog.Logger) (*engine.Engine, error) {
+	triggers, err := engine.LoadTriggers(deploy.Triggers)
+	if err != nil {
+		return nil, err
+	}
+	// The engine needs the functions, and sift needs the engine to send events to.
+	late := &lateSender{}
+	handlers, metrics := map[api.Function]http.Handler{}, serve.NewMetrics(registry)
+	for name, f := range function.Handlers(kube.NewClient(config), o.Settings, late, log) {
+		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout, metrics, log)
+	}
+	var source *engine.Source
+	if !o.NoSource {
+		source = &engine.Source{Config: config, Namespaces: o.Namespaces}
+	}
+	e, err := engine.New(engine.Config{
+		Triggers: triggers, Functions: handlers, Source: source, Tick: o.Tick, InFlight: o.InFlight,
+		BrokerAddress: o.Broker, Passed: stream.Passed, Registry: registry, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	late.Sender = serve.NewSender(e.SinkURL(), e.Transport())
+	return e, nil
+}
+
+// lateSender sends once it knows where to.
+type lateSender struct{ *serve.Sender }
+
+func (l *lateSender) Send(ctx context.Context, e event.Event) error {
+	if l.Sender == nil {
+		return errors.New("sending an event before the engine exists")
+	}
+	return l.Sender.Send(ctx, e)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+const leaseName = "drydock-standalone"
+
+// Times of the lease, client-go's usual ones.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+var errLeaseLost = errors.New("the lease was lost, so another replica may work now; start this one again to wait its turn")
+
+// elect runs lead while this process holds the lease. The lease is given back only after lead has ended, so that no two
+// replicas work at once; losing it ends the process.
+func elect(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger, lead func(context.Context) error) error {
+	client, err := coordinationv1.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for leases: %w", err)
+	}
+	// The election goes on while lead winds up.
+	electing, giveBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveBack()
+	result := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
+			Client:     client,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity()},
+		},
+		Name:            leaseName,
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   renewDeadline,
+		RetryPeriod:     retryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) {
+				leading, stop := context.WithCancel(leading) // ends when the lease is lost
+				defer stop()
+				defer context.AfterFunc(ctx, stop)()
+				result <- lead(leading)
+				giveBack()
+			},
+			OnStoppedLeading: func() {},
+			OnNewLeader:      func(id string) { log.Info("lease", "holder", id) },
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("preparing the election: %w", err)
+	}
+	waiting := context.AfterFunc(ctx, func() {
+		if !elector.IsLeader() {
+			giveBack()
+		}
+	})
+	defer waiting()
+	log.Info("waiting for the lease", "namespace", namespace, "name", leaseName)
+	elector.Run(electing)
+	return ended(electing, result)
+}
+
+// ended says how it came that the election is over.
+func ended(electing context.Context, result <-chan error) error {
+	select {
+	case err := <-result:
+		return err
+	default:
+	}
+	if electing.Err() == nil {
+		return errLeaseLost
+	}
+	return nil // told to end while another replica led
+}
+
+func identity() string {
+	name := os.Getenv("POD_NAME")
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	return name + "_" + uuid.NewString()
+}

@@ -1,0 +1,127 @@
+// Command drydock-standalone is all of Drydock in one process, for a laptop, a test or a small cluster: the functions,
+// and Knative's own event machinery, embedded (package engine).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/klog/v2"
+
+	"drydock.dev/eventsource/engine"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/serve"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := readOptions(args, stdout, stderr)
+	switch {
+	case errors.Is(err, errHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintln(stderr, "drydock-standalone:", err)
+		return exitUsage
+	}
+	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: o.LogLevel}))
+	klog.SetSlogLogger(log.With("component", "client-go"))
+	if err := work(ctx, o, stdout, log); err != nil {
+		log.Error("drydock-standalone ends", "error", err.Error())
+		return exitError
+	}
+	return exitOK
+}
+
+// work runs everything until the context ends.
+func work(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) error {
+	config, err := kube.Config()
+	if err != nil {
+		return err
+	}
+	stream, closeLog, err := openStream(o.EventsLog, stdout)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	e, err := assemble(o, config, stream, registry, log)
+	if err != nil {
+		return err
+	}
+	health := &serve.Health{}
+	stopHealth, err := listenHealth(o.Listen, health, registry, stream, log)
+	if err != nil {
+		return err
+	}
+	defer stopHealth()
+
+	lead := func(ctx context.Context) error {
+		health.SetReady(true)
+		defer health.SetReady(false)
+		return e.Run(ctx)
+	}
+	if !o.LeaderElect {
+		return lead(ctx)
+	}
+	return elect(ctx, config, o.LeaseNamespace, log, lead)
+}
+
+// openStream opens where passing events are written.
+func openStream(path string, stdout io.Writer) (*engine.Stream, func(), error) {
+	switch path {
+	case "":
+		return engine.NewStream(nil), func() {}, nil
+	case "-":
+		return engine.NewStream(stdout), func() {}, nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the events log: %w", err)
+	}
+	return engine.NewStream(file), func() { _ = file.Close() }, nil
+}
+
+// listenHealth serves probes, metrics and the stream of events from the start, also while another replica leads.
+func listenHealth(address string, health *serve.Health, gatherer prometheus.Gatherer, stream http.Handler, log *slog.Logger) (func(), error) {
+	mux := http.NewServeMux()
+	health.Register(mux, gatherer)
+	mux.Handle("GET /debug/events", stream)
+	listener, err := net.Listen("tcp", address) //nolint:noctx // outlives any request
+	if err != nil {
+		return nil, fmt.Errorf("opening the address for metrics and health: %w; choose another with --listen", err)
+	}
+	log.Info("metrics and health", "url", "http://"+listener.Addr().String())
+	server := serve.NewServer(mux, time.Minute, log)
+	var done sync.WaitGroup
+	done.Go(func() { _ = server.Serve(listener) })
+	return func() {
+		_ = server.Close()
+		done.Wait()
+	}, nil
+}

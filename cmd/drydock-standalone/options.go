@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"drydock.dev/shared/api"
+)
+
+// options are what the process was told: flags, with defaults from the environment, and the functions' settings.
+type options struct {
+	Listen         string        `envconfig:"DRYDOCK_LISTEN" flag:"listen" desc:"address for metrics, health and /debug/events (127.0.0.1:9090; in a cluster :9090)"`
+	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address on which anybody may POST CloudEvents to the Broker; empty for none"`
+	Namespaces     []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to watch, comma-separated; empty for all"`
+	Tick           time.Duration `envconfig:"DRYDOCK_TICK" flag:"tick" default:"30s" desc:"time between two sweeps; 0 for none"`
+	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: ticks and posted events only"`
+	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file to append each event to that passes the Broker, a line of JSON each; - for standard output"`
+	InFlight       int           `envconfig:"DRYDOCK_IN_FLIGHT" flag:"in-flight" default:"200" desc:"events under way before more are refused"`
+	EventTimeout   time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" flag:"event-timeout" default:"25s" desc:"how long a function may work on one event"`
+	LeaderElect    bool          `envconfig:"DRYDOCK_LEADER_ELECT" flag:"leader-elect" default:"true" desc:"work only while holding the Lease drydock-standalone"`
+	LeaseNamespace string        `envconfig:"DRYDOCK_LEASE_NAMESPACE" flag:"lease-namespace" desc:"namespace of the Lease (the pod's own; out of a cluster: default)"`
+	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"debug, info, warn or error"`
+	api.Settings
+}
+
+var errHelp = errors.New("help was asked for")
+
+// table is a template of envconfig.Usagef.
+const table = "FLAG\tVARIABLE\tDEFAULT\tMEANING\n" +
+	"{{range .}}{{with .Tags.Get \"flag\"}}--{{.}}{{end}}\t{{usage_key .}}\t{{usage_default .}}\t{{usage_description .}}\n{{end}}" +
+	"\tKUBECONFIG\t\tpath of a kubeconfig; without it the pod's service account\n"
+
+// readOptions reads the environment, then the flags over it.
+func readOptions(args []string, stdout, stderr io.Writer) (options, error) {
+	var o options
+	if err := envconfig.Process("", &o); err != nil {
+		return o, fmt.Errorf("reading the settings: %w", err)
+	}
+	if o.Listen == "" {
+		o.Listen = defaultListen()
+	}
+	if o.LeaseNamespace == "" {
+		o.LeaseNamespace = ownNamespace()
+	}
+	flags := o.flags()
+	flags.SetOutput(stderr)
+	flags.Usage = func() {}
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		help(stdout)
+		return o, errHelp
+	case err != nil:
+		return o, fmt.Errorf("%w; -h lists the flags", err)
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q; -h lists the flags", flags.Arg(0))
+	}
+	return o, nil
+}
+
+func (o *options) flags() *flag.FlagSet {
+	f := flag.NewFlagSet("drydock-standalone", flag.ContinueOnError)
+	f.StringVar(&o.Listen, "listen", o.Listen, "")
+	f.StringVar(&o.Broker, "broker", o.Broker, "")
+	f.Func("namespace", "", func(text string) error {
+		o.Namespaces = strings.Split(text, ",")
+		return nil
+	})
+	f.DurationVar(&o.Tick, "tick", o.Tick, "")
+	f.BoolVar(&o.NoSource, "no-source", o.NoSource, "")
+	f.StringVar(&o.EventsLog, "events-log", o.EventsLog, "")
+	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "")
+	f.DurationVar(&o.EventTimeout, "event-timeout", o.EventTimeout, "")
+	f.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "")
+	f.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "")
+	f.TextVar(&o.LogLevel, "log-level", o.LogLevel, "")
+	return f
+}
+
+func help(out io.Writer) {
+	fmt.Fprint(out, "Usage: drydock-standalone [flags]\n\nAll of Drydock in one process. A flag overrides its variable.\n\n")
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	if err := envconfig.Usagef("", &options{}, w, table); err != nil {
+		fmt.Fprintln(out, err)
+	}
+	_ = w.Flush()
+}
+
+// inCluster reports whether the process is a pod and works on its own cluster.
+func inCluster() bool {
+	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && os.Getenv("KUBECONFIG") == ""
+}
+
+// defaultListen is open to the cluster's probes and Prometheus in a pod, closed to the world on a laptop.
+func defaultListen() string {
+	if inCluster() {
+		return ":9090"
+	}
+	return "127.0.0.1:9090"
+}
+
+func ownNamespace() string {
+	if namespace := os.Getenv("POD_NAMESPACE"); namespace != "" {
+		return namespace
+	}
+	return "default"
+}

@@ -1,0 +1,17 @@
+# Prints one checksum over the tree of $1, and its number of entries: contents, types and modes, owners, times, the targets
+# of links, and which names are the same file. The size of a folder is the file system's own business.
+set -eu
+set -o pipefail
+export LC_ALL=C
+cd "$1"
+
+list() { find . -mindepth 1 -path ./lost+found -prune -o "$@" -print0 | sort -z; }
+
+{
+  list | xargs -0 stat -c '%f %u:%g %y %N'
+  list -type f | xargs -0 stat -c '%s %h %n'
+  list -type f | xargs -0 sha256sum
+  list -type f -links +1 | xargs -0 stat -c '%i %n' |
+    awk '{ inode = $1; sub(/^[0-9]+ /, ""); if (!(inode in first)) first[inode] = $0; print first[inode] " = " $0 }'
+} | sha256sum | cut -d ' ' -f 1
+find . -mindepth 1 -path ./lost+found -prune -o -print | wc -l

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// cluster is where the scene is played.
+type cluster struct {
+	kubernetes.Interface
+	meta   metadata.Interface
+	config *rest.Config
+}
+
+// connect reads $KUBECONFIG, and nothing else: nobody should play this on a cluster by accident.
+func connect() (*cluster, error) {
+	path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if path == "" {
+		return nil, errors.New("set KUBECONFIG to the cluster to play on")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig %s: %w", path, err)
+	}
+	config.QPS, config.Burst, config.UserAgent = 100, 200, "drydock-demo"
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for metadata: %w", err)
+	}
+	return &cluster{Interface: clients, meta: meta, config: config}, nil
+}
+
+// exec runs a script in the writer's container and returns what it prints.
+func (c *cluster) exec(ctx context.Context, namespace, pod, script string, args ...string) (string, error) {
+	request := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: containerName, Stdout: true, Stderr: true,
+			Command: append([]string{"/bin/sh", "-c", script, "script"}, args...),
+		}, scheme.ParameterCodec)
+	websocket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", request.URL().String())
+	if err != nil {
+		return "", fmt.Errorf("preparing a command in pod %s: %w", pod, err)
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", request.URL())
+	if err != nil {
+		return "", fmt.Errorf("preparing a command in pod %s: %w", pod, err)
+	}
+	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return "", fmt.Errorf("preparing a command in pod %s: %w", pod, err)
+	}
+	var stdout, stderr bytes.Buffer
+	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
+		return "", fmt.Errorf("running a command in pod %s: %w: %s", pod, err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// pollPeriod is how often something is asked for again that nobody tells.
+const pollPeriod = 250 * time.Millisecond
+
+// waitFor asks until nothing is left to wait for; left says what is.
+func waitFor(ctx context.Context, limit time.Duration, left func(context.Context) (string, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	last := "the API server has not answered"
+	for {
+		what, err := left(ctx)
+		switch {
+		case err == nil && what == "":
+			return nil
+		case err == nil:
+			last = what
+		case ctx.Err() == nil:
+			last = err.Error()
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("waited for %s: %s", limit, last)
+			}
+			return context.Cause(ctx)
+		case <-time.After(pollPeriod):
+		}
+	}
+}
+
+// ready reports whether the pod serves: one that is being deleted does not, as Services see it, too.
+func ready(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// notReady says why the replicas are not all ready; empty when they are.
+func (c *cluster) notReady(ctx context.Context, namespace string) (string, error) {
+	pods, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + setName})
+	if err != nil {
+		return "", fmt.Errorf("listing pods: %w", err)
+	}
+	count, detail := 0, ""
+	for i := range pods.Items {
+		if ready(&pods.Items[i]) {
+			count++
+		} else {
+			detail = ": " + why(&pods.Items[i])
+		}
+	}
+	if count == replicas {
+		return "", nil
+	}
+	return fmt.Sprintf("%d of %d replicas are ready%s", count, replicas, detail), nil
+}
+
+// why is what the scheduler or the kubelet says of a pod that is not ready.
+func why(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Waiting != nil {
+			return strings.TrimSpace(fmt.Sprintf("pod %s waits: %s %s", pod.Name, s.State.Waiting.Reason, s.State.Waiting.Message))
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionFalse && c.Message != "" {
+			return fmt.Sprintf("pod %s: %s", pod.Name, c.Message)
+		}
+	}
+	return fmt.Sprintf("pod %s is %s", pod.Name, pod.Status.Phase)
+}

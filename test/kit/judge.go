@@ -1,0 +1,111 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// Leftovers lists what an operation left in the world (I9): everything with its label but retired volumes, every
+// finalizer of Drydock, every temporary claim, and volumes that nobody needs.
+func (w *World) Leftovers() []string {
+	w.T.Helper()
+	ctx := context.Background()
+	labelled := metav1.ListOptions{LabelSelector: api.OperationLabel}
+	var left []string
+	jobs, err := w.Kube.BatchV1().Jobs(w.Namespace).List(ctx, labelled)
+	w.must(err)
+	for _, o := range jobs.Items {
+		left = append(left, "job "+o.Name)
+	}
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, labelled)
+	w.must(err)
+	for _, o := range pods.Items {
+		left = append(left, "pod "+o.Name)
+	}
+	journals, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(ctx, labelled)
+	w.must(err)
+	for _, o := range journals.Items {
+		left = append(left, "journal "+o.Name)
+	}
+	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, metav1.ListOptions{})
+	w.must(err)
+	for _, o := range claims.Items {
+		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) || strings.HasPrefix(o.Name, "drydock-") {
+			left = append(left, "claim "+o.Name)
+		}
+	}
+	for _, v := range w.Volumes() {
+		retired := api.Linked(&v, v.Labels[api.OperationLabel], api.RoleRetired) && v.Annotations[api.RetainedUntilAnnotation] != ""
+		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" || v.Status.Phase != corev1.VolumeBound) {
+			left = append(left, fmt.Sprintf("volume %s (%s)", v.Name, v.Status.Phase))
+		}
+	}
+	return left
+}
+
+// Volumes are the volumes of the world's claims, also of those that are gone.
+func (w *World) Volumes() []corev1.PersistentVolume {
+	w.T.Helper()
+	all, err := w.Kube.CoreV1().PersistentVolumes().List(context.Background(), metav1.ListOptions{})
+	w.must(err)
+	return slices.DeleteFunc(all.Items, func(v corev1.PersistentVolume) bool {
+		return v.Spec.ClaimRef == nil || v.Spec.ClaimRef.Namespace != w.Namespace
+	})
+}
+
+// Claim reads a claim; nil if it does not exist.
+func (w *World) Claim(name string) *corev1.PersistentVolumeClaim {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	w.must(err)
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return &list.Items[0]
+}
+
+// Whole checks that every claim named is bound, to a volume with the newest version of its data (I1).
+func (w *World) Whole(claims ...string) []string {
+	w.T.Helper()
+	problems := w.Node.Violations()
+	for _, name := range claims {
+		claim := w.Claim(name)
+		if claim == nil || claim.Status.Phase != corev1.ClaimBound {
+			problems = append(problems, "claim "+name+" is not bound")
+			continue
+		}
+		if has, newest := w.Node.Version(claim.Spec.VolumeName, name); has != newest || newest == 0 {
+			problems = append(problems, fmt.Sprintf("claim %s is on version %d, the newest is %d", name, has, newest))
+		}
+	}
+	return problems
+}
+
+// Events are the reasons of the Kubernetes Events on the StatefulSet.
+func (w *World) Events(set string) []string {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().Events(w.Namespace).List(context.Background(), metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=StatefulSet,involvedObject.name=" + set})
+	w.must(err)
+	var reasons []string
+	for _, e := range list.Items {
+		if strings.HasPrefix(e.Source.Component, "drydock-") {
+			reasons = append(reasons, e.Type+" "+e.Reason)
+		}
+	}
+	return reasons
+}
+
+func (w *World) must(err error) {
+	w.T.Helper()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}

@@ -1,0 +1,301 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+)
+
+const (
+	provisioner = "kit.drydock.dev"
+	nodeName    = "kit"
+)
+
+// Node does for a World what machines do: it provisions volumes, schedules pods and runs them. And it keeps a model of
+// the data: each volume has a version; a pod of a set that starts writes, so its volumes' version grows; a mover copies
+// its source's version. A pod that starts on anything but the newest version of its claim's data breaks I1.
+type Node struct {
+	t      testing.TB
+	w      *World
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu sync.Mutex
+	// versions of the data on a volume, by name; absent: the volume is destroyed.
+	versions map[string]int
+	// newest version of the data behind a claim's name.
+	newest     map[string]int
+	started    map[types.UID]bool
+	violations []string
+	// FailMovers makes every mover exit with a failure.
+	FailMovers bool
+	// Hold keeps movers running.
+	Hold bool
+}
+
+func startNode(t testing.TB, w *World) *Node {
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &Node{t: t, w: w, cancel: cancel, done: make(chan struct{}),
+		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	if _, err := w.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatalf("creating node: %v", err)
+	}
+	go func() {
+		defer close(n.done)
+		for ctx.Err() == nil {
+			n.provision(ctx)
+			n.runPods(ctx)
+			n.reclaim(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	return n
+}
+
+func (n *Node) stop() {
+	n.cancel()
+	<-n.done
+}
+
+// Set changes how the node behaves while it runs.
+func (n *Node) Set(change func(*Node)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(n)
+}
+
+// Violations are the breaches of I1 seen so far.
+func (n *Node) Violations() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.violations...)
+}
+
+// Version is the version of the data on the volume, and the newest there is behind the claim's name.
+func (n *Node) Version(volume, claim string) (has, newest int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.versions[volume], n.newest[claim]
+}
+
+// provision makes a volume for every claim that waits for its first consumer and has one.
+func (n *Node) provision(ctx context.Context) {
+	claims, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	pods, err := n.w.Kube.CoreV1().Pods(n.w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		if c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !used(pods.Items, c.Name) || n.reserved(ctx, c) {
+			continue
+		}
+		volume := makeVolume(c)
+		if _, err := n.w.Kube.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err == nil {
+			n.Set(func(n *Node) { n.versions[volume.Name] = 0 })
+		}
+	}
+}
+
+func used(pods []corev1.Pod, claim string) bool {
+	for i := range pods {
+		if mounts(&pods[i], claim) && pods[i].DeletionTimestamp == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// reserved reports whether a volume waits for the claim: no provisioner is asked then.
+func (n *Node) reserved(ctx context.Context, c *corev1.PersistentVolumeClaim) bool {
+	volumes, err := n.w.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return true
+	}
+	for _, v := range volumes.Items {
+		ref := v.Spec.ClaimRef
+		if ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && (ref.UID == "" || ref.UID == c.UID) {
+			return true
+		}
+	}
+	return false
+}
+
+func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID), Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
+			AccessModes: c.Spec.AccessModes, StorageClassName: *c.Spec.StorageClassName,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: provisioner, VolumeHandle: string(c.UID)}},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+		},
+	}
+}
+
+// runPods schedules what can run, lets it run, and lets go of what is to end.
+func (n *Node) runPods(ctx context.Context) {
+	pods, err := n.w.Kube.CoreV1().Pods(n.w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		switch {
+		case pod.DeletionTimestamp != nil:
+			n.endPod(ctx, pod)
+		case pod.Spec.NodeName == "":
+			if _, ok := n.volumesOf(ctx, pod, false); ok {
+				n.schedule(ctx, pod)
+			}
+		case pod.Status.Phase == corev1.PodPending:
+			n.startPod(ctx, pod)
+		case pod.Status.Phase == corev1.PodRunning && pod.Labels[api.OperationLabel] != "":
+			n.endMover(ctx, pod)
+		}
+	}
+}
+
+func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
+	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+}
+
+// volumesOf returns the volumes behind the pod's claims by claim, if every claim is bound. The scheduler refuses a claim
+// that is being deleted; the kubelet does when claim protection has let go of it.
+func (n *Node) volumesOf(ctx context.Context, pod *corev1.Pod, kubelet bool) (map[string]string, bool) {
+	volumes := map[string]string{}
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		c, err := n.w.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, v.PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
+		if err != nil || c.Status.Phase != corev1.ClaimBound {
+			return nil, false
+		}
+		protected := strings.Contains(strings.Join(c.Finalizers, " "), "kubernetes.io/pvc-protection")
+		if c.DeletionTimestamp != nil && (!kubelet || !protected) {
+			return nil, false
+		}
+		volumes[c.Name] = c.Spec.VolumeName
+	}
+	return volumes, true
+}
+
+// startPod runs a pod. One of a set finds its data and writes.
+func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
+	volumes, ok := n.volumesOf(ctx, pod, true)
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	if !n.started[pod.UID] && pod.Labels[api.OperationLabel] == "" {
+		for claim, volume := range volumes {
+			has, exists := n.versions[volume]
+			if !exists || has != n.newest[claim] {
+				n.violations = append(n.violations, fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
+					pod.Name, volume, has, exists, claim, n.newest[claim]))
+			}
+			n.versions[volume]++
+			n.newest[claim] = n.versions[volume]
+		}
+	}
+	n.started[pod.UID] = true
+	n.mu.Unlock()
+	n.setStatus(ctx, pod, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: ptr.To(metav1.Now()),
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}})
+}
+
+// endMover ends a copy.
+func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
+	volumes, ok := n.volumesOf(ctx, pod, true)
+	n.mu.Lock()
+	if n.Hold || !ok {
+		n.mu.Unlock()
+		return
+	}
+	code, phase, message := int32(0), corev1.PodSucceeded, `{"result":"copied","bytes":1,"files":1,"digest":"d"}`
+	if n.FailMovers {
+		code, phase, message = 4, corev1.PodFailed, `{"result":"failed","reason":"NoSpace","message":"no space left on the target"}`
+	} else {
+		source, target := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
+		n.versions[volumes[target]] = n.versions[volumes[source]]
+	}
+	n.mu.Unlock()
+	n.setStatus(ctx, pod, corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}})
+}
+
+func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) {
+	pod = pod.DeepCopy()
+	pod.Status = status
+	_, _ = n.w.Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+}
+
+func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
+	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
+		Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+}
+
+// reclaim destroys released volumes whose policy says so.
+func (n *Node) reclaim(ctx context.Context) {
+	volumes, err := n.w.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range volumes.Items {
+		v := &volumes.Items[i]
+		if v.Spec.ClaimRef == nil || v.Spec.ClaimRef.Namespace != n.w.Namespace || v.Status.Phase != corev1.VolumeReleased ||
+			v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+			continue
+		}
+		if err := n.w.Kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion}}); err == nil {
+			n.Set(func(n *Node) { delete(n.versions, v.Name) })
+		}
+	}
+}
+
+// sweepAway removes the world's volumes at its end.
+func (n *Node) sweepAway(ctx context.Context) {
+	volumes, err := n.w.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for _, v := range volumes.Items {
+		if v.Spec.ClaimRef != nil && v.Spec.ClaimRef.Namespace == n.w.Namespace {
+			_, _ = n.w.Kube.CoreV1().PersistentVolumes().Patch(ctx, v.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			_ = n.w.Kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
+		}
+	}
+}
+
+func mounts(pod *corev1.Pod, claim string) bool {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim {
+			return true
+		}
+	}
+	return false
+}

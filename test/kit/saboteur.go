@@ -1,0 +1,128 @@
+package kit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// Sabotage is what happens at one API write.
+type Sabotage string
+
+const (
+	// DieBefore: the process dies before the write is sent.
+	DieBefore Sabotage = "dies before"
+	// DieAfter: the process dies after the API server has accepted the write, before it reads the answer.
+	DieAfter Sabotage = "dies after"
+	// Answer409, Answer429, Answer500: the write is refused once.
+	Answer409 Sabotage = "gets 409 at"
+	Answer429 Sabotage = "gets 429 at"
+	Answer500 Sabotage = "gets 500 at"
+)
+
+// Saboteur is an HTTP transport that counts API writes and lets one of them go wrong.
+type Saboteur struct {
+	// At is the number of the write, from 1; 0 lets all pass.
+	At   int
+	What Sabotage
+	// OnWrite is called after every write that was sent.
+	OnWrite func(description string)
+
+	mu     sync.Mutex
+	writes []string
+	dead   bool
+}
+
+var errDead = errors.New("the process is dead")
+
+// Wrap makes the transport.
+func (s *Saboteur) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if s.isDead() {
+			return nil, errDead
+		}
+		if r.Method == http.MethodGet {
+			return next.RoundTrip(r)
+		}
+		n := s.count(r)
+		if n == s.At {
+			return s.sabotage(next, r)
+		}
+		response, err := next.RoundTrip(r)
+		s.tell(r)
+		return response, err
+	})
+}
+
+func (s *Saboteur) sabotage(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	switch s.What {
+	case DieBefore:
+		s.die()
+		return nil, errDead
+	case DieAfter:
+		response, err := next.RoundTrip(r)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+		}
+		s.tell(r)
+		s.die()
+		return nil, errDead
+	case Answer409:
+		return answer(r, http.StatusConflict, "Conflict"), nil
+	case Answer429:
+		return answer(r, http.StatusTooManyRequests, "TooManyRequests"), nil
+	default:
+		return answer(r, http.StatusInternalServerError, "InternalError"), nil
+	}
+}
+
+func answer(r *http.Request, code int, reason string) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"sabotage","code":%d}`, reason, code)
+	return &http.Response{StatusCode: code, Status: reason, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+func (s *Saboteur) count(r *http.Request) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, describe(r))
+	return len(s.writes)
+}
+
+func (s *Saboteur) tell(r *http.Request) {
+	if s.OnWrite != nil {
+		s.OnWrite(describe(r))
+	}
+}
+
+func describe(r *http.Request) string { return r.Method + " " + r.URL.Path }
+
+func (s *Saboteur) die() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead = true
+}
+
+func (s *Saboteur) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
+// Dead reports whether the process died.
+func (s *Saboteur) Dead() bool { return s.isDead() }
+
+// Writes are the writes that were tried, in order.
+func (s *Saboteur) Writes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.writes...)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,258 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+)
+
+// APIEnv names the kubeconfig of a real API server with its controllers, but without nodes.
+const APIEnv = "DRYDOCK_TEST_API"
+
+// Class and OtherClass are the StorageClasses of a World.
+const (
+	Class      = "world"
+	OtherClass = "world-2"
+)
+
+// World is a namespace on a real API server with the real StatefulSet, Job, volume and garbage collecting
+// controllers. What a machine would do, scheduling, running, provisioning, is done by a Node.
+type World struct {
+	T         testing.TB
+	Namespace string
+	Config    *rest.Config
+	Kube      kubernetes.Interface
+	Node      *Node
+	Settings  api.Settings
+}
+
+// NewWorld makes a namespace and starts its Node. Both end with the test.
+func NewWorld(t testing.TB) *World {
+	t.Helper()
+	config := APIConfig(t)
+	w := &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(config), Settings: Settings()}
+	ctx := context.Background()
+	ns, err := w.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	w.Namespace = ns.Name
+	for _, name := range []string{Class, OtherClass} {
+		mode := storagev1.VolumeBindingWaitForFirstConsumer
+		_, err := w.Kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Provisioner: provisioner, VolumeBindingMode: &mode}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatalf("creating class %s: %v", name, err)
+		}
+	}
+	w.Node = startNode(t, w)
+	t.Cleanup(w.end)
+	return w
+}
+
+// APIConfig finds the API server for tests.
+func APIConfig(t testing.TB) *rest.Config {
+	t.Helper()
+	path := os.Getenv(APIEnv)
+	if path == "" {
+		path = filepath.Join(Root(t), ".cluster", "control-plane", "kubeconfig")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatalf("reading kubeconfig %s: %v; start the control plane with: make cluster SIZE=control-plane", path, err)
+	}
+	config.QPS = -1
+	return config
+}
+
+// Root is the folder of the repository.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "func.yaml")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no func.yaml above the working folder")
+	return ""
+}
+
+// Settings are the defaults, shortened for tests.
+func Settings() api.Settings {
+	return api.Settings{
+		Image: "dev.local/drydock:dev", Parallelism: 4, Retention: time.Hour,
+		PlanTimeout: time.Minute, CopyTimeout: time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
+		SwitchTimeout: time.Minute, ReadyTimeout: time.Minute, ProgressPeriod: 10 * time.Second,
+	}
+}
+
+func (w *World) end() {
+	ctx := context.Background()
+	w.Node.stop()
+	background := metav1.DeletePropagationBackground
+	if err := w.Kube.CoreV1().Namespaces().Delete(ctx, w.Namespace, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		w.T.Logf("deleting namespace %s: %v", w.Namespace, err)
+	}
+	w.Node.sweepAway(ctx)
+}
+
+// Drive makes new functions that reach the API server through the transport wrapper, if any, and see only this world.
+func (w *World) Drive(wrap *Saboteur) *Drive {
+	config := rest.CopyConfig(w.Config)
+	if wrap != nil {
+		config.Wrap(wrap.Wrap)
+	}
+	level := slog.LevelWarn
+	if testing.Verbose() && os.Getenv("DRYDOCK_TEST_LOG") != "" {
+		level = slog.LevelInfo
+	}
+	log := slog.New(slog.NewTextHandler(testWriter{w.T}, &slog.HandlerOptions{Level: level}))
+	d := NewDrive(kube.NewClient(config), w.Settings, log)
+	d.Namespace = w.Namespace
+	return d
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", p)
+	return len(p), nil
+}
+
+// CreateSet creates the StatefulSet and waits until it is ready.
+func (w *World) CreateSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	w.T.Helper()
+	set.Namespace = w.Namespace
+	made, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{})
+	if err != nil {
+		w.T.Fatalf("creating set: %v", err)
+	}
+	w.Eventually("set is ready", func() string {
+		made = w.Set(set.Name)
+		if made.Status.ObservedGeneration < made.Generation || made.Status.ReadyReplicas != *made.Spec.Replicas {
+			return fmt.Sprintf("%d of %d replicas are ready", made.Status.ReadyReplicas, *made.Spec.Replicas)
+		}
+		return ""
+	})
+	return made
+}
+
+// Set reads the StatefulSet; nil if it does not exist.
+func (w *World) Set(name string) *appsv1.StatefulSet {
+	w.T.Helper()
+	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.T.Fatalf("reading set %s: %v", name, err)
+	}
+	return set
+}
+
+// Status reads the status on the StatefulSet; nil if there is none.
+func (w *World) Status(name string) *api.Status {
+	w.T.Helper()
+	set := w.Set(name)
+	if set == nil {
+		return nil
+	}
+	status, err := api.LoadStatus(set)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return status
+}
+
+// Annotate writes annotations on the StatefulSet as a user would.
+func (w *World) Annotate(name string, annotations map[string]string) {
+	w.T.Helper()
+	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	w.patchSet(name, body)
+}
+
+// Scale sets the replicas as a user or an autoscaler would.
+func (w *World) Scale(name string, replicas int) {
+	w.T.Helper()
+	w.patchSet(name, []byte(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)))
+}
+
+func (w *World) patchSet(name string, body []byte) {
+	w.T.Helper()
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil {
+		w.T.Fatalf("patching set %s: %v", name, err)
+	}
+}
+
+// Eventually waits until check says nothing. It fails the test with what check said last.
+func (w *World) Eventually(what string, check func() string) {
+	w.T.Helper()
+	deadline := time.Now().Add(90 * time.Second)
+	for {
+		problem := check()
+		if problem == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.T.Fatalf("waited for: %s; still: %s", what, problem)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// Finish ticks until the operation on the set has come to an end, and returns its status.
+func (w *World) Finish(d *Drive, name string) *api.Status {
+	w.T.Helper()
+	var status *api.Status
+	w.Eventually("the operation ends", func() string {
+		if err := d.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status = w.Status(name); status == nil {
+			return "there is no status"
+		}
+		if !status.Phase.Terminal() {
+			return fmt.Sprintf("phase %s: %s", status.Phase, status.Message)
+		}
+		return ""
+	})
+	return status
+}
+
+// DeleteSet deletes the StatefulSet and waits until it is gone.
+func (w *World) DeleteSet(name string, propagation metav1.DeletionPropagation) {
+	w.T.Helper()
+	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	if err != nil {
+		w.T.Fatalf("deleting set %s: %v", name, err)
+	}
+	w.Eventually("set is gone", func() string {
+		if w.Set(name) != nil {
+			return "it is there"
+		}
+		return ""
+	})
+}
