@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/settings"
 )
 
 // options are what the process was told: flags, with defaults from the environment, and the functions' settings.
@@ -24,20 +24,16 @@ type options struct {
 	Tick           time.Duration `envconfig:"DRYDOCK_TICK" flag:"tick" default:"30s" desc:"time between two sweeps; 0 for none"`
 	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: ticks and posted events only"`
 	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file to append each event to that passes the Broker, a line of JSON each; - for standard output"`
-	InFlight       int           `envconfig:"DRYDOCK_IN_FLIGHT" flag:"in-flight" default:"200" desc:"events under way before more are refused"`
+	InFlight       int           `envconfig:"DRYDOCK_IN_FLIGHT" flag:"in-flight" default:"100" desc:"events under way before more are refused"`
 	EventTimeout   time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" flag:"event-timeout" default:"25s" desc:"how long a function may work on one event"`
 	LeaderElect    bool          `envconfig:"DRYDOCK_LEADER_ELECT" flag:"leader-elect" default:"true" desc:"work only while holding the Lease drydock-standalone"`
 	LeaseNamespace string        `envconfig:"DRYDOCK_LEASE_NAMESPACE" flag:"lease-namespace" desc:"namespace of the Lease (the pod's own; out of a cluster: default)"`
 	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"debug, info, warn or error"`
 	api.Settings
+	settings.Kubeconfig
 }
 
 var errHelp = errors.New("help was asked for")
-
-// table is a template of envconfig.Usagef.
-const table = "FLAG\tVARIABLE\tDEFAULT\tMEANING\n" +
-	"{{range .}}{{with .Tags.Get \"flag\"}}--{{.}}{{end}}\t{{usage_key .}}\t{{usage_default .}}\t{{usage_description .}}\n{{end}}" +
-	"\tKUBECONFIG\t\tpath of a kubeconfig; without it the pod's service account\n"
 
 // readOptions reads the environment, then the flags over it.
 func readOptions(args []string, stdout, stderr io.Writer) (options, error) {
@@ -88,11 +84,9 @@ func (o *options) flags() *flag.FlagSet {
 
 func help(out io.Writer) {
 	fmt.Fprint(out, "Usage: drydock-standalone [flags]\n\nAll of Drydock in one process. A flag overrides its variable.\n\n")
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	if err := envconfig.Usagef("", &options{}, w, table); err != nil {
+	if err := settings.Print(out, options{}); err != nil {
 		fmt.Fprintln(out, err)
 	}
-	_ = w.Flush()
 }
 
 // inCluster reports whether the process is a pod and works on its own cluster.

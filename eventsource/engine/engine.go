@@ -55,8 +55,8 @@ type Config struct {
 }
 
 const (
-	// DefaultInFlight keeps the memory for events of 30 KiB, several copies of each, within some 50 MiB.
-	DefaultInFlight = 200
+	// DefaultInFlight keeps the process below 200 MiB when events of 20 KiB come as fast as they can.
+	DefaultInFlight = 100
 
 	// drainTime is how long events under way may finish at the end, serverGrace how long the servers then have.
 	drainTime   = 6 * time.Second
@@ -71,10 +71,12 @@ type Engine struct {
 	config    Config
 	namespace string
 	broker    string
+	triggers  []*eventingv1.Trigger // with addresses
 	network   *network
 	gate      *gate
 	handler   http.Handler
 	admission http.Handler
+	drain     time.Duration
 }
 
 // running guards what is global in Knative's packages: the HTTP clients, their transport, and the environment.
@@ -89,7 +91,7 @@ func New(config Config) (*Engine, error) {
 		config.InFlight = DefaultInFlight
 	}
 	first := config.Triggers[0]
-	e := &Engine{config: config, namespace: first.Namespace, broker: first.Spec.Broker, network: newNetwork()}
+	e := &Engine{config: config, namespace: first.Namespace, broker: first.Spec.Broker, network: newNetwork(), drain: drainTime}
 	// Knative's ingress and dispatcher ask for it, and panic without.
 	if err := os.Setenv("SYSTEM_NAMESPACE", e.namespace); err != nil {
 		return nil, fmt.Errorf("setting SYSTEM_NAMESPACE: %w", err)
@@ -138,7 +140,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	case err = <-servers.failed:
 	}
 	stopSourcing()
-	e.gate.drain(drainTime)
+	e.gate.drain(e.drain)
 	stopDelivering()
 	servers.stop(serverGrace)
 	sources.Wait()

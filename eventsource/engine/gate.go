@@ -59,6 +59,12 @@ func (g *gate) count() int {
 	return g.inFlight
 }
 
+func (g *gate) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
 // open lets events in and delivers them within the context.
 func (g *gate) open(ctx context.Context) {
 	g.mu.Lock()

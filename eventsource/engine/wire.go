@@ -13,12 +13,7 @@ import (
 	"knative.dev/eventing/pkg/broker"
 	"knative.dev/eventing/pkg/broker/filter"
 	"knative.dev/eventing/pkg/broker/ingress"
-	"knative.dev/eventing/pkg/channel"
-	"knative.dev/eventing/pkg/channel/fanout"
-	"knative.dev/eventing/pkg/client/informers/externalversions"
-	"knative.dev/eventing/pkg/eventingtls"
 	"knative.dev/eventing/pkg/kncloudevents"
-	"knative.dev/eventing/pkg/reconciler/sugar/trigger/path"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	knetwork "knative.dev/pkg/network"
@@ -28,6 +23,9 @@ import (
 
 // maxHops bounds how often replies may follow one another, Knative's default (cmd/broker/ingress, MAX_TTL).
 const maxHops = 255
+
+// idleConnections is how many connections of the process's own network wait for the next event, to each address.
+const idleConnections = 32
 
 // Hosts of the data plane, as Knative names them on a cluster; replies have one of their own, behind no admission.
 const (
@@ -50,8 +48,7 @@ func (e *Engine) functionURL(name api.Function) *apis.URL { return e.url(string(
 // status. The data plane reads them from listers that nobody fills but this function.
 func (e *Engine) wire() error {
 	log := newZap(e.config.Log)
-	informers := externalversions.NewSharedInformerFactory(nil, 0) // never started, so it needs no client
-	brokers, triggers := informers.Eventing().V1().Brokers(), informers.Eventing().V1().Triggers()
+	informers, brokers, triggers := newInformers()
 	subscriptions := informers.Messaging().V1().Subscriptions()
 	meters, traces := metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
 	same := func(ctx context.Context) context.Context { return ctx }
@@ -64,21 +61,25 @@ func (e *Engine) wire() error {
 	if err != nil {
 		return fmt.Errorf("making the filter: %w", err)
 	}
-	if err := brokers.Informer().GetIndexer().Add(e.brokerObject()); err != nil {
-		return fmt.Errorf("storing the Broker: %w", err)
-	}
-	subscribed, err := e.subscribe(func(t *eventingv1.Trigger) error { return triggers.Informer().GetIndexer().Add(t) })
-	if err != nil {
+	// Both handlers asked for a thousand idle connections a client, as befits a process that serves a cluster.
+	kncloudevents.ConfigureConnectionArgs(&kncloudevents.ConnectionArgs{MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections})
+	if err := brokers.put(e.brokerObject()); err != nil {
 		return err
 	}
-	dispatcher := kncloudevents.NewDispatcher(eventingtls.ClientConfig{}, nil,
-		kncloudevents.WithMeterProvider(meters), kncloudevents.WithTraceProvider(traces))
-	fan, err := fanout.NewFanoutEventHandler(log, fanout.Config{Subscriptions: subscribed}, nil, nil, nil, dispatcher,
-		meters, traces, channel.ResolveChannelFromPath(channel.ParseChannelFromPath))
-	if err != nil {
-		return fmt.Errorf("making the channel: %w", err)
+	for _, t := range e.config.Triggers {
+		resolved, err := e.resolve(t)
+		if err != nil {
+			return fmt.Errorf("trigger %s: %w", t.Name, err)
+		}
+		if err := triggers.put(resolved); err != nil {
+			return err
+		}
+		e.triggers = append(e.triggers, resolved)
 	}
-	e.gate.next = fan
+	if _, err := e.fanOut(log); err != nil {
+		return err
+	}
+	e.gate.next = newChannel(func() (http.Handler, error) { return e.fanOut(log) })
 	e.admission = e.gate.admit(in)
 	e.handler = e.mux(map[string]http.Handler{ingressHost: e.admission, repliesHost: in, channelHost: e.gate, filterHost: filters})
 	return nil
@@ -107,46 +108,20 @@ func (e *Engine) brokerObject() *eventingv1.Broker {
 	return b
 }
 
-// subscribe makes the subscription of each Trigger, as Knative's Trigger controller does (pkg/reconciler/broker/trigger)
-// where neither TLS nor OIDC is on.
-func (e *Engine) subscribe(store func(*eventingv1.Trigger) error) ([]fanout.Subscription, error) {
-	subscriptions := make([]fanout.Subscription, 0, len(e.config.Triggers))
-	for _, given := range e.config.Triggers {
-		t := given.DeepCopy()
-		subscriber, deadLetter, err := e.destinations(t)
-		if err != nil {
-			return nil, fmt.Errorf("trigger %s: %w", t.Name, err)
-		}
-		t.Status.SubscriberURI, t.Status.DeadLetterSinkURI = subscriber, deadLetter
-		retry, err := kncloudevents.RetryConfigFromDeliverySpec(*t.Spec.Delivery)
-		if err != nil {
-			return nil, fmt.Errorf("trigger %s: %w", t.Name, err)
-		}
-		if err := store(t); err != nil {
-			return nil, fmt.Errorf("storing trigger %s: %w", t.Name, err)
-		}
-		subscriptions = append(subscriptions, fanout.Subscription{
-			Subscriber:  duckv1.Addressable{URL: e.url(filterHost, path.Generate(t))},
-			Reply:       &duckv1.Addressable{URL: e.url(repliesHost, e.ingressURL().Path)},
-			DeadLetter:  &duckv1.Addressable{URL: deadLetter},
-			RetryConfig: &retry,
-			Name:        t.Name, Namespace: t.Namespace, UID: t.UID,
-		})
-	}
-	return subscriptions, nil
-}
-
-func (e *Engine) destinations(t *eventingv1.Trigger) (subscriber, deadLetter *apis.URL, err error) {
+// resolve puts the addresses into the Trigger's status.
+func (e *Engine) resolve(given *eventingv1.Trigger) (*eventingv1.Trigger, error) {
+	t := given.DeepCopy()
 	if t.Namespace != e.namespace || t.Spec.Broker != e.broker {
-		return nil, nil, fmt.Errorf("is for Broker %s/%s, the others for %s/%s; an engine has one", t.Namespace, t.Spec.Broker, e.namespace, e.broker)
+		return nil, fmt.Errorf("is for Broker %s/%s, the others for %s/%s; an engine has one", t.Namespace, t.Spec.Broker, e.namespace, e.broker)
 	}
-	if subscriber, err = e.functionOf(t.Spec.Subscriber); err != nil {
-		return nil, nil, fmt.Errorf("subscriber: %w", err)
+	var err error
+	if t.Status.SubscriberURI, err = e.functionOf(t.Spec.Subscriber); err != nil {
+		return nil, fmt.Errorf("subscriber: %w", err)
 	}
-	if deadLetter, err = e.functionOf(*t.Spec.Delivery.DeadLetterSink); err != nil {
-		return nil, nil, fmt.Errorf("dead-letter sink: %w", err)
+	if t.Status.DeadLetterSinkURI, err = e.functionOf(*t.Spec.Delivery.DeadLetterSink); err != nil {
+		return nil, fmt.Errorf("dead-letter sink: %w", err)
 	}
-	return subscriber, deadLetter, nil
+	return t, nil
 }
 
 // functionOf resolves a reference to a Knative Service to the function of that name in this process.

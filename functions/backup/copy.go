@@ -68,7 +68,8 @@ func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.J
 	switch finished(job) {
 	case batchv1.JobComplete:
 		target := in.TargetClaim(status.Operation, part.Name, status.Round)
-		if target == nil || target.Spec.VolumeName == "" {
+		if target == nil || target.Spec.VolumeName == "" || target.DeletionTimestamp != nil ||
+			target.CreationTimestamp.After(job.CreationTimestamp.Time) { // it was made anew, and is empty
 			return fmt.Sprintf("the temporary claim of %s was deleted while it was being copied", part.Name)
 		}
 		part.Phase, part.NewVolume = api.ClaimVerified, target.Spec.VolumeName

@@ -33,7 +33,7 @@ func Decide(in Input) plan.Plan {
 		return plan.Do(why, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 	}
 	for _, step := range []func(Input, *api.Status) (plan.Plan, bool){
-		keepJournal, holdSources, makeTargets, stop, proveQuiet, copyClaims,
+		keepJournal, holdSources, makeTargets, stop, endEarlierRounds, proveQuiet, copyClaims,
 	} {
 		if p, taken := step(in, status); taken {
 			return p
@@ -124,13 +124,15 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 		next.Reason, next.Message = api.StartedByOthers, "the set was changed while it was being copied; it is stopped and copied again"
 	} else if sts.Replicas(in.Set) != 0 {
 		next.Reason, next.Message = api.Quiescing, "the set is being stopped"
-	} else if status.Stopped != nil {
+	} else if status.Stopping != nil {
 		return plan.Plan{}, false
 	}
 	if next.Stopped == nil {
 		next.Stopped = plan.Moment(in.Now)
 	}
-	next.Stopping = plan.Moment(in.Now)
+	if next.Stopping == nil || stale { // else somebody who scales up again and again would put the deadline off
+		next.Stopping = plan.Moment(in.Now)
+	}
 	patch := plan.Store(in.Set, next)
 	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, fmt.Sprintf("replicas %d to 0", sts.Replicas(in.Set)))
 	actions := patch.Actions()
@@ -138,6 +140,17 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 		actions = append(actions, plan.NoteOf(in.Set, next, true))
 	}
 	return plan.Do(next.Reason, actions...), true
+}
+
+// endEarlierRounds deletes movers whose copies count for nothing: they would keep the volumes attached.
+func endEarlierRounds(in Input, status *api.Status) (plan.Plan, bool) {
+	var actions []plan.Action
+	for _, job := range in.JobsOf(status.Operation) {
+		if link, err := api.LoadLink(job); err == nil && link.Round < status.Round && job.DeletionTimestamp == nil {
+			actions = append(actions, plan.Delete(plan.Jobs, job))
+		}
+	}
+	return plan.Do(api.Preparing, actions...), len(actions) > 0
 }
 
 // proveQuiet records the generation for which nothing runs: only copies made from then on are current.
@@ -171,9 +184,9 @@ func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) a
 func stuck(in Input, status *api.Status) (api.Reason, string) {
 	if status.Generation == 0 && status.Stopping != nil {
 		allowed := in.Settings.QuiesceTimeout + sts.GracePeriod(in.Set)
-		if in.Now.Sub(status.Stopping.Time) > allowed {
+		if running := in.Quiet(status); running != "" && in.Now.Sub(status.Stopping.Time) > allowed {
 			return api.DeadlineExceeded, fmt.Sprintf("after %s %s; find out what keeps it, then ask again with the annotation %s",
-				allowed, in.Quiet(status), api.RetryAnnotation)
+				allowed, running, api.RetryAnnotation)
 		}
 	}
 	for _, job := range in.JobsOf(status.Operation) {
@@ -182,7 +195,8 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 		}
 		for _, pod := range in.Movers(status.Operation) {
 			if pod.Labels["batch.kubernetes.io/job-name"] == job.Name && pod.Status.Phase == corev1.PodPending {
-				return api.CopyFailed, fmt.Sprintf("mover pod %s did not start within %s: %s", pod.Name, in.Settings.StartTimeout, whyPending(pod))
+				return api.CopyFailed, fmt.Sprintf("mover pod %s did not start within %s: %s; mend the cause, then ask again with the annotation %s",
+					pod.Name, in.Settings.StartTimeout, whyPending(pod), api.RetryAnnotation)
 			}
 		}
 	}

@@ -2,7 +2,8 @@
 //
 //	in    owner.paused; StatefulSets, Jobs of a copying operation; the tick
 //	get   StatefulSet, claims, volumes, pods with the movers' reports, Jobs, attachments
-//	do    create journal, temporary claims and Jobs; patch claims and volumes (link, Retain); scale the set to zero
+//	do    create journal, temporary claims and Jobs; patch claims and volumes (link, Retain); scale the set to zero;
+//	      delete the Jobs of an earlier round
 //	out   backup.completed
 //	never writes to a source: it is mounted read-only, and claim and volume get only a link and the policy Retain
 package backup

@@ -45,7 +45,7 @@ func wait(format string, args ...any) move { return move{waiting: fmt.Sprintf(fo
 // Each step is recognised from the live objects alone.
 func step(in Input, status *api.Status, part api.ClaimStatus) move {
 	claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
-	if old == nil || fresh == nil && part.Phase == api.ClaimVerified {
+	if old == nil || fresh == nil && claim == nil && part.Phase == api.ClaimVerified {
 		return wait("volume %s or %s of claim %s does not exist any more", part.OldVolume, part.NewVolume, part.Name)
 	}
 	switch {
@@ -58,7 +58,7 @@ func step(in Input, status *api.Status, part api.ClaimStatus) move {
 	case claim.Spec.VolumeName == part.OldVolume:
 		return freeze(in, status, part, claim, old, fresh)
 	case claim.Spec.VolumeName == "":
-		return wait("claim %s is not bound yet", claim.Name)
+		return unbound(claim, reservedOf(old, fresh))
 	}
 	return wait("claim %s is bound to volume %s, which is neither its old volume %s nor its new one %s; delete the claim if its volume is empty",
 		claim.Name, claim.Spec.VolumeName, part.OldVolume, part.NewVolume)
@@ -66,7 +66,7 @@ func step(in Input, status *api.Status, part api.ClaimStatus) move {
 
 // freeze frees the new volume, then marks the old claim and deletes it.
 func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
-	if claim.UID != part.UID || part.Phase != api.ClaimVerified || !in.Current(status) {
+	if fresh == nil || claim.UID != part.UID || part.Phase != api.ClaimVerified || !in.Current(status) {
 		if _, reserved := old.Annotations[api.ClaimManifestAnnotation]; !reserved {
 			return move{again: true}
 		}
@@ -110,14 +110,11 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 	if !slices.Contains(claim.Finalizers, api.SwitchFinalizer) {
 		return wait("claim %s is being deleted by somebody else", claim.Name)
 	}
-	if held := others(claim.Finalizers); held != "" {
-		return wait("claim %s is held by finalizer %s", claim.Name, held)
+	if !frozen(claim) {
+		return wait("claim %s is held by another finalizer of %v", claim.Name, claim.Finalizers)
 	}
-	chosen := old
-	if fresh != nil && reserved(fresh) != "" {
-		chosen = fresh
-	}
-	if reserved(chosen) == "" {
+	chosen := reservedOf(old, fresh)
+	if chosen == nil {
 		return reserve(in, status, part, claim, old, fresh)
 	}
 	if chosen.Status.Phase != corev1.VolumeAvailable {
@@ -127,14 +124,46 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 	return act(plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions())
 }
 
+// frozen reports whether nothing but our finalizer holds the claim.
+func frozen(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.DeletionTimestamp != nil && len(claim.Finalizers) == 1 && claim.Finalizers[0] == api.SwitchFinalizer
+}
+
+// reservedOf returns the one of the two volumes that is reserved for the claim's name, or nil.
+func reservedOf(old, fresh *corev1.PersistentVolume) *corev1.PersistentVolume {
+	for _, volume := range []*corev1.PersistentVolume{fresh, old} {
+		if volume != nil && reserved(volume) != "" {
+			return volume
+		}
+	}
+	return nil
+}
+
+// staysCurrent reports whether the new volume of a frozen claim is whole and current, now and for ever.
+func staysCurrent(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, fresh *corev1.PersistentVolume) bool {
+	return fresh != nil && part.Phase == api.ClaimVerified && claim.UID == part.UID && in.Current(status)
+}
+
 // reserve writes down which volume the name gets. The new one only if nobody wanted a replica since it was copied; the
 // old one is right otherwise, since nothing was ever started on the new one.
 func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
-	if fresh != nil && part.Phase == api.ClaimVerified && claim.UID == part.UID && in.Current(status) {
+	if staysCurrent(in, status, part, claim, fresh) {
 		return act(reservation(fresh, resources.MakeSuccessor(claim, fresh.Name, part.To, part.Class, link)))
 	}
 	return act(reservation(old, resources.MakeSuccessor(claim, old.Name, sts.Requested(claim), "", link)))
+}
+
+// unbound is about a claim that the StatefulSet controller was first to create. It is bound to the reserved volume,
+// unless it asks for what that one does not have; then it is in the way, and empty.
+func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
+	if volume != nil {
+		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], sts.Requested(claim)
+		if wants.Cmp(has) > 0 || sts.ClassOf(claim) != volume.Spec.StorageClassName {
+			return act([]plan.Action{plan.Delete(plan.Claims, claim)})
+		}
+	}
+	return wait("claim %s is not bound yet", claim.Name)
 }
 
 // reservation points the volume at the claim's name, without UID (kubernetes calls such a volume pre-bound), and
@@ -163,10 +192,7 @@ func reserved(volume *corev1.PersistentVolume) string {
 // create makes the claim on the volume that is reserved for it. A claim that somebody deleted by hand has none
 // reserved; then the volume that is whole is.
 func create(in Input, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) move {
-	for _, volume := range []*corev1.PersistentVolume{fresh, old} {
-		if volume == nil || reserved(volume) == "" {
-			continue
-		}
+	if volume := reservedOf(old, fresh); volume != nil {
 		claim, err := api.LoadClaim(volume)
 		if err != nil {
 			return wait("%v", err)
@@ -240,14 +266,4 @@ func mergeManifest(claim *corev1.PersistentVolumeClaim, volume *corev1.Persisten
 
 func forgetManifest(volume *corev1.PersistentVolume) []plan.Action {
 	return plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions()
-}
-
-// others returns a finalizer that is not ours, or nothing.
-func others(finalizers []string) string {
-	for _, f := range finalizers {
-		if f != api.SwitchFinalizer {
-			return f
-		}
-	}
-	return ""
 }

@@ -1,11 +1,14 @@
 package restore
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // leftover ends an operation whose StatefulSet is gone, is another one of the same name, or has forgotten it.
@@ -37,7 +40,7 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 	var actions []plan.Action
 	waiting := ""
 	for _, c := range status.Claims {
-		c.NewVolume = newVolume(in, status.Operation, c)
+		c.NewVolume = reservedCopy(in, status.Operation, c)
 		m := complete(in, status, c)
 		actions = append(actions, m.actions...)
 		if m.waiting != "" {
@@ -50,10 +53,22 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 	if waiting != "" {
 		return plan.WaitSoon(api.SetReplaced, "%s", waiting)
 	}
+	if back := forgotten(in, status); len(back) > 0 {
+		return plan.Do(api.SetReplaced, back...)
+	}
 	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
 		return last(in, status, revision, p)
 	}
 	return plan.Noop(api.SetReplaced)
+}
+
+// forgotten gives a set back that lost its status while it was stopped: nothing else tells how many replicas it had.
+func forgotten(in Input, status *api.Status) []plan.Action {
+	own, err := in.Status()
+	if err != nil || own != nil || in.Set == nil || in.Set.UID != status.Set.UID || sts.Replicas(in.Set) != 0 {
+		return nil
+	}
+	return giveBack(in, status).Actions()
 }
 
 // complete takes a claim that is in the middle of its switch to its end, and leaves every other one alone. Without its
@@ -63,13 +78,15 @@ func complete(in Input, status *api.Status, c api.ClaimStatus) move {
 	switch {
 	case old == nil:
 		return move{}
-	case claim == nil && reserved(old) == "" && (fresh == nil || reserved(fresh) == ""):
+	case claim == nil && reservedOf(old, fresh) == nil:
 		return move{} // deleted with the set: its volume is kept for the window
 	case claim == nil:
 		return create(in, c, old, fresh)
-	case claim.DeletionTimestamp != nil && holds(claim.Finalizers):
+	case claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer):
 		c.Phase = api.ClaimPending // never decide for the copy here
 		return replace(in, status, c, claim, old, fresh)
+	case claim.Spec.VolumeName == "" && reservedOf(old, fresh) != nil:
+		return unbound(claim, reservedOf(old, fresh))
 	case fresh != nil && claim.Spec.VolumeName == fresh.Name && reserved(fresh) != "":
 		return settle(claim, fresh)
 	case claim.Spec.VolumeName == old.Name && reserved(old) != "":
@@ -78,13 +95,14 @@ func complete(in Input, status *api.Status, c api.ClaimStatus) move {
 	return move{}
 }
 
-func holds(finalizers []string) bool {
-	for _, f := range finalizers {
-		if f == api.SwitchFinalizer {
-			return true
+// reservedCopy is the copy that the claim's name was given before the set got lost, or empty if none was.
+func reservedCopy(in Input, operation string, c api.ClaimStatus) string {
+	for _, name := range copiesOf(in, operation, c) {
+		if volume := in.Volume(name); volume != nil && reserved(volume) == c.Name {
+			return name
 		}
 	}
-	return false
+	return ""
 }
 
 // last tells people together with the removal of the journal, the last write of the undoing.

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -28,59 +29,84 @@ func switching(in Input, status *api.Status) plan.Plan {
 	if movers := in.Movers(status.Operation); len(movers) > 0 {
 		return plan.WaitSoon(api.SwitchRunning, "mover pod %s is still there", movers[0].Name)
 	}
-	if status.Recreate && templatesDiffer(in.Set, status) && in.Current(status) {
-		return recreate(in, status)
+	if status.Recreate && in.Current(status) && differ(in.Set, status.Templates) {
+		return recreate(in, status, status.Templates)
+	}
+	if back := oldTemplates(in, status); differ(in.Set, back) {
+		stale := status.Clone()
+		stale.Generation, stale.Recreate = never, true
+		return recreate(in, stale, back)
+	}
+	if orders := withdraw(in, status); len(orders) > 0 {
+		return plan.Do(api.SwitchRunning, orders...)
 	}
 	return switchClaims(in, status)
 }
 
-func templatesDiffer(set *appsv1.StatefulSet, status *api.Status) bool {
-	for _, t := range status.Templates {
-		if sts.Differs(set, t.Name, api.Target{Size: t.Size, Class: t.Class}) {
-			return true
-		}
+// withdraw takes back the journal's order to create the set, whether it was carried out or not: were the set deleted by
+// somebody else later, it would be created as it was when the order was given, with copies that are stale by then.
+func withdraw(in Input, status *api.Status) []plan.Action {
+	journal := in.Journal(status.Operation)
+	if journal == nil {
+		return nil
 	}
-	return false
+	return plan.PatchOf(plan.ControllerRevisions, journal).Unannotate(api.RecreateAnnotation).Actions()
 }
 
-// recreate replaces the set by one with the new templates, at zero, before any claim changes. What is to be created is
+func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
+	return slices.ContainsFunc(templates, func(t api.TemplateTarget) bool {
+		return sts.Differs(set, t.Name, api.Target{Size: t.Size, Class: t.Class})
+	})
+}
+
+// oldTemplates are the templates that claims ask for which have to go back on their old volumes. With the new template
+// the StatefulSet controller, if it were to create such a claim before we do, would ask for more than the old volume
+// has, and be given a new, empty one. The claims are frozen meanwhile.
+func oldTemplates(in Input, status *api.Status) []api.TemplateTarget {
+	var templates []api.TemplateTarget
+	for _, part := range status.Claims {
+		claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
+		if claim == nil || old == nil || !frozen(claim) || reservedOf(old, fresh) != nil || staysCurrent(in, status, part, claim, fresh) {
+			continue
+		}
+		templates = append(templates, api.TemplateTarget{Name: part.Template, Size: sts.Requested(claim), Class: sts.ClassOf(claim)})
+	}
+	return templates
+}
+
+// recreate replaces the set by one with the given templates, at zero, before any claim changes. What is to be created is
 // stored first; then exactly the state that it was made from is deleted, so that no edit of somebody else is lost.
-func recreate(in Input, status *api.Status) plan.Plan {
+func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan.Plan {
 	journal := in.Journal(status.Operation)
 	if journal == nil {
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status)))
 	}
-	manifest, err := api.LoadManifest(journal)
-	if err != nil || manifest == nil || manifest.UID != in.Set.UID || manifest.ResourceVersion != in.Set.ResourceVersion {
-		held := resources.MakeHeldSet(in.Set, status)
-		next := status.Clone()
-		next.Set.UID = "" // the new set's identity is not known before it exists
-		held.Annotations[api.StatusAnnotation] = next.Encode()
-		return plan.Do(api.SwitchRunning, plan.PatchOf(plan.ControllerRevisions, journal).
-			Annotate(api.RecreateAnnotation, api.EncodeManifest(held)).Actions()...)
+	next := status.Clone()
+	next.Set.UID = "" // the new set's identity is not known before it exists
+	manifest := api.EncodeManifest(resources.MakeHeldSet(in.Set, templates, next))
+	if store := plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, manifest); !store.Empty() {
+		return plan.Do(api.SwitchRunning, store.Actions()...)
 	}
 	remove := plan.Delete(plan.StatefulSets, in.Set)
 	remove.Orphan = true
 	return plan.Do(api.SwitchRunning, remove)
 }
 
-// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn, and the
-// copies are current for it if it was never written to since.
+// never is a generation that no set has: copies that are current for none.
+const never = -1
+
+// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn, and copies
+// that were current for the set before are so for this one, if nobody has written to it since.
 func recordIdentity(in Input, status *api.Status) plan.Plan {
-	var actions []plan.Action
-	if journal := in.Journal(status.Operation); journal != nil {
-		actions = plan.PatchOf(plan.ControllerRevisions, journal).Unannotate(api.RecreateAnnotation).Actions()
-	}
 	next := status.Clone()
-	next.Set.UID, next.Generation = in.Set.UID, stale
-	if in.Set.Generation == 1 { // as created (kubernetes pkg/registry/apps/statefulset/strategy.go)
+	next.Set.UID = in.Set.UID
+	if in.Set.Generation != 1 { // as created (kubernetes pkg/registry/apps/statefulset/strategy.go)
+		next.Generation = never
+	} else if status.Generation != never {
 		next.Generation = in.Set.Generation
 	}
-	return plan.Do(api.SwitchRunning, append(actions, plan.Store(in.Set, next).Actions()...)...)
+	return plan.Do(api.SwitchRunning, append(withdraw(in, status), plan.Store(in.Set, next).Actions()...)...)
 }
-
-// stale is a generation that no set ever has: copies that are current for none.
-const stale = -1
 
 // switchClaims moves every claim one step on. When each has come to rest, the set is started, or, if somebody started
 // pods meanwhile, what is not switched yet goes back to be copied again.
@@ -125,7 +151,7 @@ func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
 
 func copyAgain(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Copying, in.Now, in.Settings.CopyTimeout)
-	next.Generation, next.Round = 0, status.Round+1
+	next.Generation, next.Round, next.Stopping = 0, status.Round+1, nil
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Phase == api.ClaimSwitched {
@@ -159,7 +185,9 @@ func giveUp(in Input, status *api.Status) plan.Plan {
 	}
 	next.Message = fmt.Sprintf("the switch was given up after %s: %s. No data is lost, every volume is kept; the set stays at zero. "+
 		"Mend the cause, then go on with the annotation %s", in.Settings.SwitchTimeout, waiting, api.RetryAnnotation)
-	return conclude(in, next, events.OperationFailed)
+	p := conclude(in, next, events.OperationFailed)
+	p.Actions = append(withdraw(in, status), p.Actions...)
+	return p
 }
 
 func deleteJobs(jobs []*batchv1.Job) []plan.Action {

@@ -1,6 +1,8 @@
 package restore
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,13 +16,13 @@ import (
 // It reports false when nothing is left to do. The journal goes last: as long as it is there, the sweep finds the rest.
 func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
 	actions := deleteJobs(in.JobsOf(operation))
-	for _, target := range in.TargetClaims(operation) {
+	for _, p := range parts {
+		actions = append(actions, p.tidy(in)...)
+	}
+	for _, target := range in.TargetClaims(operation) { // after the volumes, which they lead to
 		if target.DeletionTimestamp == nil {
 			actions = append(actions, plan.Delete(plan.Claims, target))
 		}
-	}
-	for _, p := range parts {
-		actions = append(actions, p.tidy(in)...)
 	}
 	if len(actions) > 0 {
 		return plan.Do(api.CleaningUp, actions...), true
@@ -42,35 +44,35 @@ type part struct {
 	operation string
 	name      string
 	oldVolume string
-	newVolume string
+	// copies are the volumes that the operation had provisioned for the claim, one a round.
+	copies []string
 }
 
 func partsOf(in Input, status *api.Status) []part {
 	var parts []part
 	for _, c := range status.Claims {
-		parts = append(parts, part{status.Operation, c.Name, c.OldVolume, newVolume(in, status.Operation, c)})
+		parts = append(parts, part{status.Operation, c.Name, c.OldVolume, copiesOf(in, status.Operation, c)})
 	}
 	return parts
 }
 
-// newVolume is the volume that the operation had provisioned for the claim: as the status says, or, where the status
-// is lost, as the volume's own link does.
-func newVolume(in Input, operation string, c api.ClaimStatus) string {
-	if c.NewVolume != "" {
-		return c.NewVolume
-	}
+// copiesOf are the volumes that the operation had provisioned for the claim: the one that the status names, and those
+// that say so themselves, by their link or by the temporary claim that has them.
+func copiesOf(in Input, operation string, c api.ClaimStatus) []string {
+	names := []string{c.NewVolume}
 	for name, volume := range in.Volumes {
 		if link, err := api.LoadLink(volume); err == nil && link != nil &&
 			link.Operation == operation && link.Role == api.RoleTarget && link.Claim == c.Name {
-			return name
+			names = append(names, name)
 		}
 	}
 	for _, target := range in.TargetClaims(operation) {
-		if link, _ := api.LoadLink(target); link != nil && link.Claim == c.Name && target.Spec.VolumeName != "" {
-			return target.Spec.VolumeName
+		if link, _ := api.LoadLink(target); link != nil && link.Claim == c.Name {
+			names = append(names, target.Spec.VolumeName)
 		}
 	}
-	return ""
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
 
 // tidy releases the claim and the volume it has, and lets the other one go: the old volume after its window, an unused
@@ -78,7 +80,7 @@ func newVolume(in Input, operation string, c api.ClaimStatus) string {
 func (p part) tidy(in Input) []plan.Action {
 	claim := in.Claim(p.name)
 	var actions []plan.Action
-	if claim != nil && claim.DeletionTimestamp == nil {
+	if claim != nil {
 		patch := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer)
 		if linked(claim.Labels, p.operation) {
 			patch.Unlink()
@@ -88,32 +90,41 @@ func (p part) tidy(in Input) []plan.Action {
 	if old := in.Volume(p.oldVolume); old != nil && linked(old.Labels, p.operation) {
 		actions = append(actions, p.tidyOld(in, claim, old).Actions()...)
 	}
-	if fresh := in.Volume(p.newVolume); fresh != nil {
-		actions = append(actions, p.tidyNew(in, claim, fresh).Actions()...)
+	for _, name := range p.copies {
+		if fresh := in.Volume(name); fresh != nil {
+			actions = append(actions, p.tidyCopy(in, claim, fresh).Actions()...)
+		}
 	}
 	return actions
 }
 
+// tidyOld keeps the volume of a claim that somebody deleted during the operation.
 func (p part) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
-	if claim != nil && claim.Spec.VolumeName == p.oldVolume {
+	if claim != nil && claim.DeletionTimestamp == nil && claim.Spec.VolumeName == p.oldVolume {
 		return plan.ReleaseVolume(old)
 	}
 	return p.keep(in, old)
 }
 
-// tidyNew discards a copy only while the claim is known to be on its old volume; in any doubt it keeps it for the
-// window, as an old one. A claim that somebody deleted takes its volume along, as its reclaim policy says.
-func (p part) tidyNew(in Input, claim *corev1.PersistentVolumeClaim, fresh *corev1.PersistentVolume) *plan.Patch {
-	ours := linked(fresh.Labels, p.operation)
+// tidyCopy discards a copy only while the claim is known to be on its old volume or on another round's copy; in any
+// doubt it keeps it for the window, as an old one. A claim that somebody deleted takes its volume along, as its reclaim
+// policy says.
+func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
+	ours := linked(volume.Labels, p.operation)
 	switch {
-	case claim != nil && claim.Spec.VolumeName == p.oldVolume && (ours || isCopy(fresh, p.operation)):
-		return plan.DiscardVolume(fresh)
+	case claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName) && (ours || isCopy(volume, p.operation)):
+		return plan.DiscardVolume(volume)
 	case !ours:
-		return plan.PatchOf(plan.Volumes, fresh)
-	case claim == nil || claim.Spec.VolumeName == p.newVolume:
-		return plan.ReleaseVolume(fresh)
+		return plan.PatchOf(plan.Volumes, volume)
+	case claim == nil || claim.Spec.VolumeName == volume.Name:
+		return plan.ReleaseVolume(volume)
 	}
-	return p.keep(in, fresh)
+	return p.keep(in, volume)
+}
+
+// knows reports whether the volume is one of the claim's, before or after.
+func (p part) knows(volume string) bool {
+	return volume == p.oldVolume || slices.Contains(p.copies, volume)
 }
 
 func linked(labels map[string]string, operation string) bool {
@@ -134,7 +145,8 @@ func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
 // retire gives the old volumes whose window is over back to their own reclaim policy.
 func retire(in Input) plan.Plan {
 	var actions []plan.Action
-	for _, volume := range in.Volumes {
+	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
+		volume := in.Volumes[name]
 		if sts.Expired(volume, in.Now) {
 			actions = append(actions, plan.ReleaseVolume(volume).Actions()...)
 		}

@@ -80,7 +80,7 @@ type Status struct {
 	// Round counts the copies of the whole set, from 1. It grows when somebody started pods in between.
 	Round   int         `json:"round,omitempty"`
 	Started metav1.Time `json:"started"`
-	// Stopping is when the set was last scaled to zero, Stopped when it first was, Quiesced when nothing ran any more, Ready when it was ready again.
+	// Stopping is when the set was scaled to zero for this round, Stopped when it first was, Quiesced when nothing ran any more, Ready when it was ready again.
 	Stopping *metav1.Time `json:"stopping,omitempty"`
 	Stopped  *metav1.Time `json:"stopped,omitempty"`
 	Quiesced *metav1.Time `json:"quiesced,omitempty"`

@@ -10,10 +10,10 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// MakeHeldSet builds the StatefulSet that replaces set: everything people wrote on it, the operation's new claim
-// templates, and no replicas. Claims are retained whatever happens to replicas, until the operation ends. Its UID and
+// MakeHeldSet builds the StatefulSet that replaces set: everything people wrote on it, the claim templates as given, the
+// status, and no replicas. Claims are retained whatever happens to replicas, until the operation ends. Its UID and
 // resourceVersion are still those of the set that it was made from.
-func MakeHeldSet(set *appsv1.StatefulSet, status *api.Status) *appsv1.StatefulSet {
+func MakeHeldSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status *api.Status) *appsv1.StatefulSet {
 	held := &appsv1.StatefulSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -24,7 +24,10 @@ func MakeHeldSet(set *appsv1.StatefulSet, status *api.Status) *appsv1.StatefulSe
 		Spec: set.Spec,
 	}
 	held = held.DeepCopy()
-	delete(held.Annotations, api.StatusAnnotation)
+	if held.Annotations == nil {
+		held.Annotations = map[string]string{}
+	}
+	held.Annotations[api.StatusAnnotation] = status.Encode()
 	held.Spec.Replicas = ptr.To[int32](0)
 	if policy := held.Spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
 		policy.WhenScaled = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
@@ -32,7 +35,7 @@ func MakeHeldSet(set *appsv1.StatefulSet, status *api.Status) *appsv1.StatefulSe
 	for i := range held.Spec.VolumeClaimTemplates {
 		template := &held.Spec.VolumeClaimTemplates[i]
 		template.Status = corev1.PersistentVolumeClaimStatus{}
-		for _, target := range status.Templates {
+		for _, target := range templates {
 			if target.Name != template.Name {
 				continue
 			}

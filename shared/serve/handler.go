@@ -157,12 +157,15 @@ func write(ctx context.Context, w http.ResponseWriter, a answer) error {
 // report writes the one log line of the event and counts it.
 func (h *EventHandler) report(ctx context.Context, a answer, took time.Duration) {
 	fields := []slog.Attr{
-		slog.Any("function", h.name), slog.String("outcome", a.outcome), slog.Int("code", a.code), slog.Duration("took", took),
+		slog.Any("function", h.name), slog.String("outcome", a.outcome), slog.Int("code", a.code), slog.String("took", took.Round(time.Microsecond).String()),
 	}
 	eventType := ""
 	if a.event.Context != nil {
 		eventType = a.event.Type()
-		fields = append(fields, slog.String("id", a.event.ID()), slog.String("type", eventType), slog.String("subject", a.event.Subject()))
+		fields = append(fields, slog.String("id", a.event.ID()), slog.String("type", eventType))
+		if a.event.Subject() != "" {
+			fields = append(fields, slog.String("subject", a.event.Subject()))
+		}
 	}
 	if a.reply != nil {
 		fields = append(fields, slog.String("reply", a.reply.Type()))

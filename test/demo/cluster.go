@@ -80,6 +80,9 @@ func (c *cluster) exec(ctx context.Context, namespace, pod, script string, args 
 // pollPeriod is how often something is asked for again that nobody tells.
 const pollPeriod = 250 * time.Millisecond
 
+// hopeless is an error that waiting does not mend.
+type hopeless struct{ error }
+
 // waitFor asks until nothing is left to wait for; left says what is.
 func waitFor(ctx context.Context, limit time.Duration, left func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -88,6 +91,8 @@ func waitFor(ctx context.Context, limit time.Duration, left func(context.Context
 	for {
 		what, err := left(ctx)
 		switch {
+		case errors.As(err, new(hopeless)):
+			return err
 		case err == nil && what == "":
 			return nil
 		case err == nil:
@@ -129,8 +134,8 @@ func (c *cluster) notReady(ctx context.Context, namespace string) (string, error
 	for i := range pods.Items {
 		if ready(&pods.Items[i]) {
 			count++
-		} else {
-			detail = ": " + why(&pods.Items[i])
+		} else if detail = ": " + why(&pods.Items[i]); crashed(&pods.Items[i]) {
+			return "", hopeless{fmt.Errorf("pod %s failed: %s", pods.Items[i].Name, c.lastWords(ctx, &pods.Items[i]))}
 		}
 	}
 	if count == replicas {
@@ -152,4 +157,26 @@ func why(pod *corev1.Pod) string {
 		}
 	}
 	return fmt.Sprintf("pod %s is %s", pod.Name, pod.Status.Phase)
+}
+
+// crashed reports whether a container ended by itself, which the writer's never does.
+func crashed(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.RestartCount > 0 || s.State.Terminated != nil && pod.DeletionTimestamp == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lastWords are the end of the log of a pod that crashed.
+func (c *cluster) lastWords(ctx context.Context, pod *corev1.Pod) string {
+	some := int64(5)
+	for _, previous := range []bool{false, true} {
+		text, err := c.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &some, Previous: previous}).DoRaw(ctx)
+		if words := strings.TrimSpace(string(text)); err == nil && words != "" {
+			return words
+		}
+	}
+	return "it said nothing; see kubectl describe pod " + pod.Name
 }

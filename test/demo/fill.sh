@@ -34,7 +34,7 @@ if [ ! -e filled ]; then
   set -- $(df -Pk . | tail -n 1)
   kib=$((($2 * 88 / 100 - $3) / 3))
   [ $kib -le 65536 ] || kib=65536
-  for i in 1 2 3; do head -c ${kib}K /dev/urandom > big/$i; done
+  for i in 1 2 3; do head -c $((kib * 1024)) /dev/urandom > big/$i; done
   sync
   : > filled
 fi

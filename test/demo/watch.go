@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -25,27 +26,32 @@ type audience struct {
 	clock     *clock
 	downtime  *downtime
 	progress  *progress
+	raw       *gatherer
 	finished  chan *api.Status // gets the terminal status
 
-	last *api.Status  // only the watch of the set uses it
-	uid  string       // likewise
-	ends sync.Once    // the first terminal status ends the scene
-	pods sync.WaitGroup // followers of movers
+	// What only the watches use, each its own.
+	last     *api.Status
+	uid      types.UID          // of the set
+	followed map[types.UID]bool // movers
+	pods     map[string]types.UID
+	ends     sync.Once // the first terminal status ends the scene
 }
 
 func newAudience(c *cluster, namespace string, screen *show.Screen, clock *clock) *audience {
-	return &audience{
+	a := &audience{
 		cluster: c, namespace: namespace, screen: screen, clock: clock, downtime: newDowntime(),
 		progress: newProgress(screen), finished: make(chan *api.Status, 1),
+		followed: map[types.UID]bool{}, pods: map[string]types.UID{},
 	}
+	a.raw = &gatherer{tell: func(at time.Time, text string) { a.print(show.Dim, at, "event", text) }}
+	return a
 }
 
 // watch looks on until the context ends, and returns once it has seen what is there now.
 func (a *audience) watch(ctx context.Context) error {
-	followed := map[string]bool{}
 	pods := follow(ctx, a.cluster.CoreV1().RESTClient(), "pods", a.namespace, &corev1.Pod{}, func(object any, gone bool) {
 		if pod, ok := object.(*corev1.Pod); ok {
-			a.onPod(ctx, pod, gone, followed)
+			a.onPod(ctx, pod, gone)
 		}
 	})
 	sets := follow(ctx, a.cluster.AppsV1().RESTClient(), "statefulsets", a.namespace, &appsv1.StatefulSet{}, func(object any, gone bool) {
@@ -79,38 +85,45 @@ func follow(ctx context.Context, client rest.Interface, resource, namespace stri
 	return informer.HasSynced
 }
 
-func (a *audience) onPod(ctx context.Context, pod *corev1.Pod, gone bool, followed map[string]bool) {
-	now := time.Now()
+func (a *audience) onPod(ctx context.Context, pod *corev1.Pod, gone bool) {
 	if pod.Labels["app"] == setName {
-		switch changed, was := a.downtime.observe(pod.Name, ready(pod) && !gone, now); {
-		case changed && was > 0:
-			a.tell(show.Good, now, "pod", "%s is ready again after %.1f s", pod.Name, was.Seconds())
-		case changed && !ready(pod):
-			a.tell(show.Plain, now, "pod", "%s is going down", pod.Name)
-		}
+		a.onReplica(pod, gone)
 		return
 	}
 	link, err := api.LoadLink(pod)
-	if err != nil || link == nil || link.Role != api.RoleMover || gone || followed[string(pod.UID)] || !started(pod) {
+	if err != nil || link == nil || link.Role != api.RoleMover || gone || a.followed[pod.UID] || !started(pod) {
 		return
 	}
-	followed[string(pod.UID)] = true
-	a.tell(show.Dim, now, "pod", "%s copies %s", pod.Name, link.Claim)
-	a.pods.Go(func() { a.progress.read(ctx, a.cluster, pod, link.Claim) })
+	a.followed[pod.UID] = true
+	a.tell(show.Plain, time.Now(), "pod", "%s copies %s", pod.Name, link.Claim)
+	go a.progress.read(ctx, a.cluster, pod, link.Claim)
+}
+
+func (a *audience) onReplica(pod *corev1.Pod, gone bool) {
+	now := time.Now()
+	if a.pods[pod.Name] != pod.UID {
+		a.pods[pod.Name] = pod.UID
+		a.tell(show.Dim, now, "pod", "%s is created", pod.Name)
+	}
+	up := ready(pod) && !gone
+	switch changed, was := a.downtime.observe(pod.Name, up, now); {
+	case changed && up:
+		a.tell(show.Good, now, "pod", "%s is ready again after %.1f s", pod.Name, was.Seconds())
+	case changed:
+		a.tell(show.Plain, now, "pod", "%s is going down", pod.Name)
+	}
 }
 
 func (a *audience) onSet(set *appsv1.StatefulSet, gone bool) {
 	now := time.Now()
-	switch uid := string(set.UID); {
-	case gone:
-		a.tell(show.Plain, now, "set", "%s is deleted, its pods and claims are not", set.Name)
+	if gone {
+		a.tell(show.Plain, now, "set", "%s is deleted, its claims are not", set.Name)
 		return
-	case a.uid != "" && a.uid != uid:
-		a.tell(show.Plain, now, "set", "%s is created with the new template (%s), at %d replicas", set.Name, templateSize(set), *set.Spec.Replicas)
-		a.uid = uid
-	case a.uid == "":
-		a.uid = uid
 	}
+	if a.uid != "" && a.uid != set.UID {
+		a.tell(show.Plain, now, "set", "%s is created with the new template (%s), at %d replicas", set.Name, templateSize(set), *set.Spec.Replicas)
+	}
+	a.uid = set.UID
 	status, err := api.LoadStatus(set)
 	if err != nil {
 		a.tell(show.Bad, now, "status", "%v", err)
@@ -129,10 +142,16 @@ func (a *audience) onSet(set *appsv1.StatefulSet, gone bool) {
 	}
 }
 
-// tell prints a line with its time since the request; before the request nothing is worth a line.
+// tell prints a line, after the raw events that came before it.
 func (a *audience) tell(style show.Style, at time.Time, what, format string, args ...any) {
-	if offset, begun := a.clock.since(at); begun {
-		a.screen.Line(style, "%7.1fs  %-6s %s", offset.Seconds(), what, fmt.Sprintf(format, args...))
+	a.raw.flush()
+	a.print(style, at, what, fmt.Sprintf(format, args...))
+}
+
+// print prints a line with its time since the request; before the request and after the end nothing is worth a line.
+func (a *audience) print(style show.Style, at time.Time, what, text string) {
+	if offset, runs := a.clock.since(at); runs {
+		a.screen.Line(style, "%7.1fs  %-5s  %s", offset.Seconds(), what, text)
 	}
 }
 

@@ -31,7 +31,7 @@ var fillScript string
 // makeNamespace holds its pods, Drydock's movers included, to the strictest level of the Pod Security Standards.
 func makeNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+		Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted", stageLabel: stageValue},
 	}}
 }
 

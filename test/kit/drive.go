@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 
@@ -38,6 +39,8 @@ type Drive struct {
 	Seen []string
 	// Namespace, if set, is the only one whose events are taken.
 	Namespace string
+	// Shuffle, if not 0, is the seed with which every event is delivered twice and out of order.
+	Shuffle uint64
 	// Retries is how often an event is delivered again when its function fails.
 	Retries int
 }
@@ -64,6 +67,10 @@ func (d *Drive) Send(_ context.Context, e event.Event) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue = append(d.queue, e)
+	if d.Shuffle != 0 {
+		d.queue = append(d.queue, e)
+		rand.New(rand.NewPCG(d.Shuffle, uint64(len(d.Seen)))).Shuffle(len(d.queue), func(i, j int) { d.queue[i], d.queue[j] = d.queue[j], d.queue[i] })
+	}
 	return nil
 }
 

@@ -199,12 +199,24 @@ func (w *World) Scale(name string, replicas int) {
 	w.patchSet(name, []byte(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)))
 }
 
+// TryScale is Scale for a set that may be gone at the moment.
+func (w *World) TryScale(name string, replicas int) {
+	w.T.Helper()
+	if err := w.tryPatchSet(name, []byte(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))); err != nil && !apierrors.IsNotFound(err) {
+		w.T.Errorf("scaling set %s: %v", name, err)
+	}
+}
+
 func (w *World) patchSet(name string, body []byte) {
 	w.T.Helper()
-	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
-	if err != nil {
+	if err := w.tryPatchSet(name, body); err != nil {
 		w.T.Fatalf("patching set %s: %v", name, err)
 	}
+}
+
+func (w *World) tryPatchSet(name string, body []byte) error {
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
 }
 
 // Eventually waits until check says nothing. It fails the test with what check said last.

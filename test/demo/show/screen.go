@@ -32,6 +32,8 @@ const (
 	clearBelow = "\r\x1b[J"
 )
 
+const barIndent = "                 "
+
 // plainPeriod is how often a bar that moves may be printed where it cannot be drawn again.
 const plainPeriod = 2 * time.Second
 
@@ -61,12 +63,16 @@ func NewScreen(file *os.File) *Screen {
 	return s
 }
 
-// Line prints a line above the bars.
+// Line prints a line above the bars. A dim one is cut where it would wrap.
 func (s *Screen) Line(style Style, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	s.print(style, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if style == Dim {
+		text = s.cut(text)
+	}
+	s.print(style, text)
 	s.draw()
 }
 
@@ -84,7 +90,7 @@ func (s *Screen) Move(bar Bar) {
 		return
 	}
 	s.printed[bar.Name] = time.Now()
-	s.print(Plain, "         "+bar.String())
+	s.print(Plain, barIndent+bar.String())
 }
 
 // set returns the bar that was there before.
@@ -119,18 +125,22 @@ func (s *Screen) draw() {
 		return
 	}
 	for _, bar := range s.bars {
-		s.print(Accent, "         "+bar.String())
+		s.print(Accent, s.cut(barIndent+bar.String())) // what wraps could not be erased
 	}
 	s.drawn = len(s.bars)
 }
 
-// print cuts a line that would wrap where bars are redrawn: a wrapped line could not be erased.
 func (s *Screen) print(style Style, text string) {
-	if runes := []rune(text); s.width > 1 && len(runes) >= s.width {
-		text = string(runes[:s.width-2]) + "…"
-	}
 	if s.color && style != Plain {
 		text = string(style) + text + reset
 	}
 	_, _ = fmt.Fprintln(s.out, text)
+}
+
+// cut shortens a line to the width of the terminal.
+func (s *Screen) cut(text string) string {
+	if runes := []rune(text); s.width > 1 && len(runes) >= s.width {
+		return string(runes[:s.width-2]) + "…"
+	}
+	return text
 }

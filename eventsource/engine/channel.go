@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"go.uber.org/zap"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+	"knative.dev/eventing/pkg/channel"
+	"knative.dev/eventing/pkg/channel/fanout"
+	"knative.dev/eventing/pkg/eventingtls"
+	"knative.dev/eventing/pkg/kncloudevents"
+	"knative.dev/eventing/pkg/reconciler/sugar/trigger/path"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+)
+
+// newChannel hands each event to a fan-out of its own, used again for later ones. Knative's dispatcher writes to the
+// addresses of a subscription while it sends (sanitizeAddressable in pkg/kncloudevents/event_dispatcher.go), so two
+// events in the same fan-out race.
+func newChannel(fanOut func() (http.Handler, error)) http.Handler {
+	pool := sync.Pool{New: func() any {
+		handler, err := fanOut()
+		if err != nil {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+			})
+		}
+		return handler
+	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler := pool.Get().(http.Handler)
+		defer pool.Put(handler)
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// fanOut sends an event to every Trigger's filter, tries again, sends the reply on, and gives up to the dead-letter sink.
+// It is the synchronous one: it answers when all that is done.
+func (e *Engine) fanOut(log *zap.Logger) (http.Handler, error) {
+	meters, traces := metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
+	subscriptions := make([]fanout.Subscription, 0, len(e.triggers))
+	for _, t := range e.triggers {
+		s, err := e.subscription(t)
+		if err != nil {
+			return nil, fmt.Errorf("subscribing trigger %s: %w", t.Name, err)
+		}
+		subscriptions = append(subscriptions, s)
+	}
+	dispatcher := kncloudevents.NewDispatcher(eventingtls.ClientConfig{}, nil,
+		kncloudevents.WithMeterProvider(meters), kncloudevents.WithTraceProvider(traces))
+	return fanout.NewFanoutEventHandler(log, fanout.Config{Subscriptions: subscriptions}, nil, nil, nil, dispatcher,
+		meters, traces, channel.ResolveChannelFromPath(channel.ParseChannelFromPath))
+}
+
+// subscription is what Knative's Trigger controller makes of a Trigger (pkg/reconciler/broker/trigger) where neither TLS
+// nor OIDC is on.
+func (e *Engine) subscription(t *eventingv1.Trigger) (fanout.Subscription, error) {
+	retry, err := kncloudevents.RetryConfigFromDeliverySpec(*t.Spec.Delivery)
+	if err != nil {
+		return fanout.Subscription{}, fmt.Errorf("reading delivery: %w", err)
+	}
+	return fanout.Subscription{
+		Subscriber:  duckv1.Addressable{URL: e.url(filterHost, path.Generate(t))},
+		Reply:       &duckv1.Addressable{URL: e.url(repliesHost, e.ingressURL().Path)},
+		DeadLetter:  &duckv1.Addressable{URL: t.Status.DeadLetterSinkURI},
+		RetryConfig: &retry,
+		Name:        t.Name, Namespace: t.Namespace, UID: t.UID,
+	}, nil
+}

@@ -1,0 +1,395 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/serve"
+)
+
+// patience is how long a test waits for what has to happen.
+const patience = 20 * time.Second
+
+type handlerFunc func(context.Context, event.Event) (*event.Event, error)
+
+func (f handlerFunc) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	return f(ctx, e)
+}
+
+func nothing(context.Context, event.Event) (*event.Event, error) { return nil, nil }
+
+// trial is an engine with functions of a test's own behind the shipped Triggers.
+type trial struct {
+	*Engine
+	config  Config
+	metrics *serve.Metrics
+	stop    func() error
+}
+
+// newTrial prepares an engine without source and tick, whose retries come quickly. Functions not given do nothing.
+func newTrial(t *testing.T, functions map[api.Function]handlerFunc, change ...func(*Config)) *trial {
+	t.Helper()
+	registry, log := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+	tr := &trial{metrics: serve.NewMetrics(registry), config: Config{
+		Triggers: shipped(t), Functions: map[api.Function]http.Handler{}, Registry: registry, Log: log,
+	}}
+	for _, trigger := range tr.config.Triggers {
+		trigger.Spec.Delivery.BackoffDelay = ptr.To("PT0.001S")
+	}
+	for _, name := range []api.Function{api.Sift, api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.DeadLetter} {
+		f := functions[name]
+		if f == nil {
+			f = nothing
+		}
+		tr.config.Functions[name] = serve.NewEventHandler(name, f, time.Minute, tr.metrics, log)
+	}
+	for _, c := range change {
+		c(&tr.config)
+	}
+	return tr
+}
+
+// start runs the engine until the test ends or stop is called.
+func (tr *trial) start(t *testing.T) *trial {
+	t.Helper()
+	e, err := New(tr.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Engine = e
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	tr.stop = func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			ended <- nil
+			return err
+		case <-time.After(patience):
+			return errors.New("the engine does not end")
+		}
+	}
+	t.Cleanup(func() {
+		if err := tr.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tr
+}
+
+// send posts the event to the Broker until the engine has opened it.
+func (tr *trial) send(t *testing.T, e event.Event) {
+	t.Helper()
+	if err := serve.NewSender(tr.SinkURL(), tr.Transport()).Send(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func await[T any](t *testing.T, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
+}
+
+var web = events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
+
+// answer replies with the next step.
+func answer(from api.Function, eventType string) handlerFunc {
+	return func(context.Context, event.Event) (*event.Event, error) {
+		return events.Answer(from, web, eventType, "o"), nil
+	}
+}
+
+// TestChain: each reply reaches the next function, in the order of a resize.
+func TestChain(t *testing.T) {
+	passed := make(chan Passed, 10)
+	finished := make(chan event.Event, 1)
+	tr := newTrial(t, map[api.Function]handlerFunc{
+		api.Sift: func(context.Context, event.Event) (*event.Event, error) {
+			e := events.NewChanged(web, "seen", api.DetectResize)
+			return &e, nil
+		},
+		api.DetectResize: answer(api.DetectResize, events.ResizeDetected),
+		api.Backup:       answer(api.Backup, events.BackupCompleted),
+		api.Restore:      answer(api.Restore, events.RestoreCompleted),
+		api.PauseOwner: func(_ context.Context, e event.Event) (*event.Event, error) {
+			if e.Type() == events.RestoreCompleted {
+				finished <- e
+				return nil, nil
+			}
+			return events.Answer(api.PauseOwner, web, events.OwnerPaused, "o"), nil
+		},
+	}, func(c *Config) { c.Passed = func(p Passed) { passed <- p } }).start(t)
+	tr.send(t, plainEvent(events.SourceUpdate, "kind", "StatefulSet"))
+
+	last := await(t, "the end of the chain", finished)
+	if ref, err := events.SetOf(last); err != nil || ref.Name != "web" || ref.Operation != "o" {
+		t.Errorf("the last function got %s (%v)", last, err)
+	}
+	if last.Extensions()["knativebrokerttl"] != nil {
+		t.Error("a function sees the Broker's hop counter")
+	}
+	var got []string
+	for range 6 {
+		p := await(t, "an event that passed", passed)
+		got = append(got, p.Type+" from "+p.From)
+	}
+	want := []string{
+		events.SourceUpdate + " from test",
+		events.ObjectChanged + " from drydock.dev/sift",
+		events.ResizeDetected + " from drydock.dev/detect-resize",
+		events.OwnerPaused + " from drydock.dev/pause-owner",
+		events.BackupCompleted + " from drydock.dev/backup",
+		events.RestoreCompleted + " from drydock.dev/restore",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestRetry: what fails for now is tried again, and its reply goes on as if nothing had been.
+func TestRetry(t *testing.T) {
+	tries, letters := atomic.Int32{}, atomic.Int32{}
+	next := make(chan event.Event, 1)
+	tr := newTrial(t, map[api.Function]handlerFunc{
+		api.Backup: func(context.Context, event.Event) (*event.Event, error) {
+			if tries.Add(1) <= 3 {
+				return nil, errors.New("not now")
+			}
+			return events.Answer(api.Backup, web, events.BackupCompleted, "o"), nil
+		},
+		api.Restore:    func(_ context.Context, e event.Event) (*event.Event, error) { next <- e; return nil, nil },
+		api.DeadLetter: func(context.Context, event.Event) (*event.Event, error) { letters.Add(1); return nil, nil },
+	}).start(t)
+	tr.send(t, events.NewStep("test", events.OwnerPaused, web))
+	await(t, "the reply at the next function", next)
+	if tries.Load() != 4 || letters.Load() != 0 {
+		t.Errorf("%d tries and %d dead letters, want 4 and none", tries.Load(), letters.Load())
+	}
+}
+
+// TestDeadLetters: what no retry can mend goes to the dead-letter function at once, what does not mend in time after the
+// last try; both say where, with which status and why, in the words of a Knative cluster.
+func TestDeadLetters(t *testing.T) {
+	for name, row := range map[string]struct {
+		err   error
+		tries int32
+		code  string
+	}{
+		"permanent":         {fault.Permanent(errors.New("the request makes no sense")), 1, "422"},
+		"for now, for ever": {errors.New("the request makes no sense"), 9, "503"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tries := atomic.Int32{}
+			letter := make(chan event.Event, 1)
+			tr := newTrial(t, map[api.Function]handlerFunc{
+				api.Backup:     func(context.Context, event.Event) (*event.Event, error) { tries.Add(1); return nil, row.err },
+				api.DeadLetter: func(_ context.Context, e event.Event) (*event.Event, error) { letter <- e; return nil, nil },
+			}).start(t)
+			tr.send(t, events.NewStep("test", events.OwnerPaused, web))
+			got := await(t, "the dead letter", letter)
+			if tries.Load() != row.tries {
+				t.Errorf("%d tries, want %d", tries.Load(), row.tries)
+			}
+			reason, err := base64.StdEncoding.DecodeString(fmt.Sprint(got.Extensions()["knativeerrordata"]))
+			if err != nil || !strings.Contains(string(reason), "the request makes no sense") {
+				t.Errorf("knativeerrordata %q (%v)", reason, err)
+			}
+			if code := fmt.Sprint(got.Extensions()["knativeerrorcode"]); code != row.code {
+				t.Errorf("knativeerrorcode %s, want %s", code, row.code)
+			}
+			if to := fmt.Sprint(got.Extensions()["knativeerrordest"]); !strings.HasPrefix(to, "http://backup.drydock.svc.") {
+				t.Errorf("knativeerrordest %s, want the function's own address", to)
+			}
+			if got.Type() != events.OwnerPaused {
+				t.Errorf("the dead letter is %s, want the original event", got.Type())
+			}
+		})
+	}
+}
+
+// TestSourceNeverWaits: an event is taken while a function is still busy with the one before.
+func TestSourceNeverWaits(t *testing.T) {
+	busy, free := make(chan string, 2), make(chan struct{})
+	tr := newTrial(t, map[api.Function]handlerFunc{
+		api.Sift: func(_ context.Context, e event.Event) (*event.Event, error) {
+			busy <- e.Type()
+			<-free
+			return nil, nil
+		},
+	}).start(t)
+	defer close(free)
+	tr.send(t, plainEvent(events.SourceAdd))
+	await(t, "the first event", busy)
+	tr.send(t, plainEvent(events.SourceUpdate))
+	await(t, "the second event, while the first is handled", busy)
+}
+
+// TestEndCancelsWhatDoesNotFinish: a function that hangs does not keep the process.
+func TestEndCancelsWhatDoesNotFinish(t *testing.T) {
+	busy, cancelled := make(chan struct{}, 1), make(chan struct{})
+	tr := newTrial(t, map[api.Function]handlerFunc{
+		api.Sift: func(ctx context.Context, _ event.Event) (*event.Event, error) {
+			busy <- struct{}{}
+			<-ctx.Done()
+			close(cancelled)
+			return nil, ctx.Err()
+		},
+	}).start(t)
+	tr.drain = time.Millisecond
+	tr.send(t, plainEvent(events.SourceAdd))
+	await(t, "the event", busy)
+	if err := tr.stop(); err != nil {
+		t.Error(err)
+	}
+	await(t, "the function's context to end", cancelled)
+}
+
+// TestEndFinishesTheChain: what is under way goes on to its end, replies included; nothing new comes in.
+func TestEndFinishesTheChain(t *testing.T) {
+	busy, free, next := make(chan struct{}), make(chan struct{}), make(chan event.Event, 1)
+	tr := newTrial(t, map[api.Function]handlerFunc{
+		api.Backup: func(context.Context, event.Event) (*event.Event, error) {
+			close(busy)
+			<-free
+			return events.Answer(api.Backup, web, events.BackupCompleted, "o"), nil
+		},
+		api.Restore: func(_ context.Context, e event.Event) (*event.Event, error) { next <- e; return nil, nil },
+	}).start(t)
+	tr.send(t, events.NewStep("test", events.OwnerPaused, web))
+	await(t, "the event", busy)
+	ended := make(chan error, 1)
+	go func() { ended <- tr.stop() }()
+	for !tr.gate.isClosed() { //nolint:revive // a channel would be there for this test only
+	}
+	if err := serve.NewSender(tr.SinkURL(), tr.Transport()).Send(t.Context(), plainEvent(events.SourceAdd)); err == nil {
+		t.Error("an ending engine took an event")
+	}
+	close(free)
+	await(t, "the reply at the next function", next)
+	if err := await(t, "the end", ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTick: one at the start, more later, as a PingSource sends them.
+func TestTick(t *testing.T) {
+	ticks := make(chan event.Event, 100)
+	newTrial(t, map[api.Function]handlerFunc{
+		api.Sift: func(_ context.Context, e event.Event) (*event.Event, error) { ticks <- e; return nil, nil },
+	}, func(c *Config) { c.Tick = 10 * time.Millisecond }).start(t)
+	first, second := await(t, "the tick at the start", ticks), await(t, "the next one", ticks)
+	if first.Type() != events.Tick || first.Source() != "/apis/v1/namespaces/drydock/pingsources/tick" || first.ID() == second.ID() {
+		t.Errorf("got %s and %s", first, second)
+	}
+}
+
+// TestBrokerAddress: anybody on the machine may post an event, as to a Broker, but not one of any size.
+func TestBrokerAddress(t *testing.T) {
+	got := make(chan event.Event, 1)
+	tr := newTrial(t, map[api.Function]handlerFunc{
+		api.DetectResize: func(_ context.Context, e event.Event) (*event.Event, error) { got <- e; return nil, nil },
+	}, func(c *Config) { c.BrokerAddress = freeAddress(t) })
+	tr.start(t)
+	tr.send(t, plainEvent(events.OperationFailed)) // answered, so the servers are up
+	url := "http://" + tr.config.BrokerAddress + "/drydock/default"
+	if err := serve.NewSender(url, nil).Send(t.Context(), events.NewStep("test", events.Retry, web)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the posted event", got)
+
+	large := plainEvent(events.Retry)
+	if err := large.SetData(event.TextPlain, strings.Repeat("x", serve.MaxBytes+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.NewSender(url, nil).Send(t.Context(), large); err == nil {
+		t.Error("an event without bounds was taken")
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // never used
+	return l.Addr().String()
+}
+
+func TestStream(t *testing.T) {
+	var log strings.Builder
+	stream := NewStream(&log)
+	server := httptest.NewServer(stream)
+	defer server.Close()
+	response, err := http.Get(server.URL) //nolint:noctx // closed below
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	stream.Passed(Passed{Type: "t", From: "f", ID: "1"})
+	line, err := bufio.NewReader(response.Body).ReadString('\n')
+	if err != nil || log.String() != line {
+		t.Fatalf("the stream has %q (%v), the log %q", line, err, log.String())
+	}
+	var got Passed
+	if err := json.Unmarshal([]byte(line), &got); err != nil || got.Type != "t" || got.From != "f" || got.ID != "1" {
+		t.Errorf("got %q (%v)", line, err)
+	}
+}
+
+func TestStreamIsForTheMachinesUser(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/events", nil)
+	r.RemoteAddr = "10.1.2.3:4"
+	w := httptest.NewRecorder()
+	NewStream(nil).ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("got %d, want 403", w.Code)
+	}
+}
+
+// TestWiringIsChecked: what is missing is found at the start, not with the first event.
+func TestWiringIsChecked(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"a function is missing": {func(c *Config) { delete(c.Functions, api.Restore) }, `no function "restore"`},
+		"no dead-letter sink":   {func(c *Config) { delete(c.Functions, api.DeadLetter) }, `no function "dead-letter"`},
+		"no Triggers":           {func(c *Config) { c.Triggers = nil }, "no Triggers"},
+		"two Brokers":           {func(c *Config) { c.Triggers[1].Spec.Broker = "other" }, "an engine has one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(newTrial(t, nil, row.change).config)
+			if err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
+	}
+}

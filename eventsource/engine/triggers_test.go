@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+	"knative.dev/eventing/pkg/eventfilter"
+	"knative.dev/eventing/pkg/eventfilter/subscriptionsapi"
+
+	"drydock.dev/deploy"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+)
+
+// shipped are the Triggers of deploy/.
+func shipped(t *testing.T) []*eventingv1.Trigger {
+	t.Helper()
+	triggers, err := LoadTriggers(deploy.Triggers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return triggers
+}
+
+func plainEvent(eventType string, extensions ...string) event.Event {
+	e := event.New()
+	e.SetID("1")
+	e.SetSource("test")
+	e.SetType(eventType)
+	for i := 0; i < len(extensions); i += 2 {
+		e.SetExtension(extensions[i], extensions[i+1])
+	}
+	return e
+}
+
+// TestShippedTriggersRoute asks Knative's own filters who gets which event.
+func TestShippedTriggersRoute(t *testing.T) {
+	web := events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
+	step := func(eventType string) event.Event { return events.NewStep("try", eventType, web) }
+	concerns := func(text string) event.Event { return plainEvent(events.ObjectChanged, "concerns", text) }
+	for name, row := range map[string]struct {
+		event event.Event
+		want  []string
+	}{
+		"an object is added":                {plainEvent(events.SourceAdd), []string{"sift"}},
+		"an object changes":                 {plainEvent(events.SourceUpdate), []string{"sift"}},
+		"an object goes":                    {plainEvent(events.SourceDelete), []string{"sift"}},
+		"an event in reference mode":        {plainEvent("dev.knative.apiserver.ref.update"), nil},
+		"the tick":                          {plainEvent(events.Tick), []string{"sift"}},
+		"almost the tick":                   {plainEvent(events.Tick + ".x"), nil},
+		"sift wakes one":                    {events.NewChanged(web, "s", api.Backup), []string{"backup"}},
+		"sift wakes two":                    {events.NewChanged(web, "s", api.DetectResize, api.Restore), []string{"detect-resize", "restore"}},
+		"sift wakes all":                    {concerns("backup detect-resize pause-owner restore"), []string{"backup", "detect-resize", "pause-owner", "restore"}},
+		"a name within a longer one":        {concerns("backup-verify old-restore detect-resize-v2 xpause-owner"), nil},
+		"a longer name beside the right":    {concerns("backup-verify restore"), []string{"restore"}},
+		"concerns nobody":                   {concerns("-"), nil},
+		"changed, but concerns are missing": {plainEvent(events.ObjectChanged), nil},
+		"a quote in it":                     {concerns("' OR TRUE OR '"), nil},
+		"a wildcard in it":                  {concerns("%"), nil},
+		"concerns in another type's event":  {plainEvent("dev.drydock.scaled", "concerns", "backup"), nil},
+		"a resize is asked for":             {step(events.ResizeRequested), []string{"detect-resize"}},
+		"a retry":                           {step(events.Retry), []string{"detect-resize"}},
+		"a resize is detected":              {step(events.ResizeDetected), []string{"pause-owner"}},
+		"the owner consents":                {step(events.OwnerPaused), []string{"backup"}},
+		"the copy is done":                  {step(events.BackupCompleted), []string{"restore"}},
+		"the switch is done":                {step(events.RestoreCompleted), []string{"pause-owner"}},
+		"the owner goes on":                 {step(events.OwnerResumed), nil},
+		"a failure is for people":           {step(events.OperationFailed), nil},
+		"a stranger":                        {plainEvent("com.example.event"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, trigger := range shipped(t) {
+				filter := subscriptionsapi.CreateSubscriptionsAPIFilters(zap.NewNop(), trigger.Spec.Filters)
+				if filter.Filter(context.Background(), row.event) != eventfilter.FailFilter {
+					got = append(got, trigger.Spec.Subscriber.Ref.Name)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(row.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestShippedDelivery: an event is tried for the better part of a minute, and then told to a human.
+func TestShippedDelivery(t *testing.T) {
+	for _, trigger := range shipped(t) {
+		d := trigger.Spec.Delivery
+		got := []any{*d.Retry, string(*d.BackoffPolicy), *d.BackoffDelay, *d.Timeout, d.DeadLetterSink.Ref.Name}
+		if diff := cmp.Diff([]any{int32(8), "exponential", "PT0.2S", "PT60S", "dead-letter"}, got); diff != "" {
+			t.Errorf("trigger %s (-want +got)\n%s", trigger.Name, diff)
+		}
+	}
+}
+
+// TestTriggersAreChecked: a manifest that Knative's webhook would refuse, or that would deliver badly, is refused.
+func TestTriggersAreChecked(t *testing.T) {
+	good, err := deploy.Triggers.ReadFile("backup/triggers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct{ from, to, want string }{
+		"as shipped":              {"", "", ""},
+		"an unknown field":        {"  broker: default", "  broker: default\n  brooker: x", `unknown field "brooker"`},
+		"no broker":               {"  broker: default", "", "missing field(s): spec.broker"},
+		"an expression that errs": {"EXISTS concerns", "EXISTS AND", "invalid value"},
+		"two dialects in one":     {"        - exact:", "          exact:", "multiple dialects"},
+		"a retry without policy":  {"    backoffPolicy: exponential\n", "", "spec.delivery needs"},
+		"a delay that is none":    {"PT0.2S", "soon", "invalid value: soon"},
+		"no namespace":            {"  namespace: drydock\nspec", "spec", "namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := string(good)
+			if row.from != "" {
+				if text = strings.Replace(text, row.from, row.to, 1); text == string(good) {
+					t.Fatalf("the manifest has no %q to replace", row.from)
+				}
+			}
+			_, err := LoadTriggers(fstest.MapFS{"backup/triggers.yaml": {Data: []byte(text)}})
+			if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"drydock.dev/shared/fault"
+)
+
+type handlerFunc func(context.Context, event.Event) (*event.Event, error)
+
+func (f handlerFunc) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	return f(ctx, e)
+}
+
+func quietly(f handlerFunc) *EventHandler {
+	return NewEventHandler("try", f, time.Minute, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+}
+
+func nothing(context.Context, event.Event) (*event.Event, error) { return nil, nil }
+
+// binary makes a request with an event in binary mode.
+func binary(body string, headers ...string) *http.Request {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", strings.NewReader(body))
+	for _, h := range append([]string{"ce-specversion: 1.0", "ce-type: t", "ce-source: s", "ce-id: 1", "content-type: application/json"}, headers...) {
+		name, value, _ := strings.Cut(h, ": ")
+		if r.Header.Set(name, value); value == "" {
+			r.Header.Del(name)
+		}
+	}
+	return r
+}
+
+func TestRequestsAndAnswers(t *testing.T) {
+	structured := func(contentType, body string) *http.Request {
+		return binary(body, "ce-specversion: ", "ce-type: ", "ce-source: ", "ce-id: ", "content-type: "+contentType)
+	}
+	complete := `{"specversion":"1.0","type":"t","source":"s","id":"1"}`
+	fails := func(err error) handlerFunc {
+		return func(context.Context, event.Event) (*event.Event, error) { return nil, err }
+	}
+	for name, row := range map[string]struct {
+		request  *http.Request
+		function handlerFunc
+		want     int
+	}{
+		"binary mode":                             {binary(`{}`), nothing, 204},
+		"structured mode":                         {structured("application/cloudevents+json", complete), nothing, 204},
+		"no event at all":                         {structured("application/json", `{}`), nothing, 415},
+		"several events":                          {structured("application/cloudevents-batch+json", "["+complete+"]"), nothing, 415},
+		"a version of the future":                 {binary(`{}`, "ce-specversion: 9.9"), nothing, 415},
+		"half a structured event":                 {structured("application/cloudevents+json", complete[:20]), nothing, 400},
+		"without id":                              {binary(`{}`, "ce-id: "), nothing, 400},
+		"without type":                            {binary(`{}`, "ce-type: "), nothing, 400},
+		"an extension with a name nobody may use": {binary(`{}`, "ce-no_way: x"), nothing, 400},
+		"a time that is none":                     {binary(`{}`, "ce-time: yesterday"), nothing, 400},
+		"as large as allowed":                     {binary(strings.Repeat("x", MaxBytes)), nothing, 204},
+		"larger":                                  {binary(strings.Repeat("x", MaxBytes+1)), nothing, 413},
+		"larger, structured":                      {structured("application/cloudevents+json", strings.Repeat(" ", MaxBytes+1)), nothing, 413},
+		"not a POST":                              {httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), nothing, 405},
+		"a permanent error is not retried":        {binary(`{}`), fails(fault.Permanent(errors.New("x"))), 422},
+		"a conflict":                              {binary(`{}`), fails(fault.Conflict(errors.New("x"))), 409},
+		"any other error is retried":              {binary(`{}`), fails(errors.New("x")), 503},
+		"a panic":                                 {binary(`{}`), func(context.Context, event.Event) (*event.Event, error) { panic("x") }, 500},
+		"a reply that lacks what it needs": {binary(`{}`), func(context.Context, event.Event) (*event.Event, error) {
+			e := event.New()
+			return &e, nil
+		}, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			quietly(row.function).ServeHTTP(w, row.request)
+			if w.Code != row.want {
+				t.Errorf("got %d (%s), want %d", w.Code, w.Body, row.want)
+			}
+			if w.Code < 300 && w.Body.Len() > 0 {
+				t.Errorf("a Broker takes a body that is no event for a failure, got %q", w.Body)
+			}
+			if w.Code >= 300 && w.Body.Len() == 0 {
+				t.Error("an error has to say why")
+			}
+		})
+	}
+}
+
+func TestReplyIsComplete(t *testing.T) {
+	reply := event.New()
+	reply.SetID("2")
+	reply.SetType("next")
+	reply.SetSource("drydock.dev/try")
+	reply.SetSubject("/apis/apps/v1/namespaces/n/statefulsets/web")
+	reply.SetExtension("concerns", "backup restore")
+	if err := reply.SetData(event.ApplicationJSON, map[string]string{"uid": "u"}); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	quietly(func(_ context.Context, e event.Event) (*event.Event, error) {
+		if e.Type() != "t" || e.Extensions()["namespace"] != "n" || string(e.Data()) != `{"a":1}` {
+			t.Errorf("the function got %s", e)
+		}
+		return &reply, nil
+	}).ServeHTTP(w, binary(`{"a":1}`, "ce-namespace: n"))
+
+	got, err := cehttp.NewEventFromHTTPResponse(w.Result())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != http.StatusOK || got.String() != reply.String() {
+		t.Errorf("got %d and %s, want %s", w.Code, got, reply)
+	}
+}
+
+func TestDeadlineEndsTheWork(t *testing.T) {
+	h := quietly(func(ctx context.Context, _ event.Event) (*event.Event, error) {
+		<-ctx.Done()
+		return nil, fmt.Errorf("waiting: %w", ctx.Err())
+	})
+	h.deadline = time.Millisecond
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, binary(`{}`))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("got %d, want 503, so that the event comes again", w.Code)
+	}
+}
+
+func TestOneLogLineAnEvent(t *testing.T) {
+	var out bytes.Buffer
+	h := quietly(func(context.Context, event.Event) (*event.Event, error) { return nil, errors.New("no luck") })
+	h.log = slog.New(slog.NewJSONHandler(&out, nil))
+	h.ServeHTTP(httptest.NewRecorder(), binary(`{}`, "ce-subject: /apis/x"))
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatalf("want one line of JSON, got %q: %v", out.String(), err)
+	}
+	for key, want := range map[string]any{
+		"function": "try", "id": "1", "type": "t", "subject": "/apis/x", "outcome": "failed", "code": 503.0, "error": "no luck",
+	} {
+		if line[key] != want {
+			t.Errorf("%s = %v, want %v", key, line[key], want)
+		}
+	}
+	if line["took"] == nil {
+		t.Error("the line has no duration")
+	}
+}
+
+func TestPanicIsLoggedWithItsStack(t *testing.T) {
+	var out bytes.Buffer
+	h := quietly(func(context.Context, event.Event) (*event.Event, error) { panic("the pump is broken") })
+	h.log = slog.New(slog.NewJSONHandler(&out, nil))
+	h.ServeHTTP(httptest.NewRecorder(), binary(`{}`))
+	if text := out.String(); !strings.Contains(text, "the pump is broken") || !strings.Contains(text, "handler_test.go") {
+		t.Errorf("want the panic and where it was, got %s", text)
+	}
+}
+
+func TestMetricsStayFew(t *testing.T) {
+	h := quietly(nothing)
+	for i := range maxTypes + 10 {
+		h.ServeHTTP(httptest.NewRecorder(), binary(`{}`, fmt.Sprintf("ce-type: made.up.%d", i)))
+	}
+	if got := testutil.CollectAndCount(h.metrics.events); got != maxTypes+1 {
+		t.Errorf("%d series for %d types, want %d", got, maxTypes+10, maxTypes+1)
+	}
+	if got := testutil.ToFloat64(h.metrics.events.WithLabelValues("try", otherType, "204")); got != 10 {
+		t.Errorf("%v events of other types, want 10", got)
+	}
+}
+
+// TestCancelledClientsDoNotWedge is what the SDK's own receiver fails: many callers that give up at once.
+func TestCancelledClientsDoNotWedge(t *testing.T) {
+	const clients, connections = 1000, 200
+	arrived := make(chan struct{}, clients)
+	server := httptest.NewServer(quietly(func(ctx context.Context, e event.Event) (*event.Event, error) {
+		if e.Type() != "slow" {
+			return nil, nil
+		}
+		arrived <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections}}
+
+	// Some callers give up while they are handled, some while they wait for a connection, some before they send.
+	shared, giveUp := context.WithCancel(t.Context())
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	var all sync.WaitGroup
+	for i := range clients {
+		ctx := shared
+		if i%4 == 0 {
+			ctx = gone
+		}
+		all.Go(func() {
+			if response, err := client.Do(post(ctx, t, server.URL, "slow")); err == nil {
+				_ = response.Body.Close()
+				t.Error("a cancelled request was answered")
+			}
+		})
+	}
+	for range connections {
+		<-arrived
+	}
+	giveUp()
+	all.Wait()
+
+	response, err := client.Do(post(t.Context(), t, server.URL, "quick"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	if body, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusNoContent {
+		t.Errorf("got %s %s after %d cancelled requests, want 204", response.Status, body, clients)
+	}
+}
+
+func post(ctx context.Context, t *testing.T, url, eventType string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = binary(`{}`, "ce-type: "+eventType).Header
+	return r
+}

@@ -1,0 +1,62 @@
+// Package settings shows what a program reads from its environment.
+//
+// It does what envconfig.Usagef does, without text/template: with that linked, the linker keeps every exported method of
+// every type, and the functions' binary grows by a third.
+package settings
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"text/tabwriter"
+)
+
+// Kubeconfig is a row of the table; package kube reads it.
+type Kubeconfig struct {
+	Path string `envconfig:"KUBECONFIG" desc:"path of a kubeconfig; without it the pod's service account"`
+}
+
+// Print writes a table of the struct's fields by their tags: flag (in the first column, if any field has one),
+// envconfig, default and desc. Fields of embedded structs follow where they are embedded.
+func Print(w io.Writer, spec any) error {
+	fields := collect(reflect.TypeOf(spec))
+	flags := false
+	for _, f := range fields {
+		flags = flags || f.Tag.Get("flag") != ""
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if flags {
+		fmt.Fprint(table, "FLAG\t")
+	}
+	fmt.Fprint(table, "VARIABLE\tDEFAULT\tMEANING\n")
+	for _, f := range fields {
+		if flags {
+			fmt.Fprintf(table, "%s\t", dashed(f.Tag.Get("flag")))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", f.Tag.Get("envconfig"), f.Tag.Get("default"), f.Tag.Get("desc"))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("writing the table of settings: %w", err)
+	}
+	return nil
+}
+
+func dashed(flag string) string {
+	if flag == "" {
+		return ""
+	}
+	return "--" + flag
+}
+
+func collect(t reflect.Type) []reflect.StructField {
+	var fields []reflect.StructField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			fields = append(fields, collect(f.Type)...)
+			continue
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}

@@ -1,0 +1,168 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// refusal is a request that cannot be carried out: it ends in a status and a Warning that say what to do, and nothing
+// is touched.
+type refusal struct {
+	set     func(*appsv1.StatefulSet) // changes the set before it is created
+	arrange func(*kit.World)          // changes the world before the request
+	request string
+	reason  api.Reason
+	says    string // what to do, in the message
+}
+
+func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]refusal{
+		"a malformed value":       {request: "data=big", reason: api.RequestInvalid, says: "write"},
+		"an unknown template":     {request: "logs=128Mi", reason: api.UnknownTemplate, says: "has [data]"},
+		"an unknown class":        {request: "data=128Mi@nvme", reason: api.UnknownClass, says: "kubectl get storageclass"},
+		"a smaller size":          {request: "data=32Mi", reason: api.ShrinkRefused, says: "ask for at least 64Mi"},
+		"a set without templates": {set: func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, request: "data=128Mi", reason: api.NoTemplates, says: "remove the annotation"},
+		"a name at the limit of 63 characters": {
+			set: func(s *appsv1.StatefulSet) {
+				s.Name = "web" + strings.Repeat("x", 60)
+				s.Spec.Replicas = new(int32) // its pods could not be created
+			},
+			request: "data=128Mi", reason: api.NameTooLong, says: "shorter name"},
+		"a pod template that runs as root": {
+			set:     func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil },
+			request: "data=128Mi", reason: api.RootMoverNeeded, says: "kubectl label namespace"},
+		"an owner that would undo the stop": {
+			arrange: func(w *kit.World) { w.Own("web") },
+			request: "data=128Mi", reason: api.OwnerNotPausable, says: api.OwnerPolicyAnnotation},
+		"a claim of a foreign set": {
+			arrange: func(w *kit.World) { w.PatchClaim("data-web-0", `{"metadata":{"labels":{"app":"other"}}}`) },
+			request: "data=128Mi", reason: api.ForeignClaim, says: "give it the labels"},
+		"a pod of somebody else on the claim": {
+			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") },
+			request: "data=128Mi", reason: api.ForeignConsumer, says: "stop it"},
+		"no quota": {
+			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") },
+			request: "data=128Mi", reason: api.QuotaExceeded, says: "raise the quota"},
+		"a limit range": {
+			arrange: func(w *kit.World) { w.CreateLimit("100Mi") },
+			request: "data=128Mi", reason: api.LimitExceeded, says: "raise the limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refused(t, row)
+		})
+	}
+}
+
+func refused(t *testing.T, row refusal) {
+	w := kit.NewWorld(t)
+	set := kit.WorldSet("web", 1, "64Mi", "data")
+	if row.set != nil {
+		row.set(set)
+	}
+	made := w.CreateSet(set)
+	if row.arrange != nil {
+		row.arrange(w)
+	}
+	w.Annotate(made.Name, map[string]string{api.ResizeAnnotation: row.request})
+	before := w.Set(made.Name)
+	claims := w.ClaimVersions()
+	writes := &kit.Saboteur{}
+	drive := w.Drive(writes)
+
+	status := w.Finish(drive, made.Name)
+	if status.Phase != api.Refused || status.Reason != row.reason || !strings.Contains(status.Message, row.says) {
+		t.Errorf("%s %s: %q, want %s Refused with a message that says %q", status.Phase, status.Reason, status.Message, row.reason, row.says)
+	}
+	expectEvents(t, w, made.Name, "Warning "+string(row.reason))
+	after := w.Set(made.Name)
+	if after.Generation != before.Generation || after.UID != before.UID {
+		t.Error("the set was touched")
+	}
+	if now := w.ClaimVersions(); now != claims {
+		t.Errorf("claims or volumes were touched:\n%s\n%s", claims, now)
+	}
+	n := len(writes.Writes())
+	for range 3 {
+		_ = drive.Tick(context.Background())
+	}
+	if again := len(writes.Writes()); again != n {
+		t.Errorf("a refused request is written down again at each tick: %v", writes.Writes()[n:])
+	}
+}
+
+func TestRetryTakesUpARefusedRequest(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi")
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	expectPhase(t, w.Finish(drive, "web"), api.Refused)
+
+	w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi")
+	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Eventually("the retry is taken", func() string {
+		_ = drive.Tick(context.Background())
+		if _, there := w.Set("web").Annotations[api.RetryAnnotation]; there {
+			return "the annotation is there"
+		}
+		return ""
+	})
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	if status.Attempt != 2 {
+		t.Errorf("attempt %d, want 2", status.Attempt)
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.StatusAnnotation: "{"})
+	drive := w.Drive(nil)
+	for range 2 {
+		if err := drive.Tick(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expectEvents(t, w, "web", "Warning "+string(api.StatusInvalid))
+	if w.Set("web").Annotations[api.StatusAnnotation] != "{" {
+		t.Error("the status was overwritten")
+	}
+}
+
+// TestHostileStatusCannotReachOtherVolumes: whoever may annotate a set must not get at volumes of another namespace.
+func TestHostileStatusCannotReachOtherVolumes(t *testing.T) {
+	t.Parallel()
+	victim, attacker := kit.NewWorld(t), kit.NewWorld(t)
+	victim.CreateSet(kit.WorldSet("db", 1, "64Mi", "data"))
+	volume := victim.Claim("data-db-0").Spec.VolumeName
+	set := attacker.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	size := resource.MustParse("64Mi")
+	for _, phase := range []api.Phase{api.Copying, api.Switching, api.Starting, api.RollingBack} {
+		forged := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase, Round: 1,
+			Set: api.SetRef{Name: "web", UID: set.UID}, Replicas: 1, Claims: []api.ClaimStatus{{
+				Name: "data-web-0", UID: types.UID("x"), Template: "data", Phase: api.ClaimVerified, From: size, To: size,
+				OldVolume: volume, NewVolume: volume}}}
+		before := victim.ClaimVersions()
+		attacker.Annotate("web", map[string]string{api.StatusAnnotation: forged.Encode()})
+		drive := attacker.Drive(nil)
+		_ = drive.Tick(context.Background())
+		if now := victim.ClaimVersions(); now != before {
+			t.Errorf("in phase %s the victim's objects were written:\n%s\n%s", phase, before, now)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package arch tests what may import what.
+package arch

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/demo/show"
+)
+
+// outcome is everything that the verdict is passed on.
+type outcome struct {
+	status   *api.Status
+	before   []measure
+	after    []measure
+	to       resource.Quantity
+	template string // what the StatefulSet's template asks for in the end
+	wanted   int32  // replicas that the StatefulSet asks for in the end
+	notReady string // why the replicas are not all ready; empty when they are
+	kept     []found
+	wrong    []string // what is left behind
+}
+
+// smallestShare of the size asked for that df must offer: file systems keep some for themselves.
+const smallestShare = 0.8
+
+// problems are what is not as it should be; none means that everything is.
+func (o outcome) problems() []string {
+	var problems []string
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	add(o.status.Phase != api.Succeeded, "the operation ended with %s: %s: %s", o.status.Phase, o.status.Reason, o.status.Message)
+	add(o.wanted != replicas, "the StatefulSet asks for %d replicas, before it asked for %d", o.wanted, replicas)
+	add(o.notReady != "", "%s", o.notReady)
+	add(!sameSize(o.template, o.to), "the StatefulSet's template asks for %s, not for %s", o.template, &o.to)
+	for i := range o.before {
+		if i >= len(o.after) {
+			add(true, "%s was not looked at after the resize", replica(i))
+			continue
+		}
+		was, is := o.before[i], o.after[i]
+		add(was.checksum != is.checksum, "the data of %s is not the same: %d entries with checksum %s before, %d with %s after", replica(i),
+			was.entries, short(was.checksum), is.entries, short(is.checksum))
+		add(is.space.total <= was.space.total || float64(is.space.total) < smallestShare*float64(o.to.Value()),
+			"the volume of %s has not grown to %s: df says %.1f MiB before, %.1f MiB after", replica(i), &o.to,
+			show.MiB(was.space.total), show.MiB(is.space.total))
+	}
+	add(!keepsOldVolumes(o.status, o.kept), "the old volumes are not what is kept: %v", o.kept)
+	for _, wrong := range o.wrong {
+		add(true, "left behind: %s", wrong)
+	}
+	return problems
+}
+
+func sameSize(text string, size resource.Quantity) bool {
+	is, err := resource.ParseQuantity(text)
+	return err == nil && is.Cmp(size) == 0
+}
+
+// keepsOldVolumes reports whether exactly the old volumes of an operation by copy are kept.
+func keepsOldVolumes(status *api.Status, kept []found) bool {
+	var want, got []string
+	for _, claim := range status.Claims {
+		if status.Method == api.MethodCopy && status.Phase == api.Succeeded {
+			want = append(want, claim.OldVolume)
+		}
+	}
+	for _, volume := range kept {
+		got = append(got, volume.Name)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	return slices.Equal(want, got)
+}
+
+// rows are the table at the end.
+func (o outcome) rows(d *downtime) [][]string {
+	rows := [][]string{{"replica", "data before", "data after", "", "df before", "df after", "downtime"}}
+	for i := range o.before {
+		name, was := replica(i), o.before[i]
+		after, mark, space := "?", "✗", "?"
+		if i < len(o.after) {
+			after, space = short(o.after[i].checksum), o.after[i].space.String()
+			if o.after[i].checksum == was.checksum {
+				mark = "✓"
+			}
+		}
+		rows = append(rows, []string{name, short(was.checksum), after, mark, was.space.String(), space,
+			fmt.Sprintf("%.1f s", d.of(name).Seconds())})
+	}
+	return rows
+}
+
+func short(checksum string) string { return checksum[:min(12, len(checksum))] }
+
+// String renders what df says.
+func (s space) String() string {
+	if s.total <= 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f of %.0f MiB (%d%%)", show.MiB(s.used), show.MiB(s.total), s.used*100/s.total)
+}
+
+// keptText says what is kept until when, and how to get rid of it.
+func keptText(kept []found) string {
+	until := ""
+	for _, volume := range kept {
+		until = max(until, volume.Annotations[api.RetainedUntilAnnotation])
+	}
+	if len(kept) == 0 {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d old volumes (%s), kept until %s", len(kept), corev1.PersistentVolumeReclaimRetain, until)
+}

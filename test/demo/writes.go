@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+)
+
+// Messages in the log of drydock-standalone.
+const (
+	doneMessage     = "done"                               // package apply: a plan was carried out
+	conflictMessage = "somebody else wrote, looking again" // package apply: a plan was given up in the midst
+	givenUpMessage  = "event was given up"                 // dead-letter
+)
+
+// write is one write to the API server.
+type write struct {
+	function string
+	reason   string
+	action   string
+}
+
+// writesOf reads from the log what the operation wrote, in order. Volumes of other operations, which the sweep may have
+// come across meanwhile, are left out. Of a plan that was given up because of a conflict the actions before it count.
+func writesOf(lines []logLine, status *api.Status) []write {
+	var writes []write
+	names := aliases(status)
+	for _, line := range lines {
+		if line.Message != doneMessage && line.Message != conflictMessage {
+			continue
+		}
+		reason, actions := readPlan(line.Plan)
+		for _, action := range actions {
+			if line.Message == conflictMessage && strings.HasPrefix(line.Conflict, action) {
+				break
+			}
+			if !foreignVolume(action, status) {
+				writes = append(writes, write{line.Function, reason, names.Replace(action)})
+			}
+		}
+	}
+	return writes
+}
+
+// hurdles says what did not go smoothly on the way; empty if everything did.
+func hurdles(lines []logLine) string {
+	count := map[string]int{}
+	for _, line := range lines {
+		count[line.Message]++
+	}
+	if count[conflictMessage]+count[givenUpMessage] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d plans met a conflict and were decided anew, %d events were given up",
+		count[conflictMessage], count[givenUpMessage])
+}
+
+// aliases names what is called otherwise in each run.
+func aliases(status *api.Status) *strings.Replacer {
+	var pairs []string
+	for _, claim := range status.Claims {
+		if claim.OldVolume != "" {
+			pairs = append(pairs, claim.OldVolume, "OLD("+claim.Name+")")
+		}
+		if claim.NewVolume != "" {
+			pairs = append(pairs, claim.NewVolume, "NEW("+claim.Name+")")
+		}
+		for round := range status.Round + 1 {
+			pairs = append(pairs, resources.CopyName(status.Operation, claim.Name, round), fmt.Sprintf("COPY(%s)", claim.Name))
+		}
+	}
+	return strings.NewReplacer(append(pairs, resources.JournalName(status.Operation), "JOURNAL", status.Operation, "OPERATION")...)
+}
+
+func foreignVolume(action string, status *api.Status) bool {
+	fields := strings.Fields(action)
+	if len(fields) < 3 || fields[1] != string(plan.Volumes) {
+		return false
+	}
+	for _, claim := range status.Claims {
+		if fields[2] == claim.OldVolume || fields[2] == claim.NewVolume {
+			return false
+		}
+	}
+	return true
+}
+
+// readPlan takes a plan's text apart: "do Reason: action; action -> announcement".
+func readPlan(text string) (reason string, actions []string) {
+	head, rest, _ := strings.Cut(text, ": ")
+	fields := strings.Fields(head)
+	if len(fields) < 2 || fields[0] != string(plan.KindDo) {
+		return "", nil
+	}
+	for _, part := range splitUnquoted(rest, ';') {
+		if i := strings.LastIndex(part, " -> "); i >= 0 && !strings.Contains(part[i:], `"`) {
+			part = part[:i]
+		}
+		actions = append(actions, strings.TrimSpace(part))
+	}
+	return fields[1], actions
+}
+
+// splitUnquoted splits at the character where it is not within double quotes.
+func splitUnquoted(text string, at rune) []string {
+	var parts []string
+	begin, quoted, escaped := 0, false, false
+	for i, c := range text {
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\' && quoted:
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case c == at && !quoted:
+			parts = append(parts, text[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(parts, text[begin:])
+}
+
+// numbered renders the list for people.
+func numbered(writes []write) []string {
+	lines := make([]string, 0, len(writes))
+	for i, w := range writes {
+		lines = append(lines, fmt.Sprintf("%3d  %-13s  %-15s  %s", i+1, w.function, w.reason, w.action))
+	}
+	return lines
+}

@@ -1,0 +1,96 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PatchClaim merges a patch into a claim.
+func (w *World) PatchClaim(name, body string) {
+	w.T.Helper()
+	_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+	w.must(err)
+}
+
+// DeleteClaim deletes a claim as a user would.
+func (w *World) DeleteClaim(name string) {
+	w.T.Helper()
+	w.must(w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
+}
+
+// CreatePodOn starts a pod of no set on the claim.
+func (w *World) CreatePodOn(name, claim string) {
+	w.T.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "sh", Image: "dev.local/busybox:1"}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+		},
+	}
+	_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), pod, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// CreateQuota sets the namespace's quota for a resource and waits until it is in force.
+func (w *World) CreateQuota(name corev1.ResourceName, hard string) {
+	w.T.Helper()
+	ctx, limit := context.Background(), resource.MustParse(hard)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "quota"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: limit}}}
+	_, err := w.Kube.CoreV1().ResourceQuotas(w.Namespace).Create(ctx, quota, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		patch := fmt.Sprintf(`{"spec":{"hard":{%q:%q}}}`, name, hard)
+		_, err = w.Kube.CoreV1().ResourceQuotas(w.Namespace).Patch(ctx, "quota", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	}
+	w.must(err)
+	w.Eventually("the quota is in force", func() string {
+		now, err := w.Kube.CoreV1().ResourceQuotas(w.Namespace).Get(ctx, "quota", metav1.GetOptions{})
+		w.must(err)
+		if is := now.Status.Hard[name]; is.Cmp(limit) != 0 || now.Status.Used == nil {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+// CreateLimit limits the size of claims.
+func (w *World) CreateLimit(largest string) {
+	w.T.Helper()
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypePersistentVolumeClaim, Max: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(largest)}}}}}
+	_, err := w.Kube.CoreV1().LimitRanges(w.Namespace).Create(context.Background(), limits, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// ClaimVersions names every claim and volume of the world with its resourceVersion.
+func (w *World) ClaimVersions() string {
+	w.T.Helper()
+	var lines []string
+	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{})
+	w.must(err)
+	for _, c := range claims.Items {
+		lines = append(lines, c.Name+"@"+c.ResourceVersion)
+	}
+	for _, v := range w.Volumes() {
+		lines = append(lines, v.Name+"@"+v.ResourceVersion)
+	}
+	return strings.Join(lines, " ")
+}
+
+// Own makes an object that controls the StatefulSet.
+func (w *World) Own(set string) {
+	w.T.Helper()
+	owner, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
+	w.must(err)
+	w.patchSet(set, []byte(fmt.Sprintf(
+		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"operator","uid":%q,"controller":true}]}}`, owner.UID)))
+}

@@ -1,0 +1,153 @@
+// Package build makes the objects that tests of pure functions are about, in as few words as a table needs:
+//
+//	build.Set("web", build.Replicas(3), build.Template("data", "64Mi", "fixed"), build.Status(status))
+//
+// What an option does not say is as in the life of a quiet set: bound claims, ready pods, controllers that have seen
+// everything. Names derive from each other: claim data-web-0 has UID uid-data-web-0 and is on volume pv-data-web-0.
+package build
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+)
+
+const (
+	// Namespace of every object that has one.
+	Namespace = "shop"
+	// ID of the operation.
+	ID = "0123456789ab"
+	// Class is the StorageClass of claims and volumes unless an option says another.
+	Class = "fixed"
+)
+
+// Now is when tests take place.
+var Now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// Settings are round numbers, each different, so that a message or a deadline tells which one was used.
+func Settings() api.Settings {
+	return api.Settings{
+		Image: "registry.example/drydock:1", Parallelism: 2, Retention: 24 * time.Hour,
+		PlanTimeout: 10 * time.Minute, CopyTimeout: 20 * time.Hour, QuiesceTimeout: 15 * time.Minute, StartTimeout: 11 * time.Minute,
+		SwitchTimeout: 12 * time.Minute, ReadyTimeout: 30 * time.Minute, ProgressPeriod: 10 * time.Second,
+	}
+}
+
+// Option changes an object while it is built. One that is meant for another kind of object panics.
+type Option func(metav1.Object)
+
+// Edit is an option in a test's own words.
+func Edit[T metav1.Object](change func(T)) Option {
+	return func(o metav1.Object) { change(o.(T)) }
+}
+
+// With changes an object that was built already.
+func With[T metav1.Object](object T, options ...Option) T {
+	for _, option := range options {
+		option(object)
+	}
+	return object
+}
+
+// Annotation sets an annotation.
+func Annotation(key, value string) Option {
+	return func(o metav1.Object) {
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = value
+		o.SetAnnotations(annotations)
+	}
+}
+
+// Label sets a label; an empty value removes it.
+func Label(key, value string) Option {
+	return func(o metav1.Object) {
+		labels := o.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+		if value == "" {
+			delete(labels, key)
+		}
+		o.SetLabels(labels)
+	}
+}
+
+// UID sets the identity.
+func UID(uid string) Option {
+	return func(o metav1.Object) { o.SetUID(types.UID(uid)) }
+}
+
+// Generation sets metadata.generation, which grows with every write to a spec.
+func Generation(generation int64) Option {
+	return func(o metav1.Object) { o.SetGeneration(generation) }
+}
+
+// Finalizers replaces the finalizers.
+func Finalizers(names ...string) Option {
+	return func(o metav1.Object) { o.SetFinalizers(names) }
+}
+
+// Deleting marks the object as being deleted.
+func Deleting() Option {
+	return func(o metav1.Object) { o.SetDeletionTimestamp(&metav1.Time{Time: Now}) }
+}
+
+// Age says how long ago the object was created.
+func Age(age time.Duration) Option {
+	return func(o metav1.Object) { o.SetCreationTimestamp(metav1.NewTime(Now.Add(-age))) }
+}
+
+// Owned makes another object the controller of this one.
+func Owned(kind, name string) Option {
+	return func(o metav1.Object) {
+		yes := true
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: kind, Name: name,
+			UID: types.UID("uid-" + name), Controller: &yes}})
+	}
+}
+
+// Link ties the object to the operation on set web.
+func Link(role api.Role, claim string, round int) Option {
+	return LinkOf(api.Link{Operation: ID, Role: role, Namespace: Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: claim, Round: round})
+}
+
+// LinkOf ties the object to an operation.
+func LinkOf(link api.Link) Option {
+	return func(o metav1.Object) {
+		Label(api.OperationLabel, link.Operation)(o)
+		Annotation(api.OperationAnnotation, link.Encode())(o)
+	}
+}
+
+func meta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), ResourceVersion: "rv-" + name,
+		CreationTimestamp: metav1.NewTime(Now.Add(-time.Minute))}
+}
+
+// setOf is the set in a claim's name TEMPLATE-SET-ORDINAL.
+func setOf(claim string) string {
+	parts := strings.Split(claim, "-")
+	if len(parts) < 3 {
+		return claim
+	}
+	return strings.Join(parts[1:len(parts)-1], "-")
+}
+
+func claimVolumes(claims []string) []corev1.Volume {
+	var volumes []corev1.Volume
+	for i, c := range claims {
+		volumes = append(volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i), VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c}}})
+	}
+	return volumes
+}

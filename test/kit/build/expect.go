@@ -1,0 +1,103 @@
+package build
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// Expect checks a decision: the plan on one line, and the status that it stores, as Summary renders it. And it checks
+// what is true of every decision: it is a function of what was observed and changes nothing of it, and each of its
+// writes carries the identity and version of the object that was seen.
+func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next string) {
+	t.Helper()
+	before := encode(o)
+	p := decide()
+	if got := p.String(); got != want {
+		t.Errorf("plan\ngot  %s\nwant %s", got, want)
+	}
+	if got := Summary(Stored(p)); got != next {
+		t.Errorf("stored status\ngot  %s\nwant %s", got, next)
+	}
+	if encode(o) != before {
+		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, encode(o))
+	}
+	if again := decide(); again.String() != p.String() {
+		t.Errorf("the same observation leads to another plan:\n%s", again)
+	}
+	for _, a := range p.Actions {
+		if problem := unguarded(o, a); problem != "" {
+			t.Errorf("%s: %s", a, problem)
+		}
+	}
+}
+
+func encode(o *sts.Observed) string {
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// unguarded says what precondition the action lacks.
+func unguarded(o *sts.Observed, a plan.Action) string {
+	if a.Verb == plan.VerbCreate {
+		if m := a.Object.(metav1.Object); m.GetUID() != "" || m.GetResourceVersion() != "" {
+			return "a new object has no UID or resourceVersion"
+		}
+		return ""
+	}
+	if a.Verb == plan.VerbRecord {
+		return ""
+	}
+	seen := find(o, a)
+	switch {
+	case seen == nil:
+		return "the object was not observed"
+	case a.Verb == plan.VerbDelete && (a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
+		return fmt.Sprintf("precondition %s %s, want %s %s", a.UID, a.ResourceVersion, seen.GetUID(), seen.GetResourceVersion())
+	case a.Verb == plan.VerbPatch && a.Ops[0] != plan.Op{Op: "replace", Path: "/metadata/resourceVersion", Value: seen.GetResourceVersion()}:
+		return fmt.Sprintf("the first operation is %v, not the precondition", a.Ops[0])
+	}
+	return ""
+}
+
+func find(o *sts.Observed, a plan.Action) metav1.Object {
+	var all []metav1.Object
+	switch a.Resource {
+	case plan.StatefulSets:
+		if o.Set != nil {
+			all = append(all, o.Set)
+		}
+	case plan.Claims:
+		all = objects(o.Claims)
+	case plan.Jobs:
+		all = objects(o.Jobs)
+	case plan.ControllerRevisions:
+		all = objects(o.Journals)
+	case plan.Volumes:
+		if v := o.Volume(a.Name); v != nil {
+			all = append(all, v)
+		}
+	}
+	for _, object := range all {
+		if object.GetName() == a.Name && object.GetNamespace() == a.Namespace {
+			return object
+		}
+	}
+	return nil
+}
+
+func objects[T metav1.Object](list []T) []metav1.Object {
+	var all []metav1.Object
+	for _, o := range list {
+		all = append(all, o)
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package build
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+)
+
+// Set builds an opted-in StatefulSet of one ready replica that runs as user 1000, in its fifth generation.
+func Set(name string, options ...Option) *appsv1.StatefulSet {
+	labels := map[string]string{"app": name}
+	set := &appsv1.StatefulSet{
+		ObjectMeta: meta(Namespace, name),
+		Spec: appsv1.StatefulSetSpec{
+			ServiceName: name,
+			Selector:    &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					SecurityContext: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000)},
+					Containers:      []corev1.Container{{Name: "db", Image: "registry.example/db:1"}},
+				},
+			},
+		},
+	}
+	set.Labels = map[string]string{api.ManagedLabel: "true"}
+	set.Generation = 5
+	Replicas(1)(set)
+	With(set, options...)
+	set.Status.ObservedGeneration += set.Generation
+	return set
+}
+
+// Replicas says how many replicas are wanted, and that all of them are ready.
+func Replicas(n int32) Option {
+	return Edit(func(s *appsv1.StatefulSet) {
+		s.Spec.Replicas = &n
+		s.Status.Replicas, s.Status.ReadyReplicas = n, n
+	})
+}
+
+// Counting says how many replicas the controller counts, and how many of them are ready.
+func Counting(n, ready int32) Option {
+	return Edit(func(s *appsv1.StatefulSet) { s.Status.Replicas, s.Status.ReadyReplicas = n, ready })
+}
+
+// Unseen says that the controller has not seen the latest spec.
+func Unseen() Option {
+	return Edit(func(s *appsv1.StatefulSet) { s.Status.ObservedGeneration = -1 })
+}
+
+// Template adds a volumeClaimTemplate.
+func Template(name, size, class string) Option {
+	return Edit(func(s *appsv1.StatefulSet) {
+		claim := Claim(name, size, OfClass(class))
+		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates,
+			corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: claim.Spec.AccessModes, StorageClassName: claim.Spec.StorageClassName, Resources: claim.Spec.Resources}})
+	})
+}
+
+// WhenScaled sets what happens to the claims of replicas that a scale-down removes.
+func WhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) Option {
+	return Edit(func(s *appsv1.StatefulSet) {
+		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: policy}
+	})
+}
+
+// Status stores the document on the set.
+func Status(status *api.Status) Option {
+	return Annotation(api.StatusAnnotation, status.Encode())
+}
+
+// Resize asks for a resize.
+func Resize(request string) Option { return Annotation(api.ResizeAnnotation, request) }
+
+func quantity(size string) resource.Quantity { return resource.MustParse(size) }

@@ -1,0 +1,193 @@
+// Package sim enumerates what can go wrong between any two writes. An operation runs on the real control plane; at
+// write k the process dies, or the API server refuses, or somebody else interferes. Then new functions start with
+// nothing but the objects and the tick, and the operation has to end well, with every claim whole.
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+var (
+	all  = flag.Bool("all", false, "try every schedule, not a sample")
+	seed = flag.Uint64("seed", 0, "seed of the sample; 0 takes one from the clock")
+	at   = flag.Int("at", 0, "try only this write")
+)
+
+// sampled is how many writes of each kind of schedule are tried without -all.
+const sampled = 6
+
+// interference is what somebody else does at write k.
+type interference func(w *kit.World)
+
+var interferences = map[string]interference{
+	"somebody scales the set up": func(w *kit.World) { w.TryScale("web", 2) },
+	"somebody scales the set up and down again": func(w *kit.World) {
+		w.TryScale("web", 2)
+		w.TryScale("web", 0)
+	},
+	"somebody deletes the set and applies it again": func(w *kit.World) {
+		_ = w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{})
+		again := newSet()
+		again.Namespace = w.Namespace
+		for range 100 {
+			if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), again, metav1.CreateOptions{}); err == nil {
+				return
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+	},
+}
+
+func TestResizeSurvivesEverySabotage(t *testing.T) {
+	n := cleanRun(t)
+	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
+		for _, k := range schedules(t, n) {
+			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
+				t.Parallel()
+				sabotaged(t, k, what)
+			})
+		}
+	}
+}
+
+func TestResizeSurvivesOthers(t *testing.T) {
+	n := cleanRun(t)
+	for name, act := range interferences {
+		for _, k := range schedules(t, n) {
+			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
+				t.Parallel()
+				interfered(t, k, act)
+			})
+		}
+	}
+}
+
+// cleanRun counts the writes of an operation that nobody disturbs.
+func cleanRun(t *testing.T) int {
+	w := newWorld(t)
+	saboteur := &kit.Saboteur{}
+	status := w.Finish(w.Drive(saboteur), "web")
+	judge(t, w, status, 1)
+	writes := saboteur.Writes()
+	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
+	return len(writes)
+}
+
+func newSet() setType {
+	set := kit.WorldSet("web", 1, "64Mi", "data")
+	set.Spec.PersistentVolumeClaimRetentionPolicy = retention()
+	return set
+}
+
+func newWorld(t *testing.T) *kit.World {
+	w := kit.NewWorld(t)
+	w.CreateSet(newSet())
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	return w
+}
+
+// schedules are the writes to try: all of them, or a sample.
+func schedules(t *testing.T, n int) []int {
+	if *at > 0 {
+		return []int{*at}
+	}
+	ks := rand.New(rand.NewPCG(theSeed(), 0)).Perm(n)
+	if !*all {
+		ks = ks[:min(sampled, n)]
+		t.Logf("a sample of %d of %d writes, -seed=%d", len(ks), n, theSeed())
+	}
+	for i := range ks {
+		ks[i]++
+	}
+	slices.Sort(ks)
+	return ks
+}
+
+func theSeed() uint64 {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	return *seed
+}
+
+func sabotaged(t *testing.T, k int, what kit.Sabotage) {
+	w := newWorld(t)
+	saboteur := &kit.Saboteur{At: k, What: what}
+	drive := w.Drive(saboteur)
+	w.Eventually("the sabotage has happened", func() string {
+		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		if status := w.Status("web"); saboteur.Dead() || status != nil && status.Phase.Terminal() {
+			return ""
+		}
+		return "it has not"
+	})
+	judge(t, w, w.Finish(w.Drive(nil), "web"), 1)
+}
+
+func interfered(t *testing.T, k int, act interference) {
+	w := newWorld(t)
+	saboteur := &kit.Saboteur{}
+	done := false
+	saboteur.OnWrite = func(string) {
+		if !done && len(saboteur.Writes()) >= k {
+			done = true
+			act(w)
+		}
+	}
+	drive := w.Drive(saboteur)
+	w.Eventually("the operation ends and nothing is left", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status := w.Status("web"); status != nil && !status.Phase.Terminal() {
+			return fmt.Sprintf("phase %s: %s", status.Phase, status.Message)
+		}
+		return strings.Join(w.Leftovers(), ", ")
+	})
+	set := w.Set("web")
+	if set == nil {
+		t.Fatal("the set is gone")
+	}
+	judge(t, w, w.Status("web"), 1, 2, 0)
+}
+
+// judge checks the invariants at the end of an operation.
+func judge(t *testing.T, w *kit.World, status *api.Status, replicas ...int32) {
+	t.Helper()
+	if status != nil && status.Phase != api.Succeeded && !(len(replicas) > 1 && status.Phase == api.Failed) {
+		t.Errorf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	set := w.Set("web")
+	if !slices.Contains(replicas, *set.Spec.Replicas) {
+		t.Errorf("I4: %d replicas", *set.Spec.Replicas)
+	}
+	if set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled != "Delete" {
+		t.Errorf("whenScaled is %s, it was Delete", set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled)
+	}
+	w.Eventually("the set is ready", func() string {
+		if s := w.Set("web"); s.Status.ReadyReplicas != *s.Spec.Replicas {
+			return "it is not"
+		}
+		return ""
+	})
+	claims := []string{"data-web-0"}
+	if *set.Spec.Replicas == 0 {
+		claims = nil // scaled down when the operation was over, with whenScaled Delete: it was asked for
+	}
+	for _, problem := range w.Whole(claims...) {
+		t.Error(problem)
+	}
+	w.Eventually("nothing is left behind (I9)", func() string { return strings.Join(w.Leftovers(), ", ") })
+}
