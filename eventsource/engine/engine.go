@@ -58,9 +58,9 @@ const (
 	// DefaultInFlight keeps the process below 200 MiB when events of 20 KiB come as fast as they can.
 	DefaultInFlight = 100
 
-	// drainTime is how long events under way may finish at the end, serverGrace how long the servers then have.
+	// drainTime is how long events under way may finish at the end, serverGrace how long last answers may take then.
 	drainTime   = 6 * time.Second
-	serverGrace = 2 * time.Second
+	serverGrace = 500 * time.Millisecond
 
 	// deliveryTime bounds one request inside the engine; the Triggers' delivery timeout is shorter.
 	deliveryTime = 90 * time.Second
@@ -96,6 +96,7 @@ func New(config Config) (*Engine, error) {
 	if err := os.Setenv("SYSTEM_NAMESPACE", e.namespace); err != nil {
 		return nil, fmt.Errorf("setting SYSTEM_NAMESPACE: %w", err)
 	}
+	patchTransport() // before Knative's handlers make their clients
 	e.gate = newGate(config.InFlight, config.Passed, config.Registry, config.Log)
 	if err := e.wire(); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func New(config Config) (*Engine, error) {
 func (e *Engine) SinkURL() string { return e.ingressURL().String() }
 
 // Transport reaches the engine's network, and only that.
-func (e *Engine) Transport() http.RoundTripper { return e.network.transport() }
+func (e *Engine) Transport() http.RoundTripper { return e.network.transport }
 
 // Run works until the context ends, then lets what is under way finish for a few seconds.
 func (e *Engine) Run(ctx context.Context) error {

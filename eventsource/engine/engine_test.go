@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -391,5 +392,29 @@ func TestWiringIsChecked(t *testing.T) {
 				t.Errorf("got %v, want %q", err, row.want)
 			}
 		})
+	}
+}
+
+// TestNothingIsLeftOfAnEvent: Knative's filters leave a goroutine behind each time they are made.
+func TestNothingIsLeftOfAnEvent(t *testing.T) {
+	done := make(chan struct{}, 1)
+	tr := newTrial(t, map[api.Function]handlerFunc{
+		api.Sift: func(context.Context, event.Event) (*event.Event, error) { done <- struct{}{}; return nil, nil },
+	}).start(t)
+	one := func() {
+		tr.send(t, plainEvent(events.SourceAdd))
+		await(t, "the event", done)
+	}
+	const warm, many = 100, 400
+	for range warm {
+		one()
+	}
+	before := runtime.NumGoroutine()
+	for range many {
+		one()
+	}
+	// Connections come and go, a few for each function; what leaks does so with every event.
+	if after := runtime.NumGoroutine(); after > before+many/2 {
+		t.Errorf("%d goroutines, %d after %d more events", before, after, many)
 	}
 }

@@ -80,7 +80,7 @@ func (g *gate) drain(limit time.Duration) {
 	deadline := time.After(limit)
 	for {
 		g.mu.Lock()
-		left, changed := g.inFlight, g.changed
+		left, changed := g.inFlight+g.admitted, g.changed
 		g.mu.Unlock()
 		if left == 0 {
 			return

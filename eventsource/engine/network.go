@@ -12,12 +12,19 @@ import (
 // network connects the engine's clients to its server inside the process. Every host name of the cluster's domain that
 // the engine serves leads to the one listener; the server tells them apart by the Host header.
 type network struct {
-	listener *pipeListener
-	hosts    map[string]bool
+	listener  *pipeListener
+	hosts     map[string]bool
+	transport *http.Transport // reaches the engine's hosts and nothing else
 }
 
 func newNetwork() *network {
-	return &network{listener: &pipeListener{connections: make(chan net.Conn), closed: make(chan struct{})}, hosts: map[string]bool{}}
+	n := &network{listener: &pipeListener{connections: make(chan net.Conn), closed: make(chan struct{})}, hosts: map[string]bool{}}
+	n.transport = &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
+		MaxIdleConnsPerHost: idleConnections,
+		IdleConnTimeout:     time.Minute,
+	}
+	return n
 }
 
 // add makes the host reachable.
@@ -33,16 +40,6 @@ func (n *network) dial(ctx context.Context) (net.Conn, error) {
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	}
-}
-
-// transport reaches the engine's hosts and nothing else.
-func (n *network) transport() *http.Transport {
-	return &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
-		// More than a chain needs at once; a connection is a goroutine or two and no file.
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     time.Minute,
 	}
 }
 
@@ -89,7 +86,6 @@ func networkOf(address string) *network {
 
 // install makes the network the process's; the function returned takes it back.
 func (n *network) install() (restore func()) {
-	patchTransport()
 	set := func(to *network) {
 		installed.Lock()
 		defer installed.Unlock()

@@ -54,6 +54,11 @@ func check(t *eventingv1.Trigger) error {
 	if d == nil || d.Retry == nil || d.BackoffPolicy == nil || d.BackoffDelay == nil || d.Timeout == nil || d.DeadLetterSink == nil {
 		return errors.New("spec.delivery needs retry, backoffPolicy, backoffDelay, timeout and deadLetterSink")
 	}
+	for _, filter := range t.Spec.Filters {
+		if len(filter.Any) > 0 {
+			return errors.New(`spec.filters uses "any", which races in Knative's broker filter (subscriptionsapi/any_filter.go); write one cesql with OR`)
+		}
+	}
 	if t.Kind != "Trigger" || t.Name == "" || t.Namespace == "" {
 		return errors.New("want kind Trigger with name and namespace")
 	}

@@ -113,7 +113,7 @@ func TestTriggersAreChecked(t *testing.T) {
 		"an unknown field":        {"  broker: default", "  broker: default\n  brooker: x", `unknown field "brooker"`},
 		"no broker":               {"  broker: default", "", "missing field(s): spec.broker"},
 		"an expression that errs": {"EXISTS concerns", "EXISTS AND", "invalid value"},
-		"two dialects in one":     {"        - exact:", "          exact:", "multiple dialects"},
+		"two dialects in one":     {"    - cesql:", "    - exact: {type: x}\n      cesql:", "multiple dialects"},
 		"a retry without policy":  {"    backoffPolicy: exponential\n", "", "spec.delivery needs"},
 		"a delay that is none":    {"PT0.2S", "soon", "invalid value: soon"},
 		"no namespace":            {"  namespace: drydock\nspec", "spec", "namespace"},

@@ -25,7 +25,7 @@ import (
 const maxHops = 255
 
 // idleConnections is how many connections of the process's own network wait for the next event, to each address.
-const idleConnections = 32
+const idleConnections = 8
 
 // Hosts of the data plane, as Knative names them on a cluster; replies have one of their own, behind no admission.
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,9 +49,20 @@ type findings struct {
 	active map[string]bool
 }
 
+// add notes who has to look at a set. A set may have an unmet request and the rest of another operation at once, and
+// the request may wait for that rest to be cleared, so both are told.
 func (r *findings) add(l look) {
 	key := events.Ref{Namespace: l.ref.Namespace, Name: l.ref.Name}
-	if _, known := r.looks[key]; known || len(l.concerns) == 0 {
+	if known, ok := r.looks[key]; ok {
+		for _, f := range l.concerns {
+			if !slices.Contains(known.concerns, f) {
+				known.concerns = append(slices.Clip(known.concerns), f)
+			}
+		}
+		r.looks[key] = known
+		return
+	}
+	if len(l.concerns) == 0 {
 		return
 	}
 	l.seen = "tick/" + r.tick + "/" + l.seen

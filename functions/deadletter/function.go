@@ -46,14 +46,12 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	if err != nil {
 		return nil, nil //nolint:nilerr // a dead letter that fails would be lost
 	}
-	told := false
 	_, err = f.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
 		set := &appsv1.StatefulSet{}
 		found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
-		if err != nil || !found || told {
+		if err != nil || !found {
 			return plan.Noop(api.DeadLettered), err
 		}
-		told = true
 		note := plan.Note{Warning: true, Reason: api.DeadLettered, Message: message, UID: set.UID, Operation: ref.Operation}
 		return plan.Do(api.DeadLettered, plan.Record(set.Namespace, set.Name, note)), nil
 	})

@@ -3,6 +3,7 @@ package detectresize
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +103,9 @@ func (w *wish) read(in Input) *problem {
 			in.Set.Name, api.ResizeAnnotation)
 	}
 	claims := sts.ClaimsOf(in.Set, in.Claims)
-	for template, target := range sts.Targets(in.Set, request) {
+	targets := sts.Targets(in.Set, request)
+	for _, template := range slices.Sorted(maps.Keys(targets)) {
+		target := targets[template]
 		if sts.Template(in.Set, template) == nil {
 			return refuse(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s", api.ResizeAnnotation, w.request,
 				template, in.Set.Name, templateNames(in))
@@ -122,7 +125,6 @@ func (w *wish) read(in Input) *problem {
 			}
 		}
 	}
-	slices.SortFunc(w.templates, func(a, b api.TemplateTarget) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(w.claims, func(a, b sts.Claim) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
 }

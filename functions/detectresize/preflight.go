@@ -1,6 +1,9 @@
 package detectresize
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -153,7 +156,8 @@ func checkLimits(in Input, w *wish) *problem {
 func checkQuotas(in Input, w *wish) *problem {
 	need := w.need()
 	for _, quota := range in.Cluster.Quotas {
-		for name, hard := range quota.Status.Hard {
+		for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
+			hard := quota.Status.Hard[name]
 			more, counted := need[name]
 			if !counted {
 				continue

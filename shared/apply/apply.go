@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,11 +81,16 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 			return p, err
 		}
 		x.log.Info("done", "plan", p)
-		if p.Announce != "" {
+		if p.Announce != "" || tellsOnly(p) {
 			return p, nil
 		}
 	}
 	return plan.Wait(api.InProgress, "%d steps taken, more with the next event", maxSteps), nil
+}
+
+// tellsOnly reports whether the plan changes nothing that a next look could see.
+func tellsOnly(p plan.Plan) bool {
+	return !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb != plan.VerbRecord })
 }
 
 // sleep reports false when the event's time is up.
@@ -158,5 +165,5 @@ func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	return text[:limit-3] + "..."
+	return strings.ToValidUTF8(text[:limit-3], "") + "..."
 }

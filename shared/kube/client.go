@@ -36,15 +36,15 @@ const (
 	LimitRanges    plan.Resource = "limitranges"
 )
 
-var scheme, codecs, parameters = newScheme()
+var codecs, parameters = newCodecs()
 
-func newScheme() (*runtime.Scheme, serializer.CodecFactory, runtime.ParameterCodec) {
+func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme} {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
-	return s, serializer.NewCodecFactory(s), runtime.NewParameterCodec(s)
+	return serializer.NewCodecFactory(s), runtime.NewParameterCodec(s)
 }
 
 // groupOf says in which API group a resource lives.

@@ -38,7 +38,7 @@ func (p *Patch) Annotate(key, value string) *Patch {
 
 // Unannotate removes an annotation.
 func (p *Patch) Unannotate(key string) *Patch {
-	return p.removeFrom("/metadata/annotations", p.object.GetAnnotations(), key)
+	return p.removeFrom("/metadata/annotations", p.object.GetAnnotations(), key, "-"+short(key))
 }
 
 // Label sets a label.
@@ -48,7 +48,7 @@ func (p *Patch) Label(key, value string) *Patch {
 
 // Unlabel removes a label.
 func (p *Patch) Unlabel(key string) *Patch {
-	return p.removeFrom("/metadata/labels", p.object.GetLabels(), key)
+	return p.removeFrom("/metadata/labels", p.object.GetLabels(), key, "-label "+short(key))
 }
 
 // Link ties the object to an operation.
@@ -126,12 +126,12 @@ func (p *Patch) setIn(parent string, now map[string]string, key, value, words st
 	return p
 }
 
-func (p *Patch) removeFrom(parent string, now map[string]string, key string) *Patch {
+func (p *Patch) removeFrom(parent string, now map[string]string, key, words string) *Patch {
 	if _, ok := now[key]; !ok {
 		return p
 	}
 	p.action.Ops = append(p.action.Ops, Op{Op: "remove", Path: parent + "/" + escape(key)})
-	p.action.Words = append(p.action.Words, "-"+short(key))
+	p.action.Words = append(p.action.Words, words)
 	return p
 }
 

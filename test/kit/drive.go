@@ -13,28 +13,18 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"drydock.dev/eventsource/sift"
-	"drydock.dev/functions/backup"
-	"drydock.dev/functions/deadletter"
-	"drydock.dev/functions/detectresize"
-	"drydock.dev/functions/pauseowner"
-	"drydock.dev/functions/restore"
+	"drydock.dev"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 )
-
-// Handler is what every function is.
-type Handler interface {
-	Handle(ctx context.Context, e event.Event) (*event.Event, error)
-}
 
 // Drive runs the functions without any engine: a tick, then every event that follows from it, one after the other.
 // There is no event source, so whatever gets done is done from the objects alone.
 type Drive struct {
 	mu        sync.Mutex
 	queue     []event.Event
-	functions map[api.Function]Handler
+	functions map[api.Function]function.Handler
 	// Seen are the types of the events that passed, in order.
 	Seen []string
 	// Namespace, if set, is the only one whose events are taken.
@@ -48,14 +38,7 @@ type Drive struct {
 // NewDrive makes functions on the client.
 func NewDrive(client *kube.Client, settings api.Settings, log *slog.Logger) *Drive {
 	d := &Drive{Retries: 3}
-	d.functions = map[api.Function]Handler{
-		api.Sift:         sift.New(client, d, log),
-		api.DetectResize: detectresize.New(client, settings, log),
-		api.PauseOwner:   pauseowner.New(client, settings, log),
-		api.Backup:       backup.New(client, settings, log),
-		api.Restore:      restore.New(client, settings, log),
-		api.DeadLetter:   deadletter.New(client, settings, log),
-	}
+	d.functions = function.Handlers(client, settings, d, log)
 	return d
 }
 

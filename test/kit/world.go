@@ -47,24 +47,45 @@ type World struct {
 // NewWorld makes a namespace and starts its Node. Both end with the test.
 func NewWorld(t testing.TB) *World {
 	t.Helper()
-	config := APIConfig(t)
-	w := &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(config), Settings: Settings()}
-	ctx := context.Background()
-	ns, err := w.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating a namespace: %v", err)
-	}
-	w.Namespace = ns.Name
+	w := newWorld(t, APIConfig(t))
 	for _, name := range []string{Class, OtherClass} {
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
-		_, err := w.Kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Provisioner: provisioner, VolumeBindingMode: &mode}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatalf("creating class %s: %v", name, err)
 		}
 	}
 	w.Node = startNode(t, w)
-	t.Cleanup(w.end)
+	t.Cleanup(func() {
+		w.Node.stop()
+		w.end(metav1.DeletePropagationBackground)
+		w.Node.sweepAway(context.Background())
+	})
+	return w
+}
+
+// NewRealWorld makes a namespace on a cluster with machines. It ends with the test, the old volumes too.
+func NewRealWorld(t testing.TB, config *rest.Config) *World {
+	t.Helper()
+	w := newWorld(t, config)
+	t.Cleanup(func() {
+		w.releaseVolumes()
+		w.end(metav1.DeletePropagationForeground)
+	})
+	return w
+}
+
+func newWorld(t testing.TB, config *rest.Config) *World {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	w := &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(config), Settings: Settings()}
+	ns, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	w.Namespace = ns.Name
 	return w
 }
 
@@ -79,7 +100,6 @@ func APIConfig(t testing.TB) *rest.Config {
 	if err != nil {
 		t.Fatalf("reading kubeconfig %s: %v; start the control plane with: make cluster SIZE=control-plane", path, err)
 	}
-	config.QPS = -1
 	return config
 }
 
@@ -108,14 +128,31 @@ func Settings() api.Settings {
 	}
 }
 
-func (w *World) end() {
-	ctx := context.Background()
-	w.Node.stop()
-	background := metav1.DeletePropagationBackground
-	if err := w.Kube.CoreV1().Namespaces().Delete(ctx, w.Namespace, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+func (w *World) end(propagation metav1.DeletionPropagation) {
+	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
 		w.T.Logf("deleting namespace %s: %v", w.Namespace, err)
 	}
-	w.Node.sweepAway(ctx)
+}
+
+// releaseVolumes has the retained volumes deleted with their storage.
+func (w *World) releaseVolumes() {
+	for _, v := range w.Volumes() {
+		if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+			_, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), v.Name, types.MergePatchType,
+				[]byte(`{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`), metav1.PatchOptions{})
+			if err != nil {
+				w.T.Logf("releasing volume %s: %v", v.Name, err)
+			}
+		}
+	}
+}
+
+// LabelNamespace labels the world's namespace.
+func (w *World) LabelNamespace(key, value string) {
+	w.T.Helper()
+	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})
+	_, err := w.Kube.CoreV1().Namespaces().Patch(context.Background(), w.Namespace, types.MergePatchType, body, metav1.PatchOptions{})
+	w.must(err)
 }
 
 // Drive makes new functions that reach the API server through the transport wrapper, if any, and see only this world.
@@ -205,6 +242,12 @@ func (w *World) TryScale(name string, replicas int) {
 	if err := w.tryPatchSet(name, []byte(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))); err != nil && !apierrors.IsNotFound(err) {
 		w.T.Errorf("scaling set %s: %v", name, err)
 	}
+}
+
+// PatchSet merges a patch into the StatefulSet.
+func (w *World) PatchSet(name, body string) {
+	w.T.Helper()
+	w.patchSet(name, []byte(body))
 }
 
 func (w *World) patchSet(name string, body []byte) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,7 +77,7 @@ func (s *Screen) Line(style Style, format string, args ...any) {
 	s.draw()
 }
 
-// Move sets the bar of the name, beneath those that are there.
+// Move sets the bar of the name, a new one or one that is there.
 func (s *Screen) Move(bar Bar) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,15 +94,14 @@ func (s *Screen) Move(bar Bar) {
 	s.print(Plain, barIndent+bar.String())
 }
 
-// set returns the bar that was there before.
+// set keeps the bars in the order of their names, and returns the one that was there before.
 func (s *Screen) set(bar Bar) (before Bar) {
-	for i := range s.bars {
-		if s.bars[i].Name == bar.Name {
-			before, s.bars[i] = s.bars[i], bar
-			return before
-		}
+	i, found := slices.BinarySearchFunc(s.bars, bar.Name, func(b Bar, name string) int { return strings.Compare(b.Name, name) })
+	if found {
+		before, s.bars[i] = s.bars[i], bar
+		return before
 	}
-	s.bars = append(s.bars, bar)
+	s.bars = slices.Insert(s.bars, i, bar)
 	return Bar{}
 }
 

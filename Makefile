@@ -1,0 +1,82 @@
+# make demo and make test need nothing but Debian, Go and root. On another system, or to use a cluster of your own, set
+# KUBECONFIG; make help lists everything.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+SIZE     ?= node
+CLUSTER  := go run -C test/cluster .
+NODE     := $(CURDIR)/.cluster/kubeconfig
+API      := $(CURDIR)/.cluster/control-plane/kubeconfig
+TOOL     := go tool -modfile=$(CURDIR)/test/tools/go.mod
+BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
+# Packages of the module itself; those that need a cluster are named by their target.
+CLUSTERED := drydock.dev/test/api drydock.dev/test/sim drydock.dev/test/e2e
+
+.PHONY: help build images cluster cluster-down demo test test-unit test-api test-sim test-e2e sim bench lint presubmit
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/drydock and bin/drydock-standalone
+	$(BUILD) -o bin/drydock ./cmd/drydock
+	$(BUILD) -o bin/drydock-standalone ./cmd/drydock-standalone
+
+cluster: ## a real Kubernetes on this machine (SIZE=node or SIZE=control-plane)
+	$(CLUSTER) up --size=$(SIZE)
+
+cluster-down: ## takes down everything that make cluster has started
+	$(CLUSTER) down
+
+images: build ## the project's image, on the local cluster
+	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock
+
+demo: ## a nearly full StatefulSet gets bigger volumes before your eyes
+ifdef KUBECONFIG
+demo: build
+	go run ./test/demo $(DEMO)
+else
+demo: build
+	$(MAKE) --no-print-directory cluster images
+	KUBECONFIG=$(NODE) go run ./test/demo $(DEMO)
+endif
+
+test: test-unit test-api test-sim test-e2e ## every test
+
+test-unit: ## the quick part: no cluster (the mover's tests want root for real file systems)
+	go test $$(go list ./... | grep -vFx $(foreach p,$(CLUSTERED),-e $(p)))
+
+test-api: ## the functions on a real API server with its controllers
+	$(CLUSTER) up --size=control-plane
+	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 20m -parallel 6 ./test/api ./eventsource/engine ./cmd/drydock-standalone
+
+test-sim: ## crashes and interference between any two writes, a sample
+	$(CLUSTER) up --size=control-plane
+	DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 30m -parallel 8 ./test/sim
+
+sim: ## crashes and interference between any two writes, all of them
+	$(CLUSTER) up --size=control-plane
+	DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 120m -parallel 8 -v ./test/sim -all
+
+ifdef KUBECONFIG
+test-e2e: build ## resizes on a real node, data verified
+	go test -count=1 -timeout 30m -parallel 3 ./test/e2e
+else
+test-e2e: build ## resizes on a real node, data verified
+	$(MAKE) --no-print-directory cluster images
+	KUBECONFIG=$(NODE) go test -count=1 -timeout 30m -parallel 3 ./test/e2e
+endif
+
+bench: build ## benchmarks; the figures of docs/benchmarks.md
+	$(MAKE) --no-print-directory cluster images
+	go test -run '^$$' -bench . -benchtime 3x ./shared/mover
+	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
+	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 20m ./test/e2e
+
+lint: ## gofmt, vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	cd test/cluster && go vet . ./config ./host ./image ./build ./provisioner ./pause
+
+presubmit: lint test ## what has to pass before a change is offered

@@ -1,0 +1,76 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/cloudevents/sdk-go/v2/protocol"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
+)
+
+// TestFuncTellsWhatIsWrong: func's server cannot be told at the start, so readiness and every event say it.
+func TestFuncTellsWhatIsWrong(t *testing.T) {
+	for name, row := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"no function is named":      {nil, `no function ""`},
+		"an unknown one is named":   {map[string]string{"FUNCTION": "sieve"}, "there are backup, dead-letter"},
+		"sift has nowhere to send":  {map[string]string{"FUNCTION": "sift"}, "K_SINK"},
+		"a setting makes no sense":  {map[string]string{"FUNCTION": "backup", "DRYDOCK_RETENTION": "long"}, "DRYDOCK_RETENTION"},
+		"there is no API server":    {map[string]string{"FUNCTION": "backup"}, "set KUBECONFIG"},
+		"the kubeconfig is missing": {map[string]string{"FUNCTION": "backup", "KUBECONFIG": "/nowhere"}, "/nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, key := range []string{"FUNCTION", "K_SINK", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"} {
+				t.Setenv(key, row.env[key])
+			}
+			if value := row.env["DRYDOCK_RETENTION"]; value != "" {
+				t.Setenv("DRYDOCK_RETENTION", value)
+			}
+			f := New()
+			ready, err := f.Ready(t.Context())
+			if ready || err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("ready %v, %v; want %q", ready, err, row.want)
+			}
+			if _, err := f.Handle(t.Context(), event.New()); err == nil {
+				t.Error("it handled an event nevertheless")
+			}
+		})
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Handle(context.Context, event.Event) (*event.Event, error) { return nil, f.err }
+
+// TestFuncKeepsTheStatus: what package serve does for our own server, Handle does for func's.
+func TestFuncKeepsTheStatus(t *testing.T) {
+	for want, err := range map[int]error{
+		422: fault.Permanent(errors.New("x")), 409: fault.Conflict(errors.New("x")), 503: errors.New("x"),
+	} {
+		_, got := (&F{handler: failing{err}}).Handle(t.Context(), event.New())
+		var result *cehttp.Result
+		if !protocol.ResultAs(got, &result) || result.StatusCode != want {
+			t.Errorf("%v became %v, want %d", err, got, want)
+		}
+	}
+	if _, err := (&F{handler: failing{}}).Handle(t.Context(), event.New()); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
+
+func TestEveryFunctionIsMade(t *testing.T) {
+	for name, handler := range Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)) {
+		if handler == nil {
+			t.Errorf("%s is nil", name)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// Package bench measures what a cold start costs. Figures and their meaning are in docs/benchmarks.md.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/serve"
+	"drydock.dev/test/kit"
+)
+
+// BenchmarkColdStart measures from the start of a `drydock serve` process to its first answered event, with the memory
+// that it then has.
+func BenchmarkColdStart(b *testing.B) {
+	binary := filepath.Join(kit.Root(b), "bin", "drydock")
+	info, err := os.Stat(binary)
+	if err != nil {
+		b.Fatalf("%v; build it with: make build", err)
+	}
+	kubeconfig := filepath.Join(b.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(unreachable), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	var resident int
+	for b.Loop() {
+		resident = coldStart(b, binary, kubeconfig)
+	}
+	b.ReportMetric(float64(resident)/1024, "MiB-RSS")
+	b.ReportMetric(float64(info.Size())/(1<<20), "MiB-binary")
+}
+
+// unreachable is a kubeconfig of nowhere: sift judges an event without the API server.
+const unreachable = `{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}],` +
+	`"contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"users":[{"name":"x","user":{"token":"x"}}]}`
+
+// coldStart returns the resident memory in KiB.
+func coldStart(b *testing.B, binary, kubeconfig string) int {
+	port := freePort(b)
+	command := exec.Command(binary, "serve", "sift")
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "K_SINK=http://127.0.0.1:1", fmt.Sprintf("PORT=%d", port))
+	command.Stdout = io.Discard
+	if err := command.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	}()
+	send := serve.NewSender(fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
+	for start := time.Now(); ; {
+		if err := send.Send(context.Background(), irrelevant()); err == nil {
+			return residentKiB(b, command.Process.Pid)
+		} else if time.Since(start) > 10*time.Second {
+			b.Fatal(err)
+		}
+		<-time.After(500 * time.Microsecond)
+	}
+}
+
+// irrelevant is an event that concerns nobody.
+func irrelevant() event.Event {
+	e := event.New()
+	e.SetID("1")
+	e.SetSource("bench")
+	e.SetType("dev.knative.apiserver.resource.update")
+	e.SetExtension("kind", "ConfigMap")
+	return e
+}
+
+func freePort(b *testing.B) int {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func residentKiB(b *testing.B, pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return kib
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/api"
+)
+
+func TestWrites(t *testing.T) {
+	status := &api.Status{Operation: operation, Round: 1, Claims: []api.ClaimStatus{{Name: "data-web-0", OldVolume: "pvc-1", NewVolume: "pvc-2"}}}
+	got := numbered(writesOf([]logLine{
+		{Message: "engine runs"},
+		{Message: doneMessage, Function: "backup", Plan: "do Preparing: create controllerrevisions drydock-" + operation},
+		{Message: doneMessage, Function: "restore", Plan: "do VolumeReleased: patch persistentvolumes pvc-99 {-operation}"},
+		{Message: conflictMessage, Function: "backup", Plan: "do Preparing: patch persistentvolumes pvc-1 {a, b}; patch statefulsets web {+status}; event X \"x\"",
+			Conflict: "patch statefulsets web {+status}: the object has been modified"},
+		{Message: doneMessage, Function: "backup",
+			Plan: `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "a; b -> \"c\""; delete jobs web -> backup.completed`},
+		{Message: doneMessage, Function: "backup", Plan: "noop UpToDate"},
+	}, status))
+	want := []string{
+		`  1  backup         Preparing        create controllerrevisions JOURNAL`,
+		`  2  backup         Preparing        patch persistentvolumes OLD(data-web-0) {a, b}`,
+		`  3  backup         CopyVerified     patch statefulsets web {+status}`,
+		`  4  backup         CopyVerified     event CopyVerified "a; b -> \"c\""`,
+		`  5  backup         CopyVerified     delete jobs web`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestHurdles(t *testing.T) {
+	if got := hurdles([]logLine{{Message: doneMessage}}); got != "" {
+		t.Errorf("a smooth way: got %q", got)
+	}
+	got := hurdles([]logLine{{Message: conflictMessage}, {Message: conflictMessage}, {Message: givenUpMessage}})
+	if got != "2 plans met a conflict and were decided anew, 1 events were given up" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRawEventsThatPassTogetherAreOneLine(t *testing.T) {
+	var told []string
+	g := &gatherer{tell: func(_ time.Time, text string) { told = append(told, text) }}
+	pod := "/api/v1/namespaces/demo/pods/web-0"
+	for _, p := range []passed{
+		{Type: sourcePrefix + "add", Subject: pod},
+		{Type: sourcePrefix + "update", Subject: pod},
+		{Type: sourcePrefix + "update", Subject: "/api/v1/namespaces/demo/pods/web-1"},
+		{Type: "dev.drydock.object.changed", Subject: "/apis/apps/v1/namespaces/demo/statefulsets/web", Concerns: "backup restore"},
+	} {
+		g.add(p)
+	}
+	g.flush()
+	g.flush() // nothing more to tell
+	if got := strings.Join(told, "\n"); got != "pod add · pod update ×2 · look → backup, restore" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestChangesOfTheStatus(t *testing.T) {
+	first := &api.Status{Operation: "1", Phase: api.Planned, Message: "go", Claims: []api.ClaimStatus{{Name: "a", Phase: api.ClaimPending}}}
+	second := first.Clone()
+	second.Claims[0].Phase = api.ClaimCopying
+	third := second.Clone()
+	third.Phase, third.Message = api.RollingBack, "no"
+	for name, test := range map[string]struct {
+		before, after *api.Status
+		want          string
+	}{
+		"a new operation":     {nil, first, "phase Planned: go"},
+		"a claim moves on":    {first, second, "claim a Pending → Copying"},
+		"only the phase":      {second, third, "phase RollingBack: no"},
+		"nothing has changed": {second, second.Clone(), ""},
+	} {
+		var got []string
+		for _, c := range changes(test.before, test.after) {
+			got = append(got, c.what+" "+c.text)
+		}
+		if text := strings.Join(got, "\n"); text != test.want {
+			t.Errorf("%s: got %q, want %q", name, text, test.want)
+		}
+	}
+}
+
+func TestReadingWhatThePodsPrint(t *testing.T) {
+	sum := strings.Repeat("a", 64)
+	if got, entries, err := readChecksum(sum + "\n3046\n"); got != sum || entries != 3046 || err != nil {
+		t.Errorf("got %q, %d, %v", got, entries, err)
+	}
+	if _, _, err := readChecksum("stat: cannot open"); err == nil {
+		t.Error("an error message is taken for a checksum")
+	}
+	df := "Filesystem           1024-blocks    Used Available Capacity Mounted on\n/dev/loop8              199995     41991    153908  21% /data\n"
+	if got, err := readSpace(df); err != nil || got != (space{199995 << 10, 41991 << 10}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := readSpace("df: no such file"); err == nil {
+		t.Error("an error message is taken for free space")
+	}
+}

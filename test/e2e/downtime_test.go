@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// BenchmarkDowntime compares how long a set is not whole during a resize with how long it is during a plain restart of
+// the same pods: from the moment that a replica stops being ready to the moment that all are ready again.
+func BenchmarkDowntime(b *testing.B) {
+	s := newStage(b)
+	s.CreateSet(workload("64Mi"))
+	s.drydock(b)
+	var resize, restart time.Duration
+	size := 160
+	for b.Loop() {
+		restart += s.outage(b, func() { s.restart(b) })
+		resize += s.outage(b, func() {
+			s.Annotate("web", map[string]string{api.ResizeAnnotation: quantity(size)})
+			s.awaitEnd(b)
+		})
+		size += 32
+	}
+	b.ReportMetric(resize.Seconds()/float64(b.N), "s-resize")
+	b.ReportMetric(restart.Seconds()/float64(b.N), "s-restart")
+	b.ReportMetric(resize.Seconds()/restart.Seconds(), "resize/restart")
+}
+
+func (s *stage) restart(t testing.TB) {
+	t.Helper()
+	err := s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outage runs act and watches from beside it how long not every replica is ready.
+func (s *stage) outage(t testing.TB, act func()) time.Duration {
+	t.Helper()
+	began, ended := make(chan time.Time, 1), make(chan time.Time, 1)
+	go func() {
+		down := false
+		for {
+			pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "app=web"})
+			if err == nil && !down && readyPods(pods.Items) < 2 {
+				down = true
+				began <- time.Now()
+			} else if err == nil && down && readyPods(pods.Items) == 2 {
+				ended <- time.Now()
+				return
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+	}()
+	act()
+	start, end := <-began, <-ended
+	s.awaitReady(t)
+	return end.Sub(start)
+}
+
+func readyPods(pods []corev1.Pod) int {
+	n := 0
+	for _, pod := range pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func quantity(mebibytes int) string { return fmt.Sprintf("data=%dMi", mebibytes) }
