@@ -36,10 +36,10 @@ type Sender = sift.Sender
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) map[api.Function]Handler {
 	return map[api.Function]Handler{
 		api.Sift:         sift.New(client, send, log),
-		api.DetectResize: detectresize.New(client, settings, log),
-		api.PauseOwner:   pauseowner.New(client, settings, log),
-		api.Backup:       backup.New(client, settings, log),
-		api.Restore:      restore.New(client, settings, log),
+		api.DetectResize: serve.Turns(detectresize.New(client, settings, log)),
+		api.PauseOwner:   serve.Turns(pauseowner.New(client, settings, log)),
+		api.Backup:       serve.Turns(backup.New(client, settings, log)),
+		api.Restore:      serve.Turns(restore.New(client, settings, log)),
 		api.DeadLetter:   deadletter.New(client, settings, log),
 	}
 }

@@ -62,13 +62,18 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 // Knative's extension, base64 over at most 1,024 characters (knative.dev/eventing pkg/kncloudevents); it is cut to one
 // line.
 func Describe(e event.Event) string {
-	extension := func(name string) string { return fmt.Sprint(e.Extensions()[name]) }
+	extension := func(name, otherwise string) string {
+		if value, ok := e.Extensions()[name]; ok {
+			return fmt.Sprint(value)
+		}
+		return otherwise
+	}
 	detail := ""
-	if raw, err := base64.StdEncoding.DecodeString(extension("knativeerrordata")); err == nil {
+	if raw, err := base64.StdEncoding.DecodeString(extension("knativeerrordata", "")); err == nil {
 		detail, _, _ = strings.Cut(strings.TrimSpace(strings.ToValidUTF8(string(raw), "?")), "\n")
 	}
-	message := fmt.Sprintf("event %s could not be delivered to %s", e.Type(), extension("knativeerrordest"))
-	if code := extension("knativeerrorcode"); code != "<nil>" {
+	message := fmt.Sprintf("event %s could not be delivered to %s", e.Type(), extension("knativeerrordest", "its subscriber"))
+	if code := extension("knativeerrorcode", ""); code != "" {
 		message += ": HTTP " + code
 	}
 	if detail != "" {

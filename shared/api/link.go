@@ -77,6 +77,10 @@ func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 	if err := json.Unmarshal(revision.Data.Raw, journal); err != nil {
 		return nil, fmt.Errorf("reading journal %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
+	if journal.Version != StatusVersion {
+		return nil, fmt.Errorf("journal %s/%s: version is %d, this Drydock reads version %d; update Drydock",
+			revision.Namespace, revision.Name, journal.Version, StatusVersion)
+	}
 	if err := journal.Status.validate(); err != nil {
 		return nil, fmt.Errorf("journal %s/%s: %w", revision.Namespace, revision.Name, err)
 	}

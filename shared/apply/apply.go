@@ -121,9 +121,9 @@ func (x *Executor) one(ctx context.Context, a plan.Action) error {
 		if err != nil {
 			return fault.Permanent(err)
 		}
-		return gone(x.write.Patch(ctx, a.Resource, a.Namespace, a.Name, body))
+		return fault.FromAPI(changed(x.write.Patch(ctx, a.Resource, a.Namespace, a.Name, body)))
 	case plan.VerbDelete:
-		return gone(x.write.Delete(ctx, a.Resource, a.Namespace, a.Name, a.UID, a.ResourceVersion, a.Orphan))
+		return fault.FromAPI(changed(x.write.Delete(ctx, a.Resource, a.Namespace, a.Name, a.UID, a.ResourceVersion, a.Orphan)))
 	case plan.VerbRecord:
 		x.record(ctx, a)
 		return nil
@@ -131,12 +131,16 @@ func (x *Executor) one(ctx context.Context, a plan.Action) error {
 	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
 }
 
-// gone makes "not found" a conflict: the object that was seen has changed into none.
-func gone(err error) error {
-	if apierrors.IsNotFound(err) {
+// changed makes conflicts of the answers that say that the object is not what was seen: it is gone, or the patch does not
+// fit it any more. A patch that does not fit, as one that removes a label which somebody else has removed, is answered
+// with 422 before its resourceVersion is looked at, but without the reason Invalid, which a rejected content has
+// (kubernetes staging apiserver pkg/endpoints/handlers/patch.go).
+func changed(err error) error {
+	unfit := apierrors.IsInvalid(err) && apierrors.ReasonForError(err) != metav1.StatusReasonInvalid
+	if apierrors.IsNotFound(err) || unfit {
 		return fault.Conflict(err)
 	}
-	return fault.FromAPI(err)
+	return err
 }
 
 // record writes a Kubernetes Event. Its name derives from what it says, so that saying it twice is one Event. What it

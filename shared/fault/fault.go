@@ -48,6 +48,8 @@ func FromAPI(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case classOf(err) != transient:
+		return err
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return Conflict(err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err),

@@ -143,7 +143,7 @@ func (c *child) lastLines() []string {
 	all := strings.Split(strings.TrimSpace(string(text)), "\n")
 	all = all[max(0, len(all)-count):]
 	for i, line := range all {
-		all[i] = line[:min(length, len(line))]
+		all[i] = strings.ToValidUTF8(line[:min(length, len(line))], "")
 	}
 	return all
 }

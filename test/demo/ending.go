@@ -16,7 +16,7 @@ import (
 )
 
 // settleTime is how long what the platform itself has to do may last after the end of the operation.
-const settleTime = 30 * time.Second
+const settleTime = time.Minute
 
 // lookAfter gathers what the verdict is passed on.
 func (s *scene) lookAfter(ctx context.Context) (err error) {
@@ -26,10 +26,12 @@ func (s *scene) lookAfter(ctx context.Context) (err error) {
 		return fmt.Errorf("reading StatefulSet %s: %w", setName, err)
 	}
 	o.wanted, o.template = *set.Spec.Replicas, templateSize(set)
-	if o.status.Phase != api.Succeeded {
-		return nil // judge says so
-	}
-	if o.notReady, err = s.cluster.notReady(ctx, s.namespace); err != nil {
+	// After a roll-back the replicas are still on their way.
+	err = waitFor(ctx, settleTime, func(ctx context.Context) (what string, err error) {
+		o.notReady, err = s.cluster.notReady(ctx, s.namespace)
+		return o.notReady, err
+	})
+	if err != nil && o.notReady == "" {
 		return err
 	}
 	if o.notReady == "" {

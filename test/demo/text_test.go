@@ -37,7 +37,7 @@ func TestHurdles(t *testing.T) {
 		t.Errorf("a smooth way: got %q", got)
 	}
 	got := hurdles([]logLine{{Message: conflictMessage}, {Message: conflictMessage}, {Message: givenUpMessage}})
-	if got != "2 plans met a conflict and were decided anew, 1 events were given up" {
+	if got != "plans that met a conflict and were decided anew: 2, events that were given up: 1" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -27,35 +27,41 @@ type outcome struct {
 // smallestShare of the size asked for that df must offer: file systems keep some for themselves.
 const smallestShare = 0.8
 
-// problems are what is not as it should be; none means that everything is.
+// problems are what is not as it should be; none means that everything is. Whatever became of the operation, the data
+// has to be the same and the replicas have to be back.
 func (o outcome) problems() []string {
-	var problems []string
-	add := func(wrong bool, format string, args ...any) {
-		if wrong {
-			problems = append(problems, fmt.Sprintf(format, args...))
-		}
-	}
-	add(o.status.Phase != api.Succeeded, "the operation ended with %s: %s: %s", o.status.Phase, o.status.Reason, o.status.Message)
-	add(o.wanted != replicas, "the StatefulSet asks for %d replicas, before it asked for %d", o.wanted, replicas)
-	add(o.notReady != "", "%s", o.notReady)
-	add(!sameSize(o.template, o.to), "the StatefulSet's template asks for %s, not for %s", o.template, &o.to)
-	for i := range o.before {
+	var list problems
+	succeeded := o.status.Phase == api.Succeeded
+	list.add(!succeeded, "the operation ended with %s: %s: %s", o.status.Phase, o.status.Reason, o.status.Message)
+	list.add(o.wanted != replicas, "the StatefulSet asks for %d replicas, before it asked for %d", o.wanted, replicas)
+	list.add(o.notReady != "", "%s", o.notReady)
+	list.add(succeeded && !sameSize(o.template, o.to), "the StatefulSet's template asks for %s, not for %s", o.template, &o.to)
+	for i, was := range o.before {
 		if i >= len(o.after) {
-			add(true, "%s was not looked at after the resize", replica(i))
+			list.add(true, "the data of %s was not looked at after the resize", replica(i))
 			continue
 		}
-		was, is := o.before[i], o.after[i]
-		add(was.checksum != is.checksum, "the data of %s is not the same: %d entries with checksum %s before, %d with %s after", replica(i),
-			was.entries, short(was.checksum), is.entries, short(is.checksum))
-		add(is.space.total <= was.space.total || float64(is.space.total) < smallestShare*float64(o.to.Value()),
-			"the volume of %s has not grown to %s: df says %.1f MiB before, %.1f MiB after", replica(i), &o.to,
-			show.MiB(was.space.total), show.MiB(is.space.total))
+		is := o.after[i]
+		list.add(was.checksum != is.checksum, "the data of %s is not the same: %d entries with checksum %s before, %d with %s after",
+			replica(i), was.entries, short(was.checksum), is.entries, short(is.checksum))
+		grown := is.space.total > was.space.total && float64(is.space.total) >= smallestShare*float64(o.to.Value())
+		list.add(succeeded && !grown, "the volume of %s has not grown to %s: df says %.1f MiB before, %.1f MiB after",
+			replica(i), &o.to, show.MiB(was.space.total), show.MiB(is.space.total))
 	}
-	add(!keepsOldVolumes(o.status, o.kept), "the old volumes are not what is kept: %v", o.kept)
+	list.add(!keepsOldVolumes(o.status, o.kept), "the old volumes are not what is kept: %v", o.kept)
 	for _, wrong := range o.wrong {
-		add(true, "left behind: %s", wrong)
+		list.add(true, "left behind: %s", wrong)
 	}
-	return problems
+	return list
+}
+
+// problems in the order in which they are found.
+type problems []string
+
+func (p *problems) add(wrong bool, format string, args ...any) {
+	if wrong {
+		*p = append(*p, fmt.Sprintf(format, args...))
+	}
 }
 
 func sameSize(text string, size resource.Quantity) bool {

@@ -33,7 +33,7 @@ func TestVerdict(t *testing.T) {
 		"the size is written otherwise":      {func(o *outcome) { o.template = "163840Ki" }, ""},
 		"the operation was refused":          {func(o *outcome) { o.status.Phase, o.status.Reason = api.Refused, api.ShrinkRefused }, "the operation ended with Refused: ShrinkRefused"},
 		"a byte differs":                     {func(o *outcome) { o.after[1].checksum = strings.Repeat("f", 64) }, "the data of web-1 is not the same"},
-		"a replica was not looked at":        {func(o *outcome) { o.after = o.after[:2] }, "web-2 was not looked at"},
+		"a replica was not looked at":        {func(o *outcome) { o.after = o.after[:2] }, "the data of web-2 was not looked at"},
 		"a volume is as small as before":     {func(o *outcome) { o.after[0].space.total = 62 << 20 }, "the volume of web-0 has not grown"},
 		"a volume has grown, but too little": {func(o *outcome) { o.after[0].space.total = 100 << 20 }, "the volume of web-0 has not grown to 160Mi"},
 		"a replica is missing":               {func(o *outcome) { o.notReady = "2 of 3 replicas are ready" }, "2 of 3 replicas are ready"},

@@ -51,11 +51,14 @@ func hurdles(lines []logLine) string {
 	for _, line := range lines {
 		count[line.Message]++
 	}
-	if count[conflictMessage]+count[givenUpMessage] == 0 {
-		return ""
+	var parts []string
+	if n := count[conflictMessage]; n > 0 {
+		parts = append(parts, fmt.Sprintf("plans that met a conflict and were decided anew: %d", n))
 	}
-	return fmt.Sprintf("%d plans met a conflict and were decided anew, %d events were given up",
-		count[conflictMessage], count[givenUpMessage])
+	if n := count[givenUpMessage]; n > 0 {
+		parts = append(parts, fmt.Sprintf("events that were given up: %d", n))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // aliases names what is called otherwise in each run.

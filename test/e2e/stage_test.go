@@ -108,9 +108,10 @@ const fill = `cd /data && if [ ! -e filled ]; then
   chmod 640 small/a/3 && mkdir empty && touch -d '2020-02-02 02:02:02' small/a/4 && sync && touch filled
 fi; trap exit TERM; while :; do sleep 1 & wait; done`
 
-// sum digests names, kinds, modes, owners, times, link targets and contents.
-const sum = `cd /data && { find . -path ./lost+found -prune -o -print | sort | while read -r f; do stat -c '%N %F %a %u %g %s %Y %h' "$f"; done |
- grep -v '^. directory'; find . -path ./lost+found -prune -o -type f -print | sort | while read -r f; do sha256sum "$f"; done; } | sha256sum`
+// sum digests names, kinds, modes, owners, times, numbers of links, link targets and contents. The root folder itself is
+// the kubelet's.
+const sum = `cd /data && { find . -path ./lost+found -prune -o -print | grep -v '^[.]$' | sort | while read -r f; do stat -c '%N %F %a %u %g %Y %h' "$f"; done
+ find . -path ./lost+found -prune -o -type f -print | sort | while read -r f; do sha256sum "$f"; done; } | sha256sum`
 
 // workload is a set whose pods fill their volume and then keep still.
 func workload(size string) *appsv1.StatefulSet {
@@ -119,6 +120,8 @@ func workload(size string) *appsv1.StatefulSet {
 	pod := &set.Spec.Template.Spec
 	pod.TerminationGracePeriodSeconds = ptr.To[int64](10)
 	pod.SecurityContext.RunAsGroup = ptr.To[int64](1000)
+	// Or the kubelet itself changes groups and modes at every start.
+	pod.SecurityContext.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
 	pod.Containers[0] = corev1.Container{
 		Name: "db", Image: workloadImage, Command: []string{"sh", "-c", fill},
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},

@@ -1,0 +1,208 @@
+package sift
+
+import (
+	"encoding/json"
+	"log/slog"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/test/kit/build"
+)
+
+const (
+	added   = events.SourceAdd
+	updated = events.SourceUpdate
+	deleted = events.SourceDelete
+)
+
+// changeOf is what Knative's ApiServerSource sends about an object.
+func changeOf(t *testing.T, eventType, kind string, object any) event.Event {
+	t.Helper()
+	e := event.New()
+	e.SetID("random")
+	e.SetSource("https://10.0.0.1:443")
+	e.SetType(eventType)
+	e.SetSubject("/apis/apps/v1/namespaces/shop/statefulsets/web")
+	e.SetExtension("kind", kind)
+	if err := e.SetData(event.ApplicationJSON, object); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func handle(t *testing.T, e event.Event) (*event.Event, error) {
+	t.Helper()
+	return New(nil, nil, slog.New(slog.DiscardHandler)).Handle(t.Context(), e)
+}
+
+// woken says who has to look, as the event names them.
+func woken(t *testing.T, eventType, kind string, object any) string {
+	t.Helper()
+	answer, err := handle(t, changeOf(t, eventType, kind, object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer == nil {
+		return ""
+	}
+	concerns, _ := answer.Extensions()["concerns"].(string)
+	return concerns
+}
+
+type setRow struct {
+	change  string
+	status  *api.Status
+	options []build.Option
+	want    string
+}
+
+func opts(options ...build.Option) []build.Option { return options }
+
+func TestWhoIsWokenByASet(t *testing.T) {
+	zero, counting := build.Replicas(0), build.Counting(2, 2)
+	copying := build.Operation(api.Copying, build.Stopped(0))
+	quiet := build.Operation(api.Copying, build.Quiet(5))
+	switching := build.Operation(api.Switching, build.Quiet(5))
+	unnamed := build.Operation(api.Switching, build.Quiet(5), func(s *api.Status) { s.Set.UID, s.Recreate = "", true })
+	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
+	asks := build.Resize("data=128Mi")
+	for name, row := range map[string]setRow{
+		"no request": {updated, nil, nil, ""},
+		"a request that differs from the template":     {updated, nil, opts(asks), "detect-resize"},
+		"a request for what the template says":         {updated, nil, opts(build.Resize("data=64Mi")), ""},
+		"a set that was added, its claims may lag":     {added, nil, opts(build.Resize("auto")), "detect-resize"},
+		"auto, an update: the sweep compares claims":   {updated, nil, opts(build.Resize("auto")), ""},
+		"a request that cannot be read":                {updated, nil, opts(build.Resize("much")), "detect-resize"},
+		"a template that there is not":                 {updated, nil, opts(build.Resize("db=1Gi")), "detect-resize"},
+		"a request on a set that is not opted in":      {updated, nil, opts(asks, build.Label(api.ManagedLabel, "")), ""},
+		"a request on a set that goes":                 {updated, nil, opts(asks, build.Deleting()), ""},
+		"a set with a request is deleted":              {deleted, nil, opts(asks), ""},
+		"a request that was refused":                   {updated, build.Operation(api.Refused), opts(asks), ""},
+		"a request that was refused, and a retry":      {updated, build.Operation(api.Refused), opts(asks, retry), "detect-resize"},
+		"another request after a failure":              {updated, build.Operation(api.Failed), opts(build.Resize("data=1Gi")), "detect-resize"},
+		"the same request after a success":             {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},
+		"a retry without a request":                    {updated, build.Operation(api.Failed), opts(retry), ""},
+		"held after a failed switch":                   {updated, held, opts(build.Resize("data=1Gi")), ""},
+		"held after a failed switch, and a retry":      {updated, held, opts(retry), "detect-resize"},
+		"a status that cannot be read":                 {updated, nil, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
+		"planned":                                      {updated, build.Operation(api.Planned), nil, "pause-owner"},
+		"copying: the targets are prepared":            {updated, build.Operation(api.Copying), nil, "backup"},
+		"copying: replicas are stopping":               {updated, copying, opts(zero, counting), ""},
+		"copying: the controller has not seen the end": {updated, copying, opts(zero, build.Unseen()), ""},
+		"copying: all replicas are gone":               {updated, copying, opts(zero), "backup"},
+		"copying: somebody scales up before that":      {updated, copying, opts(build.Replicas(2)), "backup"},
+		"copying: nothing but status updates":          {updated, quiet, opts(zero), ""},
+		"I4: copying: somebody scales up":              {updated, quiet, opts(build.Replicas(2), build.Generation(6)), "backup"},
+		"copying: somebody aborts":                     {updated, quiet, opts(zero, abort), "backup"},
+		"copying: the set is gone":                     {deleted, quiet, opts(zero), "backup"},
+		"switching: nothing but status updates":        {updated, switching, opts(zero), ""},
+		"I4: switching: somebody scales up":            {updated, switching, opts(build.Replicas(2), build.Generation(6)), "restore"},
+		"switching: our new set is there":              {added, unnamed, opts(zero, build.UID("uid-2")), "restore"},
+		"switching: our new set has no identity yet":   {updated, unnamed, opts(zero, build.UID("uid-2")), "restore"},
+		"switching: our set is gone":                   {deleted, switching, opts(zero), "restore"},
+		"starting: replicas are starting":              {updated, build.Operation(api.Starting), opts(build.Counting(1, 0)), ""},
+		"starting: the set is ready":                   {updated, build.Operation(api.Starting), nil, "restore"},
+		"rolling back":                                 {updated, build.Operation(api.RollingBack), nil, "restore"},
+		"I3: an operation of another set of this name": {updated, copying, opts(build.UID("uid-2")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := append(opts(build.Template("data", "64Mi", "fixed")), row.options...)
+			if row.status != nil {
+				options = append(options, build.Status(row.status))
+			}
+			if got := woken(t, row.change, "StatefulSet", build.Set("web", options...)); got != row.want {
+				t.Errorf("wakes %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
+	job := build.Job("data-web-0", 1)
+	forged := api.Link{Operation: "x", Role: api.RoleMover, Namespace: "payroll", Set: api.SetRef{Name: "db"}}
+	for name, row := range map[string]struct {
+		change string
+		kind   string
+		object metav1.Object
+		want   string
+	}{
+		"a claim of nobody":                  {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi"), ""},
+		"a source changes":                   {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)), ""},
+		"a source is going":                  {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0), build.Deleting()), "restore"},
+		"a source is gone":                   {deleted, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)), "restore"},
+		"a target is bound":                  {updated, "PersistentVolumeClaim", build.Target("t", "data-web-0", "1Gi", 1), ""},
+		"a target is going":                  {updated, "PersistentVolumeClaim", build.Target("t", "data-web-0", "1Gi", 1, build.Deleting()), ""},
+		"a target is gone":                   {deleted, "PersistentVolumeClaim", build.Target("t", "data-web-0", "1Gi", 1), "restore"},
+		"a successor is not bound":           {added, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0", 0), build.On("")), ""},
+		"a successor is bound":               {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0", 0)), "restore"},
+		"a mover runs":                       {updated, "Job", job, ""},
+		"a mover succeeded":                  {updated, "Job", build.Job("data-web-0", 1, build.Complete()), "backup"},
+		"a mover failed":                     {updated, "Job", build.Job("data-web-0", 1, build.Failed("BackoffLimitExceeded", "")), "backup"},
+		"a mover that is done is going":      {updated, "Job", build.Job("data-web-0", 1, build.Complete(), build.Deleting()), ""},
+		"a mover is gone":                    {deleted, "Job", job, "restore"},
+		"a mover's pod runs":                 {updated, "Pod", build.Mover(job), ""},
+		"a mover's pod is gone":              {deleted, "Pod", build.Mover(job), "restore"},
+		"a link into another namespace":      {deleted, "Job", build.Job("data-web-0", 1, build.LinkOf(forged)), ""},
+		"a link that the label disagrees to": {deleted, "Job", build.Job("data-web-0", 1, build.Label(api.OperationLabel, "other")), ""},
+		"a link that cannot be read":         {deleted, "Job", build.Job("data-web-0", 1, build.Annotation(api.OperationAnnotation, "{")), ""},
+		"a kind that is no concern of ours":  {updated, "ConfigMap", build.Claim("x", "1Gi"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := woken(t, row.change, row.kind, row.object); got != row.want {
+				t.Errorf("wakes %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestAnswerNamesTheSetAndNothingElse(t *testing.T) {
+	job := build.Job("data-web-0", 1, build.Complete())
+	answer, err := handle(t, changeOf(t, updated, "Job", job))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := events.SetOf(*answer)
+	if want := (events.Ref{Namespace: build.Namespace, Name: "web", Operation: build.ID}); err != nil || ref != want {
+		t.Errorf("%+v, %v; want %+v", ref, err, want)
+	}
+	if answer.ID() != "uid-"+job.Name+"/rv-"+job.Name+"/backup" || answer.Type() != events.ObjectChanged {
+		t.Errorf("id %s, type %s", answer.ID(), answer.Type())
+	}
+	again, _ := handle(t, changeOf(t, updated, "Job", job))
+	if again.ID() != answer.ID() {
+		t.Error("the same change seen twice is not the same event")
+	}
+	secret := build.Set("web", build.Resize("much"), build.Annotation("password", "hunter2"))
+	answer, _ = handle(t, changeOf(t, updated, "StatefulSet", secret))
+	var data map[string]any
+	if err := json.Unmarshal(answer.Data(), &data); err != nil || len(data) != 2 || data["uid"] != "uid-web" || data["resourceVersion"] != "rv-web" {
+		t.Errorf("data %s (%v)", answer.Data(), err)
+	}
+}
+
+func TestWhatCannotBeReadIsPermanent(t *testing.T) {
+	for _, kind := range []string{"StatefulSet", "PersistentVolumeClaim", "Job", "Pod"} {
+		e := changeOf(t, updated, kind, map[string]any{"metadata": 7})
+		if answer, err := handle(t, e); answer != nil || !fault.IsPermanent(err) {
+			t.Errorf("%s: answers %v, %v", kind, answer, err)
+		}
+	}
+}
+
+// TestPodOfSomebodyWithOurLabel: the label alone is no link.
+func TestPodOfSomebodyWithOurLabel(t *testing.T) {
+	pod := build.Pod("x", nil, build.Label(api.OperationLabel, build.ID))
+	if got := woken(t, deleted, "Pod", pod); got != "" {
+		t.Errorf("wakes %q", got)
+	}
+	if got := woken(t, updated, "Pod", build.With(pod, build.InPhase(corev1.PodFailed))); got != "" {
+		t.Errorf("wakes %q", got)
+	}
+}

@@ -1,0 +1,142 @@
+package sift
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/test/kit/build"
+)
+
+// cluster answers lists, and nothing else, from what is in it by plural name.
+type cluster map[string][]metav1.Object
+
+func (c cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	objects, known := c[path.Base(r.URL.Path)]
+	if r.Method != http.MethodGet || !known && c["broken"] != nil {
+		http.Error(w, "no", http.StatusInternalServerError)
+		return
+	}
+	matching := []metav1.Object{}
+	key, value, valued := strings.Cut(r.URL.Query().Get("labelSelector"), "=")
+	for _, o := range objects {
+		is, ok := o.GetLabels()[key]
+		if key == "" || ok && (!valued || is == value) {
+			matching = append(matching, o)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"items": matching})
+}
+
+// sent are the events of a sweep, as SET: CONCERNS.
+type sent struct {
+	events []string
+	fail   error
+}
+
+func (s *sent) Send(_ context.Context, e event.Event) error {
+	concerns, _ := e.Extensions()["concerns"].(string)
+	s.events = append(s.events, e.Extensions()["name"].(string)+": "+concerns)
+	return s.fail
+}
+
+func sweep(t *testing.T, c cluster, to *sent) error {
+	t.Helper()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	tick := event.New()
+	tick.SetType(events.Tick)
+	_, err := New(kube.NewClient(&rest.Config{Host: server.URL}), to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
+	return err
+}
+
+// TestI6SweepFindsEverythingFromTheObjectsAlone: no event is needed.
+func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
+	type list = []metav1.Object
+	data, auto := build.Template("data", "64Mi", "fixed"), build.Resize("auto")
+	copying := build.Operation(api.Copying, build.Quiet(5))
+	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	old := func(until time.Time) metav1.Object {
+		return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Held(api.RoleRetired, "data-web-0"),
+			build.Annotation(api.RetainedUntilAnnotation, until.UTC().Format(time.RFC3339)))
+	}
+	journal := func() metav1.Object { return build.Journal(copying) }
+	for name, row := range map[string]struct {
+		in   cluster
+		want string
+	}{
+		"nothing": {cluster{}, ""},
+		"a set without a request": {
+			cluster{"statefulsets": list{build.Set("web", data)}, "persistentvolumeclaims": list{build.Claim("data-web-0", "1Mi")}}, ""},
+		"a set that is not opted in": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Label(api.ManagedLabel, ""), build.Resize("data=1Gi"))}}, ""},
+		"a request that differs from the template": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=1Gi"))}}, "web: detect-resize"},
+		"a claim lags behind its template": {
+			cluster{"statefulsets": list{build.Set("web", data, auto)}, "persistentvolumeclaims": list{build.Claim("data-web-7", "32Mi")}}, "web: detect-resize"},
+		"a claim lags behind the request, the template does not": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=64Mi"))}, "persistentvolumeclaims": list{build.Claim("data-web-0", "32Mi")}}, "web: detect-resize"},
+		"I7: claims are as asked for": {
+			cluster{"statefulsets": list{build.Set("web", data, auto)}, "persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-other-0", "1Mi")}}, ""},
+		"I7: a refused request is not asked for again": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), build.Status(build.Operation(api.Refused)))}}, ""},
+		"two sets of which one lags": {
+			cluster{"statefulsets": list{build.Set("web", data, auto), build.Set("api", data, auto)},
+				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-api-0", "32Mi")}}, "api: detect-resize"},
+		"an operation whose set changes nothing": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Status(copying))}, "controllerrevisions": list{journal()}}, "web: backup"},
+		"an operation that is held waits for a person": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Status(held))}, "controllerrevisions": list{journal()}}, ""},
+		"I3: a journal whose set is gone": {
+			cluster{"controllerrevisions": list{journal()}}, "web: restore backup pause-owner"},
+		"I3: a journal whose set was replaced, and asks for a resize that waits for the rest to be cleared": {
+			cluster{"statefulsets": list{build.Set("web", data, build.UID("uid-2"), build.Resize("data=128Mi"))}, "controllerrevisions": list{journal()}},
+			"web: detect-resize restore backup pause-owner"},
+		"an old volume whose window is over": {
+			cluster{"persistentvolumes": list{old(time.Now().Add(-time.Minute))}}, "web: restore"},
+		"an old volume whose window is over, and an operation runs": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Status(copying))}, "persistentvolumes": list{old(time.Now().Add(-time.Minute))}}, "web: backup restore"},
+		"an old volume in its window": {
+			cluster{"persistentvolumes": list{old(time.Now().Add(time.Minute))}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := &sent{}
+			if err := sweep(t, row.in, to); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(to.events)
+			if got := strings.Join(to.events, ", "); got != row.want {
+				t.Errorf("sends %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestSweepSendsToEverybodyAndReportsWhatFailed(t *testing.T) {
+	data := build.Template("data", "64Mi", "fixed")
+	both := cluster{"statefulsets": {build.Set("a", data, build.Resize("data=1Gi")), build.Set("b", data, build.Resize("data=1Gi"))}}
+	to := &sent{fail: errors.New("the Broker is away")}
+	if err := sweep(t, both, to); err == nil || len(to.events) != 2 {
+		t.Errorf("sent %v, error %v", to.events, err)
+	}
+	both["broken"] = []metav1.Object{build.Set("x")}
+	if err := sweep(t, both, &sent{}); err == nil {
+		t.Error("a list that fails is no error")
+	}
+}

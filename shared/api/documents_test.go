@@ -1,0 +1,215 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// fixture is a document as a released version wrote it. These files are never changed: what is stored in a cluster must
+// load for ever. A new version of a document gets a new file.
+func fixture(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func setWith(status string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{StatusAnnotation: status}}}
+}
+
+func claimWith(label, link string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-web-0",
+		Labels: map[string]string{OperationLabel: label}, Annotations: map[string]string{OperationAnnotation: link}}}
+}
+
+func journalWith(raw []byte, recreate string) *appsv1.ControllerRevision {
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "drydock-0123456789ab"}, Data: runtime.RawExtension{Raw: raw}}
+	if recreate != "" {
+		revision.Annotations = map[string]string{RecreateAnnotation: recreate}
+	}
+	return revision
+}
+
+func volumeFor(claim string, manifest string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Annotations: map[string]string{ClaimManifestAnnotation: manifest}},
+		Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: claim}}}
+}
+
+// TestReleasedDocumentsLoadForEver checks every field: what is written again must be what was read.
+func TestReleasedDocumentsLoadForEver(t *testing.T) {
+	same := func(name string, text []byte, written string) {
+		t.Helper()
+		var was, is any
+		if err := json.Unmarshal(text, &was); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(written), &is); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(was, is); diff != "" {
+			t.Errorf("%s is written back with differences (-was +is):\n%s", name, diff)
+		}
+	}
+	text := fixture(t, "status-v1.json")
+	status, err := LoadStatus(setWith(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("status-v1.json", text, status.Encode())
+	if deadline := time.Date(2026, 3, 1, 12, 20, 0, 0, time.UTC); !status.Deadline.Time.Equal(deadline) || status.Claims[0].To.String() != "20Gi" || !status.Held() {
+		t.Errorf("%+v", status)
+	}
+
+	text = fixture(t, "link-v1.json")
+	link, err := LoadLink(claimWith("0123456789ab", string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("link-v1.json", text, link.Encode())
+
+	text = fixture(t, "journal-v1.json")
+	journal, err := LoadJournal(journalWith(text, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("journal-v1.json", text, string(journal.Encode()))
+
+	manifest, err := LoadManifest(journalWith(nil, string(fixture(t, "recreate-v1.json"))))
+	if err != nil || manifest.Name != "web" || manifest.UID == "" || manifest.ResourceVersion != "4711" || *manifest.Spec.Replicas != 0 {
+		t.Errorf("%+v, %v", manifest, err)
+	}
+	claim, err := LoadClaim(volumeFor("data-web-0", string(fixture(t, "claim-v1.json"))))
+	if err != nil || claim.Spec.VolumeName != "pvc-2" || claim.Spec.Resources.Requests.Storage().String() != "20Gi" {
+		t.Errorf("%+v, %v", claim, err)
+	}
+}
+
+func TestAbsentDocumentsAreNone(t *testing.T) {
+	if s, err := LoadStatus(&appsv1.StatefulSet{}); s != nil || err != nil {
+		t.Errorf("status %v, %v", s, err)
+	}
+	if l, err := LoadLink(&corev1.Pod{}); l != nil || err != nil {
+		t.Errorf("link %v, %v", l, err)
+	}
+	if m, err := LoadManifest(journalWith(nil, "")); m != nil || err != nil {
+		t.Errorf("manifest %v, %v", m, err)
+	}
+	if c, err := LoadClaim(&corev1.PersistentVolume{}); c != nil || err != nil {
+		t.Errorf("claim %v, %v", c, err)
+	}
+	var none *Status
+	if none.Active() || none.Held() {
+		t.Error("no status is neither active nor held")
+	}
+}
+
+// TestUnreadableIsNotAbsent: whoever takes garbage for "no operation" starts one over the other.
+func TestUnreadableIsNotAbsent(t *testing.T) {
+	status := string(fixture(t, "status-v1.json"))
+	link := string(fixture(t, "link-v1.json"))
+	journal := string(fixture(t, "journal-v1.json"))
+	recreate := string(fixture(t, "recreate-v1.json"))
+	claim := string(fixture(t, "claim-v1.json"))
+	loadStatus := func(text string) error { _, err := LoadStatus(setWith(text)); return err }
+	loadLink := func(label, text string) error { _, err := LoadLink(claimWith(label, text)); return err }
+	loadJournal := func(text string) error { _, err := LoadJournal(journalWith([]byte(text), "")); return err }
+	loadManifest := func(text string) error { _, err := LoadManifest(journalWith(nil, text)); return err }
+	loadClaim := func(name, text string) error { _, err := LoadClaim(volumeFor(name, text)); return err }
+	without := func(text, part string) string {
+		if !strings.Contains(text, part) {
+			t.Fatalf("%q is not in %s", part, text)
+		}
+		return strings.Replace(text, part, "", 1)
+	}
+	for name, err := range map[string]error{
+		"status: empty":                        loadStatus(""),
+		"status: null":                         loadStatus("null"),
+		"status: an empty document":            loadStatus("{}"),
+		"status: cut off":                      loadStatus(status[:len(status)/2]),
+		"status: followed by something":        loadStatus(status + "{}"),
+		"status: of the future":                loadStatus(strings.Replace(status, `"version": 1`, `"version": 2`, 1)),
+		"status: without version":              loadStatus(without(status, `"version": 1,`)),
+		"status: without operation":            loadStatus(without(status, `"operation": "0123456789ab",`)),
+		"status: without phase":                loadStatus(without(status, `"phase": "Failed",`)),
+		"status: without set":                  loadStatus(strings.Replace(status, `"name": "web"`, `"name": ""`, 1)),
+		"status: a field of another type":      loadStatus(strings.Replace(status, `"replicas": 3`, `"replicas": "3"`, 1)),
+		"status: a size that is none":          loadStatus(strings.Replace(status, `"20Gi"`, `"lots"`, 1)),
+		"link: garbage":                        loadLink("0123456789ab", "{"),
+		"link: null":                           loadLink("0123456789ab", "null"),
+		"link: the label names another":        loadLink("other", link),
+		"link: there is no label":              loadLink("", link),
+		"link: without operation":              loadLink("", without(link, `"operation": "0123456789ab",`)),
+		"link: without set":                    loadLink("0123456789ab", strings.Replace(link, `"name": "web"`, `"name": ""`, 1)),
+		"journal: empty":                       loadJournal(""),
+		"journal: null":                        loadJournal("null"),
+		"journal: of the future":               loadJournal(strings.Replace(journal, `"version": 1`, `"version": 2`, 1)),
+		"journal: its status is of the future": loadJournal(strings.Replace(strings.Replace(journal, `"version": 1`, `"version": 9`, 2), `"version": 9`, `"version": 1`, 1)),
+		"journal: without status":              loadJournal(`{"version":1}`),
+		"manifest: garbage":                    loadManifest("{"),
+		"manifest: of another namespace":       loadManifest(strings.Replace(recreate, `"shop"`, `"payroll"`, 1)),
+		"manifest: without name":               loadManifest(strings.Replace(recreate, `"name": "web"`, `"name": ""`, 1)),
+		"claim: garbage":                       loadClaim("data-web-0", "{"),
+		"claim: the volume is for another":     loadClaim("data-web-1", claim),
+		"claim: for another namespace":         loadClaim("data-web-0", strings.Replace(claim, `"shop"`, `"payroll"`, 1)),
+		"claim: on another volume":             loadClaim("data-web-0", strings.Replace(claim, `"pvc-2"`, `"pvc-3"`, 1)),
+	} {
+		if err == nil {
+			t.Errorf("%s: it loads", name)
+		}
+	}
+	unreserved := volumeFor("data-web-0", claim)
+	unreserved.Spec.ClaimRef = nil
+	if _, err := LoadClaim(unreserved); err == nil {
+		t.Error("claim: the volume is for none: it loads")
+	}
+	if Linked(claimWith("other", link), "0123456789ab", RoleTarget) {
+		t.Error("an unreadable link is no link")
+	}
+}
+
+// TestFieldsOfTheFutureAreIgnored: a newer Drydock of the same version may have added one.
+func TestFieldsOfTheFutureAreIgnored(t *testing.T) {
+	text := bytes.Replace(fixture(t, "status-v1.json"), []byte(`"version": 1`), []byte(`"mood": "good", "version": 1`), 1)
+	if _, err := LoadStatus(setWith(string(text))); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloneSharesNothingThatChanges(t *testing.T) {
+	status, err := LoadStatus(setWith(string(fixture(t, "status-v1.json"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := status.Encode()
+	clone := status.Clone()
+	clone.Claims[0].Phase, clone.Phase, clone.Message = ClaimSwitched, Succeeded, ""
+	clone.Claim("data-web-0").NewVolume = "x"
+	if status.Encode() != before {
+		t.Error("a change of the clone changed the original")
+	}
+	if status.Claim("nobody") != nil {
+		t.Error("a claim that is not part of the operation was found")
+	}
+}
+
+func TestPhases(t *testing.T) {
+	for phase, terminal := range map[Phase]bool{Planned: false, Copying: false, Switching: false, Starting: false, RollingBack: false,
+		Succeeded: true, Failed: true, Refused: true} {
+		if s := (&Status{Phase: phase}); phase.Terminal() != terminal || s.Active() == terminal {
+			t.Errorf("%s: terminal %t, active %t", phase, phase.Terminal(), s.Active())
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// render is the request in a canonical form of its own syntax.
+func render(r Request) string {
+	if r.Auto {
+		return AutoRequest
+	}
+	var parts []string
+	for _, template := range slices.Sorted(maps.Keys(r.Targets)) {
+		target := r.Targets[template]
+		part := template + "=" + target.Size.String()
+		if target.Class != "" {
+			part += "@" + target.Class
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ",")
+}
+
+func TestParseRequest(t *testing.T) {
+	for name, row := range map[string]struct{ text, want string }{
+		"auto":                      {"auto", "auto"},
+		"auto, with blanks":         {"  auto\n", "auto"},
+		"one template":              {"data=20Gi", "data=20Gi"},
+		"with a class":              {"data=20Gi@fast-ssd", "data=20Gi@fast-ssd"},
+		"a class with dots":         {"data=20Gi@fast.example.com", "data=20Gi@fast.example.com"},
+		"several":                   {"logs=5Gi@slow,data=20Gi", "data=20Gi,logs=5Gi@slow"},
+		"several, with blanks":      {" data=20Gi , logs=5Gi ", "data=20Gi,logs=5Gi"},
+		"a number of bytes":         {"data=1073741824", "data=1073741824"},
+		"a decimal":                 {"data=1.5Gi", "data=1536Mi"},
+		"an exponent":               {"data=1e9", "data=1e9"},
+		"a template called auto":    {"auto=1Gi", "auto=1Gi"},
+		"a template of digits":      {"0=1Gi", "0=1Gi"},
+		"as long as a label may be": {strings.Repeat("a", 63) + "=1Gi", strings.Repeat("a", 63) + "=1Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := ParseRequest(row.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := render(r); got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestParseRequestRefuses(t *testing.T) {
+	for name, row := range map[string]struct{ text, want string }{
+		"nothing":                 {"", `"" has no size`},
+		"blanks":                  {"  ", `"" has no size`},
+		"another word":            {"Auto", `"Auto" has no size`},
+		"auto and more":           {"auto,data=1Gi", `"auto" has no size`},
+		"no size":                 {"data", `"data" has no size`},
+		"an empty size":           {"data=", `size "" is not a quantity`},
+		"no template":             {"=1Gi", `template "": `},
+		"a part that is empty":    {"data=1Gi,", `"" has no size`},
+		"a size that is none":     {"data=lots", `size "lots" is not a quantity`},
+		"a size with a blank":     {"data=1 Gi", `size "1 Gi" is not a quantity`},
+		"a size of another unit":  {"data=1GB", `size "1GB" is not a quantity`},
+		"zero":                    {"data=0", `size "0" is not positive`},
+		"less than zero":          {"data=-1Gi", `size "-1Gi" is not positive`},
+		"named twice":             {"data=1Gi,data=2Gi", `template "data" is named twice`},
+		"an empty class":          {"data=1Gi@", `storage class "": `},
+		"two classes":             {"data=1Gi@a@b", `storage class "a@b": `},
+		"a class of a path":       {"data=1Gi@../x", `storage class "../x": `},
+		"a template of a path":    {"../data=1Gi", `template "../data": `},
+		"a template with blanks":  {"my data=1Gi", `template "my data": `},
+		"a template in capitals":  {"Data=1Gi", `template "Data": `},
+		"a template too long":     {strings.Repeat("a", 64) + "=1Gi", "template "},
+		"a template with a NUL":   {"da\x00ta=1Gi", "template "},
+		"what is no text":         {"\xff\xfe=1Gi", "template "},
+		"a size beyond all sense": {"data=1e99999999", "size "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseRequest(row.text)
+			if err == nil {
+				t.Fatal("it is taken")
+			}
+			if !strings.Contains(err.Error(), row.want) || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s=%q: ", ResizeAnnotation, row.text)) {
+				t.Errorf("says %q, want %q", err, row.want)
+			}
+		})
+	}
+}
+
+// FuzzParseRequest: whatever people write, it is refused or it is a request of positive sizes that can be written again.
+func FuzzParseRequest(f *testing.F) {
+	for _, text := range []string{"auto", "data=20Gi@fast-ssd,logs=5Gi", "", "=", ",", "@", "a=1@", "data=-0.0001n", "a=1e-9", "a=9E18", "a=1Gi,b=2Gi,a=3Gi"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ParseRequest(text)
+		if err != nil {
+			return
+		}
+		if r.Auto != (len(r.Targets) == 0) {
+			t.Fatalf("%q is %+v", text, r)
+		}
+		for template, target := range r.Targets {
+			if target.Size.Sign() <= 0 || strings.ContainsAny(template+target.Class, "/ ,=@") {
+				t.Fatalf("%q has template %q of %s@%s", text, template, target.Size.String(), target.Class)
+			}
+		}
+		again, err := ParseRequest(render(r))
+		if err != nil || render(again) != render(r) {
+			t.Fatalf("%q is %s, read again %s (%v)", text, render(r), render(again), err)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+)
+
+func TestTurnsOneLookAtATimeAndOneThatWaits(t *testing.T) {
+	running, most, looks := atomic.Int32{}, atomic.Int32{}, atomic.Int32{}
+	started, goOn := make(chan struct{}, 100), make(chan struct{})
+	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+		most.Store(max(most.Load(), running.Add(1)))
+		looks.Add(1)
+		started <- struct{}{}
+		<-goOn
+		running.Add(-1)
+		return nil, nil
+	}))
+	var all sync.WaitGroup
+	answered := atomic.Int32{}
+	send := func() {
+		all.Go(func() {
+			_, _ = handler.Handle(context.Background(), about("a"))
+			answered.Add(1)
+		})
+	}
+	send()
+	<-started
+	for range 50 {
+		send()
+	}
+	other := make(chan struct{})
+	go func() { // another object does not wait
+		_, _ = handler.Handle(context.Background(), about("b"))
+		close(other)
+	}()
+	<-started
+	eventually(t, "all but the running and the waiting event are answered", func() bool { return answered.Load() == 49 })
+	close(goOn)
+	all.Wait()
+	<-other
+	if looks.Load() != 3 || most.Load() != 2 {
+		t.Errorf("%d looks for 51 events on a and 1 on b, up to %d at once", looks.Load(), most.Load())
+	}
+}
+
+func TestTurnsAWaiterThatGivesUpLeavesItsPlace(t *testing.T) {
+	started, goOn := make(chan struct{}, 2), make(chan struct{})
+	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+		started <- struct{}{}
+		<-goOn
+		return nil, nil
+	}))
+	go func() { _, _ = handler.Handle(context.Background(), about("a")) }()
+	<-started
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := handler.Handle(ctx, about("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v: an event that was not looked at must be sent again", err)
+	}
+	next := make(chan struct{})
+	go func() {
+		_, _ = handler.Handle(context.Background(), about("a"))
+		close(next)
+	}()
+	eventually(t, "it waits", queued(handler.(*turns), "a"))
+	close(goOn)
+	<-next
+	if len(started) != 1 {
+		t.Error("the next event was swallowed")
+	}
+}
+
+func queued(turns *turns, subject string) func() bool {
+	return func() bool {
+		turns.mu.Lock()
+		defer turns.mu.Unlock()
+		return turns.objects[subject] != nil && turns.objects[subject].waiting
+	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	t.Fatal("never: " + what)
+}
+
+func about(subject string) event.Event {
+	e := event.New()
+	e.SetSubject(subject)
+	return e
+}
