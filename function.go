@@ -35,7 +35,7 @@ type Sender = sift.Sender
 // Handlers makes every function.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) map[api.Function]Handler {
 	return map[api.Function]Handler{
-		api.Sift:         sift.New(client, send, log),
+		api.Sift:         sift.New(client, settings, send, log),
 		api.DetectResize: serve.Turns(detectresize.New(client, settings, log)),
 		api.PauseOwner:   serve.Turns(pauseowner.New(client, settings, log)),
 		api.Backup:       serve.Turns(backup.New(client, settings, log)),

@@ -20,7 +20,6 @@ import (
 type options struct {
 	Listen         string        `envconfig:"DRYDOCK_LISTEN" flag:"listen" desc:"address for metrics, health and /debug/events (127.0.0.1:9090; in a cluster :9090)"`
 	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address on which anybody may POST CloudEvents to the Broker; empty for none"`
-	Namespaces     []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to watch, comma-separated; empty for all"`
 	Tick           time.Duration `envconfig:"DRYDOCK_TICK" flag:"tick" default:"30s" desc:"time between two sweeps; 0 for none"`
 	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: ticks and posted events only"`
 	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file to append each event to that passes the Broker, a line of JSON each; - for standard output"`

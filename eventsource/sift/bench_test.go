@@ -16,7 +16,7 @@ import (
 
 // BenchmarkSift judges a status update of a managed set, as a rollout causes many of: the event that has to be cheap.
 func BenchmarkSift(b *testing.B) {
-	f, e := New(nil, nil, slog.New(slog.DiscardHandler)), rolloutEvent(b)
+	f, e := New(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)), rolloutEvent(b)
 	b.SetBytes(int64(len(e.Data())))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
@@ -27,14 +28,19 @@ type Sender interface {
 
 // Function is sift.
 type Function struct {
-	client *kube.Client
-	send   Sender
-	log    *slog.Logger
+	client     *kube.Client
+	namespaces []string
+	send       Sender
+	log        *slog.Logger
 }
 
 // New makes the function.
-func New(client *kube.Client, send Sender, log *slog.Logger) *Function {
-	return &Function{client: client, send: send, log: log}
+func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) *Function {
+	namespaces := settings.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""} // all, in one list call
+	}
+	return &Function{client: client, namespaces: namespaces, send: send, log: log}
 }
 
 // Handle answers a change with one event, or with none. It is safe to repeat: the answer's id derives from what it saw.

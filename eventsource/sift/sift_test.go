@@ -38,7 +38,7 @@ func changeOf(t *testing.T, eventType, kind string, object any) event.Event {
 
 func handle(t *testing.T, e event.Event) (*event.Event, error) {
 	t.Helper()
-	return New(nil, nil, slog.New(slog.DiscardHandler)).Handle(t.Context(), e)
+	return New(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)).Handle(t.Context(), e)
 }
 
 // woken says who has to look, as the event names them.

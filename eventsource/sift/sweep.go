@@ -22,11 +22,14 @@ import (
 // volumes whose window is over. It sends one event for each set that needs a look.
 func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
-	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}}
-	for _, search := range []func(context.Context, *findings) error{f.sweepSets, f.sweepJournals, f.sweepVolumes(now)} {
-		if err := search(ctx, found); err != nil {
+	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}}
+	for _, namespace := range f.namespaces {
+		if err := errors.Join(f.sweepSets(ctx, namespace, found), f.sweepJournals(ctx, namespace, found)); err != nil {
 			return fmt.Errorf("sweeping: %w", err)
 		}
+	}
+	if err := f.sweepVolumes(ctx, now, found); err != nil {
+		return fmt.Errorf("sweeping: %w", err)
 	}
 	var failed error
 	for _, ref := range found.order {
@@ -69,11 +72,10 @@ func (r *findings) add(l look) {
 	r.order, r.looks[key] = append(r.order, key), l
 }
 
-func (f *Function) sweepSets(ctx context.Context, found *findings) error {
-	found.active = map[string]bool{}
+func (f *Function) sweepSets(ctx context.Context, namespace string, found *findings) error {
 	lagging := map[string][]*appsv1.StatefulSet{} // by namespace: sets that may lag behind
 	selector := api.ManagedLabel + "=true"
-	err := kube.Pages(ctx, f.client, plan.StatefulSets, "", selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+	err := kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
 			found.sets++
@@ -141,8 +143,8 @@ func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace s
 }
 
 // sweepJournals finds operations that no set tells of: the set was deleted, replaced, or lost its status or its label.
-func (f *Function) sweepJournals(ctx context.Context, found *findings) error {
-	return kube.Pages(ctx, f.client, plan.ControllerRevisions, "", api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
+func (f *Function) sweepJournals(ctx context.Context, namespace string, found *findings) error {
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
 			if !found.active[l.Items[i].Labels[api.OperationLabel]] {
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
@@ -151,17 +153,20 @@ func (f *Function) sweepJournals(ctx context.Context, found *findings) error {
 	})
 }
 
-func (f *Function) sweepVolumes(now time.Time) func(context.Context, *findings) error {
-	return func(ctx context.Context, found *findings) error {
-		return kube.Pages(ctx, f.client, plan.Volumes, "", api.OperationLabel, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
-			for i := range l.Items {
-				link, err := api.LoadLink(&l.Items[i])
-				if err != nil || link == nil || !sts.Expired(&l.Items[i], now) {
-					continue
-				}
-				ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID}
-				found.add(look{ref: ref, seen: seen(&l.Items[i]), concerns: []api.Function{api.Restore}})
+// sweepVolumes finds old volumes whose window is over. Volumes are not namespaced; their links are.
+func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findings) error {
+	return kube.Pages(ctx, f.client, plan.Volumes, "", api.OperationLabel, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			link, err := api.LoadLink(&l.Items[i])
+			if err != nil || link == nil || !f.looksAfter(link.Namespace) || !sts.Expired(&l.Items[i], now) {
+				continue
 			}
-		})
-	}
+			ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID}
+			found.add(look{ref: ref, seen: seen(&l.Items[i]), concerns: []api.Function{api.Restore}})
+		}
+	})
+}
+
+func (f *Function) looksAfter(namespace string) bool {
+	return f.namespaces[0] == "" || slices.Contains(f.namespaces, namespace)
 }

@@ -62,7 +62,7 @@ func sweep(t *testing.T, c cluster, to *sent) error {
 	t.Cleanup(server.Close)
 	tick := event.New()
 	tick.SetType(events.Tick)
-	_, err := New(kube.NewClient(&rest.Config{Host: server.URL}), to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
+	_, err := New(kube.NewClient(&rest.Config{Host: server.URL}), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
 	return err
 }
 

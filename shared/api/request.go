@@ -60,9 +60,9 @@ func parseTarget(part string) (string, Target, error) {
 		return "", Target{}, fmt.Errorf("template %q: %s", template, problems[0])
 	}
 	size, class, named := strings.Cut(rest, "@")
-	quantity, err := resource.ParseQuantity(size)
+	quantity, err := parseSize(size)
 	if err != nil {
-		return "", Target{}, fmt.Errorf("size %q is not a quantity", size)
+		return "", Target{}, err
 	}
 	if quantity.Sign() <= 0 {
 		return "", Target{}, fmt.Errorf("size %q is not positive", size)

@@ -78,7 +78,9 @@ func TestParseRequestRefuses(t *testing.T) {
 		"a template too long":     {strings.Repeat("a", 64) + "=1Gi", "template "},
 		"a template with a NUL":   {"da\x00ta=1Gi", "template "},
 		"what is no text":         {"\xff\xfe=1Gi", "template "},
-		"a size beyond all sense": {"data=1e99999999", "size "},
+		"a size beyond all sense": {"data=1e99999999", `size "1e99999999" is not a quantity`},
+		"a size below all sense":  {"data=1e-99999999", `size "1e-99999999" is not a quantity`},
+		"a size of many digits":   {"data=" + strings.Repeat("9", 100000), "size "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseRequest(row.text)

@@ -5,6 +5,7 @@ import "time"
 // Settings are what an administrator gives every function by environment. The struct tags are read by envconfig; the
 // README shows them as one table.
 type Settings struct {
+	Namespaces     []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to look after, comma-separated; empty for all"`
 	Image          string        `envconfig:"DRYDOCK_IMAGE" default:"drydock:latest" desc:"image of the data mover: Drydock's own"`
 	Parallelism    int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"claims of one StatefulSet that are copied at once"`
 	Retention      time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`

@@ -34,7 +34,7 @@ func TestRolloutCostsOneInvocationAnEventAndNoCall(t *testing.T) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return counter{&calls, next}
 	})
-	function := sift.New(kube.NewClient(config), nil, slog.New(slog.DiscardHandler))
+	function := sift.New(kube.NewClient(config), api.Settings{}, nil, slog.New(slog.DiscardHandler))
 	woken := 0
 	for _, object := range updates {
 		ctx, e, err := apiserver.MakeUpdateEvent("https://127.0.0.1", "source", object, false)

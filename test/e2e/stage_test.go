@@ -78,26 +78,13 @@ func stop(command *exec.Cmd, signal syscall.Signal) {
 // exec runs a script in a pod.
 func (s *stage) exec(t testing.TB, pod, script string) string {
 	t.Helper()
-	command := exec.Command(kubectl(t), "--kubeconfig", s.kubeconfig, "-n", s.Namespace, "exec", pod, "--", "sh", "-c", script)
+	command := exec.Command(kit.Kubectl(t), "--kubeconfig", s.kubeconfig, "-n", s.Namespace, "exec", pod, "--", "sh", "-c", script)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
 		t.Fatalf("running %q in pod %s: %v\n%s", script, pod, err, stderr.String())
 	}
 	return strings.TrimSpace(stdout.String())
-}
-
-func kubectl(t testing.TB) string {
-	t.Helper()
-	own := filepath.Join(kit.Root(t), ".cluster", "bin", "kubectl")
-	if _, err := os.Stat(own); err == nil {
-		return own
-	}
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Fatal("no kubectl: run make cluster, or install it")
-	}
-	return path
 }
 
 // fill writes big and small files, links and a sparse file, once, and says so.

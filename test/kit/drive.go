@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/client-go/rest"
 
 	"drydock.dev"
 	"drydock.dev/shared/api"
@@ -27,26 +28,28 @@ type Drive struct {
 	functions map[api.Function]function.Handler
 	// Seen are the types of the events that passed, in order.
 	Seen []string
-	// Namespace, if set, is the only one whose events are taken.
-	Namespace string
 	// Shuffle, if not 0, is the seed with which every event is delivered twice and out of order.
 	Shuffle uint64
 	// Retries is how often an event is delivered again when its function fails.
 	Retries int
 }
 
-// NewDrive makes functions on the client.
-func NewDrive(client *kube.Client, settings api.Settings, log *slog.Logger) *Drive {
-	d := &Drive{Retries: 3}
-	d.functions = function.Handlers(client, settings, d, log)
+// NewDrive makes functions, each with its own account's rights and no other (I10): a verb that config/rbac does not grant
+// fails the test.
+func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Drive {
+	d := &Drive{Retries: 3, functions: map[api.Function]function.Handler{}}
+	for _, name := range function.Names() {
+		as := rest.CopyConfig(config)
+		as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:" + name,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:drydock", "system:authenticated"}}
+		handlers := function.Handlers(kube.NewClient(as), settings, d, log)
+		d.functions[api.Function(name)] = handlers[api.Function(name)]
+	}
 	return d
 }
 
 // Send queues an event.
 func (d *Drive) Send(_ context.Context, e event.Event) error {
-	if d.Namespace != "" && e.Extensions()["namespace"] != d.Namespace {
-		return nil
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue = append(d.queue, e)

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/kube"
 )
 
 // APIEnv names the kubeconfig of a real API server with its controllers, but without nodes.
@@ -48,6 +47,7 @@ type World struct {
 func NewWorld(t testing.TB) *World {
 	t.Helper()
 	w := newWorld(t, APIConfig(t))
+	installRights(t)
 	for _, name := range []string{Class, OtherClass} {
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
 		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -89,13 +89,18 @@ func newWorld(t testing.TB, config *rest.Config) *World {
 	return w
 }
 
+// APIPath is the kubeconfig of the API server for tests.
+func APIPath(t testing.TB) string {
+	if path := os.Getenv(APIEnv); path != "" {
+		return path
+	}
+	return filepath.Join(Root(t), ".cluster", "control-plane", "kubeconfig")
+}
+
 // APIConfig finds the API server for tests.
 func APIConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	path := os.Getenv(APIEnv)
-	if path == "" {
-		path = filepath.Join(Root(t), ".cluster", "control-plane", "kubeconfig")
-	}
+	path := APIPath(t)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		t.Fatalf("reading kubeconfig %s: %v; start the control plane with: make cluster SIZE=control-plane", path, err)
@@ -166,9 +171,9 @@ func (w *World) Drive(wrap *Saboteur) *Drive {
 		level = slog.LevelInfo
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{w.T}, &slog.HandlerOptions{Level: level}))
-	d := NewDrive(kube.NewClient(config), w.Settings, log)
-	d.Namespace = w.Namespace
-	return d
+	settings := w.Settings
+	settings.Namespaces = []string{w.Namespace}
+	return NewDrive(config, settings, log)
 }
 
 type testWriter struct{ t testing.TB }

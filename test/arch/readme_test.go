@@ -1,0 +1,28 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// TestReadmeShowsEverySetting: the README's table says what the struct tags say.
+func TestReadmeShowsEverySetting(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(kit.Root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := reflect.TypeFor[api.Settings]()
+	for i := range settings.NumField() {
+		tag := settings.Field(i).Tag
+		row := "| `" + tag.Get("envconfig") + "` | " + tag.Get("default") + " | " + tag.Get("desc") + " |"
+		if !strings.Contains(string(text), row) {
+			t.Errorf("README.md lacks the row %s", row)
+		}
+	}
+}
