@@ -2,12 +2,9 @@ package sift
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"path"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,34 +12,12 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/test/kit/build"
 )
-
-// cluster answers lists, and nothing else, from what is in it by plural name.
-type cluster map[string][]metav1.Object
-
-func (c cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	objects, known := c[path.Base(r.URL.Path)]
-	if r.Method != http.MethodGet || !known && c["broken"] != nil {
-		http.Error(w, "no", http.StatusInternalServerError)
-		return
-	}
-	matching := []metav1.Object{}
-	key, value, valued := strings.Cut(r.URL.Query().Get("labelSelector"), "=")
-	for _, o := range objects {
-		is, ok := o.GetLabels()[key]
-		if key == "" || ok && (!valued || is == value) {
-			matching = append(matching, o)
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"items": matching})
-}
 
 // sent are the events of a sweep, as SET: CONCERNS.
 type sent struct {
@@ -56,13 +31,21 @@ func (s *sent) Send(_ context.Context, e event.Event) error {
 	return s.fail
 }
 
+// cluster is what there is, by plural name.
+type cluster map[string][]metav1.Object
+
 func sweep(t *testing.T, c cluster, to *sent) error {
 	t.Helper()
-	server := httptest.NewServer(c)
-	t.Cleanup(server.Close)
+	lists := build.Plurals()
+	maps.Copy(lists, c)
+	return sweepLists(t, lists, to)
+}
+
+func sweepLists(t *testing.T, lists build.Lists, to *sent) error {
+	t.Helper()
 	tick := event.New()
 	tick.SetType(events.Tick)
-	_, err := New(kube.NewClient(&rest.Config{Host: server.URL}), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
+	_, err := New(kube.NewClient(lists.Serve(t)), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
 	return err
 }
 
@@ -135,8 +118,11 @@ func TestSweepSendsToEverybodyAndReportsWhatFailed(t *testing.T) {
 	if err := sweep(t, both, to); err == nil || len(to.events) != 2 {
 		t.Errorf("sent %v, error %v", to.events, err)
 	}
-	both["broken"] = []metav1.Object{build.Set("x")}
-	if err := sweep(t, both, &sent{}); err == nil {
-		t.Error("a list that fails is no error")
+	for _, plural := range []string{"statefulsets", "controllerrevisions", "persistentvolumes"} {
+		lists := build.Plurals()
+		delete(lists, plural)
+		if err := sweepLists(t, lists, &sent{}); err == nil {
+			t.Errorf("the list of %s fails, and that is no error", plural)
+		}
 	}
 }

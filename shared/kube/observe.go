@@ -33,7 +33,7 @@ func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, er
 		o.Set = set
 	}
 	for _, read := range []func(context.Context, string, *sts.Observed) error{
-		c.observeClaims, c.observeLinked, c.observePods, c.observeVolumes, c.observeAttachments,
+		c.observeLinked, c.observeClaims, c.observePods, c.observeVolumes, c.observeAttachments,
 	} {
 		if err := read(ctx, ref.Namespace, o); err != nil {
 			return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)
@@ -45,12 +45,7 @@ func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, er
 func (c *Client) observeClaims(ctx context.Context, namespace string, o *sts.Observed) error {
 	return Pages(ctx, c, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
-			claim := &l.Items[i]
-			named := false
-			if o.Set != nil {
-				_, _, named = sts.ParseClaimName(o.Set, claim.Name)
-			}
-			if named || linkedTo(claim, o.Name) {
+			if claim := &l.Items[i]; o.Names(claim.Name) || linkedTo(claim, o.Name) {
 				o.Claims = append(o.Claims, claim)
 			}
 		}

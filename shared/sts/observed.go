@@ -50,6 +50,20 @@ func (o *Observed) Status() (*api.Status, error) {
 	return status, nil
 }
 
+// Names reports whether the claim's name is one of the set's, or one that a journal names: of a set that is gone nothing
+// else tells which claims it had.
+func (o *Observed) Names(claim string) bool {
+	if o.Set != nil {
+		if _, _, ok := ParseClaimName(o.Set, claim); ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(o.Journals, func(r *appsv1.ControllerRevision) bool {
+		journal, err := api.LoadJournal(r)
+		return err == nil && journal.Status.Claim(claim) != nil
+	})
+}
+
 // Claim returns the claim of the name, or nil.
 func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
 	i := slices.IndexFunc(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name })

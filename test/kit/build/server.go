@@ -1,0 +1,91 @@
+package build
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Lists are the objects of an API server, by plural name. It answers lists, page by page, by label and namespace, and
+// single objects; it takes no writes. A plural name of which nothing is known is one that cannot be read.
+type Lists map[string][]metav1.Object
+
+// Plurals are empty lists of everything that Drydock reads.
+func Plurals() Lists {
+	l := Lists{}
+	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods",
+		"volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges"} {
+		l[plural] = nil
+	}
+	return l
+}
+
+// Serve starts the server until the test ends.
+func (l Lists) Serve(t testing.TB) *rest.Config {
+	t.Helper()
+	server := httptest.NewServer(l)
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
+}
+
+// ServeHTTP answers as an API server does.
+func (l Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	namespace := ""
+	if i := slices.Index(parts, "namespaces"); i >= 0 && i+2 < len(parts) {
+		namespace = parts[i+1]
+	}
+	if objects, known := l[path.Base(r.URL.Path)]; known {
+		page(w, r, matching(objects, namespace, r.URL.Query().Get("labelSelector")))
+		return
+	}
+	objects, known := l[path.Base(path.Dir(r.URL.Path))]
+	if r.Method != http.MethodGet || !known {
+		answer(w, http.StatusInternalServerError, "InternalError")
+		return
+	}
+	for _, o := range objects {
+		if o.GetName() == path.Base(r.URL.Path) && o.GetNamespace() == namespace {
+			_ = json.NewEncoder(w).Encode(o)
+			return
+		}
+	}
+	answer(w, http.StatusNotFound, "NotFound")
+}
+
+func matching(objects []metav1.Object, namespace, selector string) []metav1.Object {
+	key, value, valued := strings.Cut(selector, "=")
+	match := []metav1.Object{}
+	for _, o := range objects {
+		is, ok := o.GetLabels()[key]
+		if (namespace == "" || o.GetNamespace() == namespace) && (key == "" || ok && (!valued || is == value)) {
+			match = append(match, o)
+		}
+	}
+	return match
+}
+
+// page answers with as many objects as are asked for, and where to go on.
+func page(w http.ResponseWriter, r *http.Request, objects []metav1.Object) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	to, next := len(objects), ""
+	if limit, _ := strconv.Atoi(r.URL.Query().Get("limit")); limit > 0 && from+limit < to {
+		to = from + limit
+		next = strconv.Itoa(to)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"metadata": map[string]string{"continue": next}, "items": objects[from:to]})
+}
+
+func answer(w http.ResponseWriter, code int, reason string) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code})
+}
