@@ -1,0 +1,129 @@
+package events
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+
+	"drydock.dev/shared/api"
+)
+
+var web = Ref{Namespace: "shop", Name: "web", UID: "uid-web", ResourceVersion: "7", Operation: "op"}
+
+// wire sends an event through JSON, as a Broker does.
+func wire(t *testing.T, e cloudevents.Event) cloudevents.Event {
+	t.Helper()
+	if err := e.Validate(); err != nil {
+		t.Fatalf("the event is invalid: %v", err)
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := cloudevents.New()
+	if err := json.Unmarshal(text, &arrived); err != nil {
+		t.Fatal(err)
+	}
+	return arrived
+}
+
+func TestStepArrivesAsItWasSent(t *testing.T) {
+	e := wire(t, NewStep(api.PauseOwner, OwnerPaused, web))
+	ref, err := SetOf(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Ref{Namespace: "shop", Name: "web", Operation: "op"}, ref); diff != "" {
+		t.Error(diff)
+	}
+	got := map[string]any{"type": e.Type(), "source": e.Source(), "id": e.ID(), "subject": e.Subject()}
+	for key, value := range e.Extensions() {
+		got[key] = value
+	}
+	want := map[string]any{"type": "dev.drydock.owner.paused", "source": "drydock.dev/pause-owner", "id": "op/owner.paused",
+		"subject": "/apis/apps/v1/namespaces/shop/statefulsets/web", "kind": "StatefulSet", "namespace": "shop", "name": "web",
+		"operation": "op", "partitionkey": "uid-web"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestChangedArrivesAsItWasSent(t *testing.T) {
+	e := wire(t, NewChanged(Ref{Namespace: "shop", Name: "web"}, "uid/7", api.Backup, api.Restore))
+	if diff := cmp.Diff([]api.Function{api.Backup, api.Restore}, Concerns(e)); diff != "" {
+		t.Error(diff)
+	}
+	if e.Extensions()["partitionkey"] != "shop/web" || e.Extensions()["operation"] != nil {
+		t.Errorf("%v", e.Extensions())
+	}
+	if Concerns(cloudevents.New()) != nil {
+		t.Error("an event without concerns concerns somebody")
+	}
+}
+
+// TestSameThingIsSameEvent: duplicates are recognised by their id, and different things must not look like duplicates.
+func TestSameThingIsSameEvent(t *testing.T) {
+	id := func(e cloudevents.Event) string { return e.Source() + " " + e.ID() }
+	other := web
+	other.Operation = "op2"
+	ids := map[string]string{
+		"a step":                id(NewStep(api.Backup, BackupCompleted, web)),
+		"another step":          id(NewStep(api.Backup, OperationFailed, web)),
+		"of another operation":  id(NewStep(api.Backup, BackupCompleted, other)),
+		"by another function":   id(NewStep(api.Restore, OperationFailed, web)),
+		"a change":              id(NewChanged(web, "u/7", api.Backup)),
+		"a later change":        id(NewChanged(web, "u/8", api.Backup)),
+		"for somebody else":     id(NewChanged(web, "u/7", api.Restore)),
+		"for both":              id(NewChanged(web, "u/7", api.Backup, api.Restore)),
+		"of another set's half": id(NewChanged(web, "u2/7", api.Backup)),
+	}
+	seen := map[string]string{}
+	for name, id := range ids {
+		if before, twice := seen[id]; twice {
+			t.Errorf("%s and %s have the same id %s", name, before, id)
+		}
+		seen[id] = name
+	}
+	if id(NewStep(api.Backup, BackupCompleted, web)) != ids["a step"] || id(NewChanged(web, "u/7", api.Backup)) != ids["a change"] {
+		t.Error("the same thing has another id the second time")
+	}
+}
+
+func TestSetOfRefusesWhatIsMalformed(t *testing.T) {
+	for name, change := range map[string]func(*cloudevents.Event){
+		"another kind":             func(e *cloudevents.Event) { e.SetExtension("kind", "Pod") },
+		"no kind":                  func(e *cloudevents.Event) { e.SetExtension("kind", nil) },
+		"no namespace":             func(e *cloudevents.Event) { e.SetExtension("namespace", nil) },
+		"an empty namespace":       func(e *cloudevents.Event) { e.SetExtension("namespace", "") },
+		"a namespace of a path":    func(e *cloudevents.Event) { e.SetExtension("namespace", "../kube-system") },
+		"a namespace with a slash": func(e *cloudevents.Event) { e.SetExtension("namespace", "a/b") },
+		"a namespace too long":     func(e *cloudevents.Event) { e.SetExtension("namespace", strings.Repeat("a", 64)) },
+		"no name":                  func(e *cloudevents.Event) { e.SetExtension("name", nil) },
+		"a name of a path":         func(e *cloudevents.Event) { e.SetExtension("name", "web/scale") },
+		"a name with a query":      func(e *cloudevents.Event) { e.SetExtension("name", "web?dryRun=All") },
+		"a name in capitals":       func(e *cloudevents.Event) { e.SetExtension("name", "Web") },
+		"a name that is a number":  func(e *cloudevents.Event) { e.SetExtension("name", 7) },
+		"a name with a new line":   func(e *cloudevents.Event) { e.SetExtension("name", "web\nx") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := NewStep(api.Backup, BackupCompleted, web)
+			change(&e)
+			if ref, err := SetOf(e); err == nil {
+				t.Errorf("it is taken for %+v", ref)
+			}
+		})
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	if e := Answer(api.Backup, web, "", ""); e != nil {
+		t.Errorf("nothing to announce is %v", e)
+	}
+	e := Answer(api.Backup, Ref{Namespace: "shop", Name: "web"}, BackupCompleted, "op")
+	if e == nil || e.ID() != "op/backup.completed" || e.Extensions()["operation"] != "op" {
+		t.Errorf("%v", e)
+	}
+}

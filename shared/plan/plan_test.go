@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+)
+
+func claim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-web-0", UID: "u", ResourceVersion: "7"}}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+func labelled(c *corev1.PersistentVolumeClaim) {
+	c.Labels, c.Annotations = map[string]string{"app": "web", "a/b": "1"}, map[string]string{"team": "data"}
+	c.Finalizers = []string{"first", api.SwitchFinalizer, "last"}
+}
+
+// body is the patch as it goes over the wire, without its precondition, which is checked.
+func body(t *testing.T, p *Patch) string {
+	t.Helper()
+	actions := p.Actions()
+	if p.Empty() != (len(actions) == 0) {
+		t.Fatalf("empty %t, %d actions", p.Empty(), len(actions))
+	}
+	if len(actions) == 0 {
+		return ""
+	}
+	guard := Op{Op: "replace", Path: "/metadata/resourceVersion", Value: "7"}
+	if actions[0].Ops[0] != guard {
+		t.Errorf("the first operation is %+v, not the precondition", actions[0].Ops[0])
+	}
+	text, err := json.Marshal(actions[0].Ops[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestPatch(t *testing.T) {
+	bare, full := claim(nil), claim(labelled)
+	of := func(c *corev1.PersistentVolumeClaim) *Patch { return PatchOf(Claims, c) }
+	for name, row := range map[string]struct {
+		patch *Patch
+		want  string
+	}{
+		"I7: nothing": {of(full), ""},
+		"I7: an annotation that is there already":  {of(full).Annotate("team", "data"), ""},
+		"I7: a label that is there already":        {of(full).Label("app", "web"), ""},
+		"I7: a finalizer that is there already":    {of(full).AddFinalizer("last"), ""},
+		"I7: what is not there is not removed":     {of(full).Unannotate("x").Unlabel("x").RemoveFinalizer("x").Unlink(), ""},
+		"I7: a field that is so already":           {Set(of(full), "/spec/replicas", 3, 3, ""), ""},
+		"a first annotation makes the map":         {of(bare).Annotate("a", "1"), `[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
+		"the second does not make it again":        {of(bare).Annotate("a", "1").Annotate("b", "2"), `[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"},{"op":"add","path":"/metadata/annotations/b","value":"2"}]`},
+		"a map that is there is kept":              {of(full).Annotate("a", "1"), `[{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
+		"another value":                            {of(full).Label("app", "api"), `[{"op":"add","path":"/metadata/labels/app","value":"api"}]`},
+		"an empty value is a value":                {of(full).Annotate("e", ""), `[{"op":"add","path":"/metadata/annotations/e","value":""}]`},
+		"keys are escaped":                         {of(full).Annotate("a/b~c", "1"), `[{"op":"add","path":"/metadata/annotations/a~1b~0c","value":"1"}]`},
+		"also when they go":                        {of(full).Unlabel("a/b"), `[{"op":"remove","path":"/metadata/labels/a~1b"}]`},
+		"a finalizer goes by value":                {of(full).RemoveFinalizer(api.SwitchFinalizer), `[{"op":"test","path":"/metadata/finalizers/1","value":"drydock.dev/switch"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
+		"a first finalizer":                        {of(bare).AddFinalizer("x"), `[{"op":"add","path":"/metadata/finalizers","value":["x"]}]`},
+		"one more finalizer keeps those there are": {of(full).AddFinalizer("x"), `[{"op":"add","path":"/metadata/finalizers","value":["first","drydock.dev/switch","last","x"]}]`},
+		"zero is a value":                          {Set(of(full), "/spec/replicas", 3, 0, ""), `[{"op":"add","path":"/spec/replicas","value":0}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := body(t, row.patch); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+	if diff := cmp.Diff(claim(labelled), full); diff != "" {
+		t.Errorf("a patch changed its object:\n%s", diff)
+	}
+}
+
+func TestActionsOfAPatchCanBeAskedForTwice(t *testing.T) {
+	p := PatchOf(Claims, claim(nil)).Annotate("a", "1")
+	if diff := cmp.Diff(p.Actions(), p.Actions()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStringOfPlans(t *testing.T) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u", ResourceVersion: "7"}}
+	orphan := Delete(StatefulSets, set)
+	orphan.Orphan = true
+	note := Record("shop", "web", Note{Reason: api.CopyFailed, Message: "it failed"})
+	for want, p := range map[string]Plan{
+		"noop UpToDate":                   Noop(api.UpToDate),
+		"noop CleaningUp":                 Do(api.CleaningUp),
+		"wait Quiescing (pod a is there)": WaitSoon(api.Quiescing, "pod %s is there", "a"),
+		"wait Quiescing":                  Wait(api.Quiescing, ""),
+		"do Preparing: create statefulsets web; delete statefulsets web -> owner.paused": Do(api.Preparing, Create(StatefulSets, set), Delete(StatefulSets, set)).Then("dev.drydock.owner.paused", "op"),
+		`do CopyFailed: delete statefulsets web (orphan); event CopyFailed "it failed"`:  Do(api.CopyFailed, orphan, note),
+	} {
+		if got := p.LogValue().String(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if d := Delete(StatefulSets, set); d.UID != "u" || d.ResourceVersion != "7" {
+		t.Errorf("a delete without precondition: %+v", d)
+	}
+}
+
+func volume(policy corev1.PersistentVolumeReclaimPolicy, annotations map[string]string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", ResourceVersion: "7", Annotations: annotations},
+		Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: policy}}
+}
+
+func words(p *Patch) []string {
+	if actions := p.Actions(); len(actions) > 0 {
+		return actions[0].Words
+	}
+	return nil
+}
+
+func TestVolumes(t *testing.T) {
+	link := api.Link{Operation: "op", Role: api.RoleSource, Set: api.SetRef{Name: "web"}}
+	found := map[string]string{api.ReclaimPolicyAnnotation: "Delete", api.RetainedUntilAnnotation: "2026-01-01T00:00:00Z"}
+	for name, row := range map[string]struct {
+		patch *Patch
+		want  []string
+	}{
+		"hold one that would be deleted": {HoldVolume(volume("Delete", nil), link), []string{"+label operation", "+operation", "+reclaim-policy", "reclaim Retain"}},
+		"hold one that is retained":      {HoldVolume(volume("Retain", nil), link), []string{"+label operation", "+operation", "+reclaim-policy"}},
+		"hold one in its window: the policy found first counts": {HoldVolume(volume("Retain", found), link),
+			[]string{"+label operation", "+operation", "-retained-until"}},
+		"release":                             {ReleaseVolume(volume("Retain", found)), []string{"-reclaim-policy", "-retained-until", "reclaim Delete"}},
+		"release one whose policy was Retain": {ReleaseVolume(volume("Retain", map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy"}},
+		"I7: release one that is free":        {ReleaseVolume(volume("Retain", nil)), nil},
+		"discard, whatever was found":         {DiscardVolume(volume("Retain", map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy", "reclaim Delete"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(row.want, words(row.patch)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,301 @@
+package sts_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit/build"
+)
+
+func set(options ...build.Option) *appsv1.StatefulSet {
+	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"), build.Template("logs", "32Mi", "fixed")}, options...)...)
+}
+
+func TestParseClaimName(t *testing.T) {
+	for name, want := range map[string]string{
+		"data-web-0":                    "data 0",
+		"logs-web-17":                   "logs 17",
+		"data-web-2147483648":           "data 2147483648",
+		"data-web-00":                   "",
+		"data-web-007":                  "",
+		"data-web-+1":                   "",
+		"data-web--1":                   "",
+		"data-web-0x1":                  "",
+		"data-web-1e3":                  "",
+		"data-web-١":                    "", // a digit, but not of ours
+		"data-web-":                     "",
+		"data-web":                      "",
+		"data-web-0-1":                  "",
+		"data-web-99999999999999999999": "",
+		"data-webb-0":                   "",
+		"data-we-0":                     "",
+		"mydata-web-0":                  "",
+		"tmp-web-0":                     "",
+		"-web-0":                        "",
+		"":                              "",
+	} {
+		template, ordinal, ok := sts.ParseClaimName(set(), name)
+		got := ""
+		if ok {
+			got = fmt.Sprintf("%s %d", template, ordinal)
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	ab := build.Set("test", build.Template("a", "1Gi", "fixed"), build.Template("ab", "1Gi", "fixed"))
+	if template, _, _ := sts.ParseClaimName(ab, "ab-test-0"); template != "ab" {
+		t.Errorf("ab-test-0 is of template %q", template)
+	}
+	nested := build.Set("b-test", build.Template("a", "1Gi", "fixed"))
+	if template, _, _ := sts.ParseClaimName(nested, "a-b-test-0"); template != "a" {
+		t.Errorf("a-b-test-0 is of template %q of set b-test", template)
+	}
+}
+
+func TestClaimsOf(t *testing.T) {
+	elsewhere := build.With(build.Claim("data-web-1", "1Gi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Namespace = "payroll" }))
+	var got []string
+	for _, c := range sts.ClaimsOf(set(), []*corev1.PersistentVolumeClaim{build.Claim("logs-web-3", "1Gi"), build.Claim("data-web-0", "1Gi"), elsewhere, build.Claim("data-api-0", "1Gi")}) {
+		got = append(got, fmt.Sprintf("%s/%d", c.Template, c.Ordinal))
+	}
+	if want := []string{"logs/3", "data/0"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestBelongs(t *testing.T) {
+	none := set()
+	none.Spec.Selector = nil
+	for name, row := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		set   *appsv1.StatefulSet
+		want  bool
+	}{
+		"the selector's labels":      {build.Claim("data-web-0", "1Gi"), set(), true},
+		"and more":                   {build.Claim("data-web-0", "1Gi", build.Label("team", "x")), set(), true},
+		"other labels":               {build.Claim("data-web-0", "1Gi", build.Label("app", "api")), set(), false},
+		"no labels":                  {build.Claim("data-web-0", "1Gi", build.Label("app", "")), set(), false},
+		"owned by the set":           {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web")), set(), true},
+		"owned by another set":       {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web-old")), set(), false},
+		"owned by its pod":           {build.Claim("data-web-0", "1Gi", build.Owned("Pod", "web-0")), set(), true},
+		"a set that selects nothing": {build.Claim("data-web-0", "1Gi"), none, false},
+	} {
+		if got := sts.Belongs(row.claim, row.set); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestConsumers(t *testing.T) {
+	pods := []*corev1.Pod{
+		build.PodOf("web", 0, "data", "logs"), build.PodOf("web", 1, "data"),
+		build.Pod("pending", []string{"data-web-0"}, build.InPhase(corev1.PodPending)),
+		build.Pod("unknown", []string{"x", "data-web-0"}, build.InPhase(corev1.PodUnknown)),
+		build.Pod("done", []string{"data-web-0"}, build.InPhase(corev1.PodSucceeded)),
+		build.Pod("failed", []string{"data-web-0"}, build.InPhase(corev1.PodFailed)),
+		build.Pod("going", []string{"data-web-0"}, build.Deleting()),
+		build.Pod("none", nil),
+	}
+	var got []string
+	for _, p := range sts.Consumers(pods, "data-web-0") {
+		got = append(got, p.Name)
+	}
+	if want := []string{"web-0", "pending", "unknown", "going"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestIsPodOf(t *testing.T) {
+	orphan := build.With(build.PodOf("web", 0, "data"), build.Edit(func(p *corev1.Pod) { p.OwnerReferences = nil }))
+	everything := set()
+	everything.Spec.Selector = &metav1.LabelSelector{}
+	for name, row := range map[string]struct {
+		pod  *corev1.Pod
+		set  *appsv1.StatefulSet
+		want bool
+	}{
+		"controlled by the set":                    {build.PodOf("web", 0, "data"), set(), true},
+		"I3: controlled by a set of the same name": {build.PodOf("web", 0, "data"), set(build.UID("uid-2")), false},
+		"controlled by something else":             {build.Pod("web-0", nil, build.Label("app", "web"), build.Owned("Job", "x")), set(), false},
+		"orphaned, and selected":                   {orphan, set(), true},
+		"orphaned, and not selected":               {build.With(orphan.DeepCopy(), build.Label("app", "api")), set(), false},
+		"an empty selector selects nothing":        {orphan, everything, false},
+	} {
+		if got := sts.IsPodOf(row.pod, row.set); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestLagsAndDiffers(t *testing.T) {
+	target := func(size, class string) api.Target { return api.Target{Size: resource.MustParse(size), Class: class} }
+	for name, row := range map[string]struct {
+		target        api.Target
+		lags, differs bool
+	}{
+		"the same":                    {target("64Mi", "fixed"), false, false},
+		"the same, in another unit":   {target("65536Ki", ""), false, false},
+		"larger":                      {target("65Mi", ""), true, true},
+		"smaller: a claim may be so":  {target("63Mi", ""), false, true},
+		"another class":               {target("64Mi", "fast"), true, true},
+		"no class is whatever it has": {target("64Mi", ""), false, false},
+	} {
+		if got := sts.Lags(build.Claim("data-web-0", "64Mi"), row.target); got != row.lags {
+			t.Errorf("%s: lags %t", name, got)
+		}
+		if got := sts.Differs(set(), "data", row.target); got != row.differs {
+			t.Errorf("%s: differs %t", name, got)
+		}
+	}
+	if sts.Differs(set(), "none", target("1Gi", "")) {
+		t.Error("a template that there is not differs")
+	}
+}
+
+func TestDefaultsOfAStatefulSet(t *testing.T) {
+	bare := &appsv1.StatefulSet{}
+	if sts.Replicas(bare) != 1 || sts.WhenScaled(bare) != sts.Retain || sts.GracePeriod(bare) != 30*time.Second || sts.Managed(bare) || sts.Controller(bare) != nil {
+		t.Error("what is not said has other defaults in Kubernetes")
+	}
+	said := set(build.Replicas(0), build.WhenScaled("Delete"), build.Owned("Database", "main"), build.Edit(func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
+	}))
+	if sts.Replicas(said) != 0 || sts.WhenScaled(said) != "Delete" || sts.GracePeriod(said) != 5*time.Second || !sts.Managed(said) || sts.Controller(said).Name != "main" {
+		t.Error("what is said does not count")
+	}
+}
+
+func TestReadyAndAtZero(t *testing.T) {
+	for name, row := range map[string]struct {
+		set           *appsv1.StatefulSet
+		ready, atZero bool
+	}{
+		"three of three":                     {set(build.Replicas(3)), true, false},
+		"two of three ready":                 {set(build.Replicas(3), build.Counting(3, 2)), false, false},
+		"one too many":                       {set(build.Replicas(3), build.Counting(4, 3)), false, false},
+		"the controller has not seen it":     {set(build.Replicas(3), build.Unseen()), false, false},
+		"none":                               {set(build.Replicas(0)), true, true},
+		"none wanted, one is left":           {set(build.Replicas(0), build.Counting(1, 0)), false, false},
+		"none wanted, which nobody has seen": {set(build.Replicas(0), build.Unseen()), false, false},
+	} {
+		if got := sts.Ready(row.set); got != row.ready {
+			t.Errorf("%s: ready %t", name, got)
+		}
+		if got := sts.AtZero(row.set); got != row.atZero {
+			t.Errorf("%s: at zero %t", name, got)
+		}
+	}
+}
+
+func TestI3StatusIsOfThisVerySet(t *testing.T) {
+	fresh := func(change func(*api.Status)) *api.Status {
+		return build.Operation(api.Switching, func(s *api.Status) { s.Set.UID, s.Recreate = "", true }, change)
+	}
+	nothing := func(*api.Status) {}
+	for name, row := range map[string]struct {
+		status  *api.Status
+		options []build.Option
+		want    bool
+	}{
+		"its own": {build.Operation(api.Copying), nil, true},
+		"of another UID, as in a copied manifest":    {build.Operation(api.Copying), []build.Option{build.UID("uid-2")}, false},
+		"of another name":                            {build.Operation(api.Copying, func(s *api.Status) { s.Set.Name = "api" }), nil, false},
+		"without UID: created again a moment ago":    {fresh(nothing), []build.Option{build.UID("uid-2")}, true},
+		"without UID, but nothing was to be created": {fresh(func(s *api.Status) { s.Recreate = false }), nil, false},
+		"without UID, and ended":                     {fresh(func(s *api.Status) { s.Phase = api.Succeeded }), nil, false},
+	} {
+		s := set(append(row.options, build.Status(row.status))...)
+		got, err := build.World(s).Status()
+		if err != nil || (got != nil) != row.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if _, err := build.World(set(build.Annotation(api.StatusAnnotation, "{"))).Status(); err == nil {
+		t.Error("what cannot be read is no error")
+	}
+}
+
+func TestI1CurrentCopies(t *testing.T) {
+	quiet := build.Operation(api.Switching, build.Parts(api.ClaimVerified, "data-web-0"), build.Parts(api.ClaimSwitched, "data-web-1"), build.Quiet(5))
+	zero := set(build.Replicas(0))
+	for name, row := range map[string]struct {
+		world  *sts.Observed
+		status *api.Status
+		want   bool
+	}{
+		"nothing has changed":             {build.World(zero), quiet, true},
+		"the spec was written since":      {build.World(set(build.Replicas(0), build.Generation(6))), quiet, false},
+		"replicas are wanted":             {build.World(set(build.Replicas(1))), quiet, false},
+		"somebody uses the claim":         {build.World(zero, build.Pod("x", []string{"data-web-0"})), quiet, false},
+		"a mover uses the claim":          {build.World(zero, build.Mover(build.Job("data-web-0", 1))), quiet, true},
+		"somebody uses a switched claim":  {build.World(zero, build.Pod("x", []string{"data-web-1"})), quiet, true},
+		"the set is gone":                 {build.World(), quiet, false},
+		"it was never seen to be quiet":   {build.World(set(build.Replicas(0), build.Generation(0))), build.Operation(api.Copying), false},
+		"the copies are current for none": {build.World(zero), build.Operation(api.Switching, build.Quiet(-1)), false},
+	} {
+		if got := row.world.Current(row.status); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestWhatBelongsToAnOperation(t *testing.T) {
+	other := api.Link{Operation: "other", Role: api.RoleMover, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: "data-web-0", Round: 1}
+	o := build.World(build.Set("web"),
+		build.Target("t1", "data-web-0", "1Gi", 1), build.Target("t2", "data-web-0", "1Gi", 2), build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)),
+		build.Job("data-web-0", 1), build.With(build.Job("data-web-0", 1), build.LinkOf(other)), build.Mover(build.Job("data-web-0", 2)),
+		build.Pod("x", []string{"data-web-0"}), build.Journal(build.Operation(api.Copying)), build.Attachment("pv-1"))
+	if c := o.TargetClaim(build.ID, "data-web-0", 2); c == nil || c.Name != "t2" {
+		t.Errorf("target of round 2: %v", c)
+	}
+	if o.TargetClaim(build.ID, "data-web-0", 3) != nil || o.TargetClaim("other", "data-web-0", 1) != nil || len(o.TargetClaims(build.ID)) != 2 {
+		t.Error("targets of others")
+	}
+	if o.Job(build.ID, "data-web-0", 1) == nil || o.Job(build.ID, "data-web-0", 2) != nil || len(o.JobsOf(build.ID)) != 1 {
+		t.Error("jobs of others")
+	}
+	if len(o.Movers(build.ID)) != 1 || len(o.Movers("other")) != 0 || len(o.Users("data-web-0")) != 1 {
+		t.Error("pods of others")
+	}
+	if o.Journal(build.ID) == nil || o.Journal("other") != nil {
+		t.Error("journals of others")
+	}
+	if !o.Attached("pv-1") || o.Attached("pv-2") {
+		t.Error("attachments")
+	}
+	if o.Claim("none") != nil || o.Volume("") != nil || o.Volume("none") != nil {
+		t.Error("what there is not was found")
+	}
+}
+
+func TestVolumeNames(t *testing.T) {
+	status := build.Operation(api.Copying, build.Parts(api.ClaimVerified, "data-web-0"))
+	journal := build.Operation(api.Copying, build.Parts(api.ClaimPending, "data-web-1"))
+	o := build.World(set(build.Status(status)), build.Claim("data-web-0", "1Gi"), build.Claim("data-web-2", "1Gi", build.On("")), build.Journal(journal))
+	if got := strings.Join(o.VolumeNames(), " "); got != "pv-data-web-0 pv-data-web-1 pv-new-data-web-0" {
+		t.Error(got)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	auto := sts.Targets(set(), api.Request{Auto: true})
+	if size := auto["logs"].Size; len(auto) != 2 || size.String() != "32Mi" || auto["data"].Class != "fixed" {
+		t.Errorf("%+v", auto)
+	}
+	asked, err := api.ParseRequest("data=1Gi")
+	if err != nil || len(sts.Targets(set(), asked)) != 1 {
+		t.Errorf("%+v, %v", asked, err)
+	}
+}
