@@ -50,7 +50,6 @@ const (
 
 var (
 	copy0 = resources.CopyName(id, web0, 1)
-	copy1 = resources.CopyName(id, web1, 1)
 	zero  = build.Replicas(0)
 )
 
