@@ -120,10 +120,16 @@ func await[T any](t *testing.T, what string, from <-chan T) T {
 
 var web = events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
 
+// step is the event of a step.
+func step(from api.Function, eventType string) *event.Event {
+	e := events.NewStep(from, eventType, web)
+	return &e
+}
+
 // answer replies with the next step.
 func answer(from api.Function, eventType string) handlerFunc {
 	return func(context.Context, event.Event) (*event.Event, error) {
-		return events.Answer(from, web, eventType, "o"), nil
+		return step(from, eventType), nil
 	}
 }
 
@@ -144,7 +150,7 @@ func TestChain(t *testing.T) {
 				finished <- e
 				return nil, nil
 			}
-			return events.Answer(api.PauseOwner, web, events.OwnerPaused, "o"), nil
+			return step(api.PauseOwner, events.OwnerPaused), nil
 		},
 	}, func(c *Config) { c.Passed = func(p Passed) { passed <- p } }).start(t)
 	tr.send(t, plainEvent(events.SourceUpdate, "kind", "StatefulSet"))
@@ -183,7 +189,7 @@ func TestRetry(t *testing.T) {
 			if tries.Add(1) <= 3 {
 				return nil, errors.New("not now")
 			}
-			return events.Answer(api.Backup, web, events.BackupCompleted, "o"), nil
+			return step(api.Backup, events.BackupCompleted), nil
 		},
 		api.Restore:    func(_ context.Context, e event.Event) (*event.Event, error) { next <- e; return nil, nil },
 		api.DeadLetter: func(context.Context, event.Event) (*event.Event, error) { letters.Add(1); return nil, nil },
@@ -279,7 +285,7 @@ func TestEndFinishesTheChain(t *testing.T) {
 		api.Backup: func(context.Context, event.Event) (*event.Event, error) {
 			close(busy)
 			<-free
-			return events.Answer(api.Backup, web, events.BackupCompleted, "o"), nil
+			return step(api.Backup, events.BackupCompleted), nil
 		},
 		api.Restore: func(_ context.Context, e event.Event) (*event.Event, error) { next <- e; return nil, nil },
 	}).start(t)

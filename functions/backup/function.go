@@ -37,12 +37,8 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // Handle is safe to repeat, to reorder and to run twice at once. A write that the API server refuses for good, as a
 // quota does, is a reason to roll back, not to try again.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	ref, err := events.SetOf(e)
-	if err != nil {
-		return nil, fault.Permanent(err)
-	}
 	rejected := ""
-	step := func(ctx context.Context) (plan.Plan, error) {
+	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
@@ -50,10 +46,10 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		in.Rejected = rejected
 		return Decide(in), nil
 	}
-	done, err := f.apply.Run(ctx, step)
+	answer, err := f.apply.Handle(ctx, e, step)
 	if fault.IsPermanent(err) {
 		rejected = err.Error()
-		done, err = f.apply.Run(ctx, step)
+		answer, err = f.apply.Handle(ctx, e, step)
 	}
-	return events.Answer(api.Backup, ref, done.Announce, done.Operation), err
+	return answer, err
 }

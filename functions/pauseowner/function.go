@@ -19,7 +19,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
@@ -39,18 +38,16 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 
 // Handle is safe to repeat, to reorder and to run twice at once.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	ref, err := events.SetOf(e)
-	if err != nil {
-		return nil, fault.Permanent(err)
-	}
-	done, err := f.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
+	return f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
 		in := Input{Observed: &sts.Observed{Now: time.Now(), Name: ref.Name}, Settings: f.settings}
 		set := &appsv1.StatefulSet{}
 		found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+		if err != nil {
+			return plan.Plan{}, err
+		}
 		if found {
 			in.Set = set
 		}
-		return Decide(in), err
+		return Decide(in), nil
 	})
-	return events.Answer(api.PauseOwner, ref, done.Announce, done.Operation), err
 }

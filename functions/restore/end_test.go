@@ -273,6 +273,12 @@ func TestI3SetIsGoneOrAnother(t *testing.T) {
 			in:   world(other, journal, objects{build.Claim(web0, "128Mi", build.On(""))}, oldVolume(web0, build.Reserved(back)), copied(web0)),
 			want: "do SetReplaced: delete persistentvolumeclaims data-web-0",
 		},
+		"the set is gone, the claim is there without its link: it is not created twice": {
+			in: world(journal, oldVolume(web0), objects{build.With(successor(web0, new0, "128Mi", build.Pending()), build.Edit(func(c *corev1.PersistentVolumeClaim) {
+				delete(c.Annotations, api.OperationAnnotation)
+			}))}, copied(web0, build.Reserved(fresh))),
+			want: "wait SetReplaced (volume pv-new-data-web-0 is being bound to claim data-web-0)",
+		},
 		"bound to the copy: it is completed": {
 			in: world(other, journal, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Finalizers("example.com/keep"))},
 				copied(web0, build.Reserved(fresh), build.TakenBy(web0, "uid-successor"))),

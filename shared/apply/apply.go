@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 )
@@ -40,6 +42,22 @@ type Executor struct {
 // New makes the executor of a function.
 func New(write Writer, from api.Function, log *slog.Logger) *Executor {
 	return &Executor{write: write, from: from, log: log.With("function", from)}
+}
+
+// Handle answers an event about a StatefulSet: step plans for the set that the event names, until nothing is left to do
+// now. The answer is what the last plan announces. A malformed event is permanent: no retry would make it better.
+func (x *Executor) Handle(ctx context.Context, e event.Event, step func(context.Context, events.Ref) (plan.Plan, error)) (*event.Event, error) {
+	ref, err := events.SetOf(e)
+	if err != nil {
+		return nil, fault.Permanent(err)
+	}
+	done, err := x.Run(ctx, func(ctx context.Context) (plan.Plan, error) { return step(ctx, ref) })
+	if err != nil || done.Announce == "" {
+		return nil, err
+	}
+	ref.Operation = done.Operation
+	answer := events.NewStep(x.from, done.Announce, ref)
+	return &answer, nil
 }
 
 // Bounds of one event. Whatever is left after them is taken up by the next event or tick. The patience is well below

@@ -143,13 +143,3 @@ func Concerns(e cloudevents.Event) []api.Function {
 	}
 	return functions
 }
-
-// Answer makes the event that announces a step, or nil when there is nothing to announce.
-func Answer(from api.Function, ref Ref, eventType, operation string) *cloudevents.Event {
-	if eventType == "" {
-		return nil
-	}
-	ref.Operation = operation
-	e := NewStep(from, eventType, ref)
-	return &e
-}

@@ -117,13 +117,3 @@ func TestSetOfRefusesWhatIsMalformed(t *testing.T) {
 		})
 	}
 }
-
-func TestAnswer(t *testing.T) {
-	if e := Answer(api.Backup, web, "", ""); e != nil {
-		t.Errorf("nothing to announce is %v", e)
-	}
-	e := Answer(api.Backup, Ref{Namespace: "shop", Name: "web"}, BackupCompleted, "op")
-	if e == nil || e.ID() != "op/backup.completed" || e.Extensions()["operation"] != "op" {
-		t.Errorf("%v", e)
-	}
-}

@@ -47,12 +47,13 @@ func MoverUser(set *appsv1.StatefulSet, rootAllowed bool) (root bool, err error)
 
 // workloadUser is the user of the pod, or the one that all containers name instead.
 func workloadUser(pod *corev1.PodSpec) *int64 {
-	var user *int64
+	var common *int64
 	if pod.SecurityContext != nil {
-		user = pod.SecurityContext.RunAsUser
+		common = pod.SecurityContext.RunAsUser
 	}
+	user := common
 	for i, c := range pod.Containers {
-		own := user
+		own := common
 		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
 			own = c.SecurityContext.RunAsUser
 		}

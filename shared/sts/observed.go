@@ -140,7 +140,7 @@ func (o *Observed) Movers(operation string) []*corev1.Pod {
 func (o *Observed) Users(claim string) []*corev1.Pod {
 	var users []*corev1.Pod
 	for _, p := range Consumers(o.Pods, claim) {
-		if p.Labels[api.OperationLabel] == "" {
+		if link, err := api.LoadLink(p); err != nil || link == nil || link.Role != api.RoleMover { // the label alone says nothing
 			users = append(users, p)
 		}
 	}

@@ -240,6 +240,7 @@ func TestI1CurrentCopies(t *testing.T) {
 		"replicas are wanted":             {build.World(set(build.Replicas(1))), quiet, false},
 		"somebody uses the claim":         {build.World(zero, build.Pod("x", []string{"data-web-0"})), quiet, false},
 		"a mover uses the claim":          {build.World(zero, build.Mover(build.Job("data-web-0", 1))), quiet, true},
+		"somebody with our label":         {build.World(zero, build.Pod("x", []string{"data-web-0"}, build.Label(api.OperationLabel, build.ID))), quiet, false},
 		"somebody uses a switched claim":  {build.World(zero, build.Pod("x", []string{"data-web-1"})), quiet, true},
 		"the set is gone":                 {build.World(), quiet, false},
 		"it was never seen to be quiet":   {build.World(set(build.Replicas(0), build.Generation(0))), build.Operation(api.Copying), false},

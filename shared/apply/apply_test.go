@@ -1,0 +1,231 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/plan"
+)
+
+// writer records writes, and answers each with the next of its errors; nil when there are none left.
+type writer struct {
+	writes []string
+	errs   []error
+	events []*corev1.Event
+}
+
+func (w *writer) answer(format string, args ...any) error {
+	w.writes = append(w.writes, fmt.Sprintf(format, args...))
+	if len(w.errs) == 0 {
+		return nil
+	}
+	err := w.errs[0]
+	if len(w.errs) > 1 || err == nil {
+		w.errs = w.errs[1:]
+	}
+	return err
+}
+
+func (w *writer) Create(_ context.Context, resource plan.Resource, _ string, object runtime.Object, dryRun bool) error {
+	if e, ok := object.(*corev1.Event); ok {
+		w.events = append(w.events, e)
+	}
+	if dryRun {
+		return errors.New("a dry run changes nothing")
+	}
+	return w.answer("create %s", resource)
+}
+
+func (w *writer) Patch(_ context.Context, resource plan.Resource, _, name string, body []byte) error {
+	return w.answer("patch %s %s %s", resource, name, body)
+}
+
+func (w *writer) Delete(_ context.Context, resource plan.Resource, _, name string, uid types.UID, version string, orphan bool) error {
+	return w.answer("delete %s %s %s %s %t", resource, name, uid, version, orphan)
+}
+
+var (
+	claims   = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	claim    = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "7"}}
+	conflict = apierrors.NewConflict(claims, "a", errors.New("it has changed"))
+	exists   = apierrors.NewAlreadyExists(claims, "a")
+	notFound = apierrors.NewNotFound(claims, "a")
+	quota    = apierrors.NewForbidden(claims, "a", errors.New("exceeded quota"))
+	unfit    = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "testing value failed"}}
+	invalid  = apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "a", nil)
+	busy     = apierrors.NewTooManyRequests("later", 1)
+)
+
+func remove() plan.Plan { return plan.Do(api.CleaningUp, plan.Delete(plan.Claims, claim)) }
+
+// run carries out the plans one after the other; the last one is repeated for ever.
+func run(t *testing.T, w *writer, plans ...plan.Plan) (p plan.Plan, looks int, err error) {
+	t.Helper()
+	p, err = New(w, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), func(context.Context) (plan.Plan, error) {
+		looks++
+		return plans[min(looks, len(plans))-1], nil
+	})
+	return p, looks, err
+}
+
+func TestEveryWriteCarriesWhatThePlanSays(t *testing.T) {
+	orphan := plan.Delete(plan.Claims, claim)
+	orphan.Orphan = true
+	p := plan.Do(api.CleaningUp, plan.Create(plan.Claims, claim), plan.Delete(plan.Claims, claim), orphan).Then("x", "")
+	p.Actions = append(p.Actions, plan.PatchOf(plan.Claims, claim).Annotate("a", "<1>").Actions()...)
+	w := &writer{}
+	if _, _, err := run(t, w, p); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"create persistentvolumeclaims", "delete persistentvolumeclaims a u 7 false", "delete persistentvolumeclaims a u 7 true",
+		`patch persistentvolumeclaims a [{"op":"replace","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/metadata/annotations","value":{}},` +
+			`{"op":"add","path":"/metadata/annotations/a","value":"\u003c1\u003e"}]`}
+	if got := strings.Join(w.writes, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+func TestRun(t *testing.T) {
+	tell := plan.Record("shop", "web", plan.Note{Reason: api.StatusInvalid, Message: "m"})
+	two := remove()
+	two.Actions = append(two.Actions, two.Actions[0])
+	for name, row := range map[string]struct {
+		plans  []plan.Plan
+		errs   []error
+		looks  int
+		writes int
+		kind   plan.Kind
+		status int
+	}{
+		"nothing to do":                                   {[]plan.Plan{plan.Noop(api.UpToDate)}, nil, 1, 0, plan.KindNoop, 200},
+		"something has to happen first":                   {[]plan.Plan{plan.Wait(api.Quiescing, "x")}, nil, 1, 0, plan.KindWait, 200},
+		"steps until there is none":                       {[]plan.Plan{remove(), remove(), plan.Noop(api.UpToDate)}, nil, 3, 2, plan.KindNoop, 200},
+		"an announcement ends it":                         {[]plan.Plan{remove().Then("x", ""), remove()}, nil, 1, 1, plan.KindDo, 200},
+		"what only tells people is told once":             {[]plan.Plan{plan.Do(api.StatusInvalid, tell)}, nil, 1, 1, plan.KindDo, 200},
+		"somebody else wrote: it looks again":             {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
+		"the name is taken: it looks again":               {[]plan.Plan{plan.Do(api.Preparing, plan.Create(plan.Claims, claim)), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 1, plan.KindNoop, 200},
+		"it is gone already: it looks again":              {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1, plan.KindNoop, 200},
+		"a conflict stops the rest of the plan":           {[]plan.Plan{two, plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
+		"somebody else writes all the time: not for ever": {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1, plan.KindDo, 409},
+		"a patch that does not fit the object any more":   {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{unfit, nil}, 2, 1, plan.KindNoop, 200},
+		"I8: the API server finds the content invalid":    {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
+		"I8: the API server refuses for good":             {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"the API server is busy: another event":           {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
+		"a plan that never ends is cut off":               {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
+		"an action of no verb":                            {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &writer{errs: row.errs}
+			p, looks, err := run(t, w, row.plans...)
+			if looks != row.looks || len(w.writes) != row.writes || p.Kind != row.kind || fault.Status(err) != row.status {
+				t.Errorf("%d looks, %d writes, %s, status %d (%v); want %+v", looks, len(w.writes), p, fault.Status(err), err, row)
+			}
+		})
+	}
+}
+
+func TestObservationThatFailsEndsTheEvent(t *testing.T) {
+	w := &writer{}
+	_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), func(context.Context) (plan.Plan, error) {
+		return remove(), errors.New("the API server is away")
+	})
+	if err == nil || len(w.writes) != 0 {
+		t.Errorf("%v, %v", err, w.writes)
+	}
+}
+
+// TestWaitSoon runs on a clock that jumps.
+func TestWaitSoon(t *testing.T) {
+	soon := plan.WaitSoon(api.CleaningUp, "it is going")
+	t.Run("it looks again until it is so", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			if p, looks, err := run(t, &writer{}, soon, soon, plan.Noop(api.UpToDate)); p.Kind != plan.KindNoop || looks != 3 || err != nil {
+				t.Errorf("%s after %d looks, %v", p, looks, err)
+			}
+		})
+	})
+	t.Run("but not for ever, and not often", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			p, looks, err := run(t, &writer{}, soon)
+			if took := time.Since(begin); p.Kind != plan.KindWait || err != nil || took < patience || took > patience+longestPause || looks > 30 {
+				t.Errorf("%s after %d looks and %s, %v", p, looks, took, err)
+			}
+		})
+	})
+	t.Run("the event's time is up", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		looks := 0
+		p, err := New(&writer{}, api.Restore, slog.New(slog.DiscardHandler)).Run(ctx, func(context.Context) (plan.Plan, error) {
+			looks++
+			return soon, nil
+		})
+		if p.Kind != plan.KindWait || looks != 1 || err != nil {
+			t.Errorf("%s after %d looks, %v", p, looks, err)
+		}
+	})
+}
+
+func TestRecordedEvent(t *testing.T) {
+	tell := func(note plan.Note) *corev1.Event {
+		w := &writer{}
+		if _, _, err := run(t, w, plan.Do(api.CopyFailed, plan.Record("shop", "web", note))); err != nil {
+			t.Fatal(err)
+		}
+		return w.events[0]
+	}
+	note := plan.Note{Warning: true, Reason: api.CopyFailed, Message: "it failed", UID: "u", Operation: "op"}
+	first := tell(note)
+	if first.InvolvedObject.Kind != "StatefulSet" || first.InvolvedObject.Name != "web" || first.InvolvedObject.UID != "u" || first.Namespace != "shop" ||
+		first.Type != "Warning" || first.Reason != "CopyFailed" || first.Message != "it failed" || first.Source.Component != "drydock-restore" {
+		t.Errorf("%+v", first)
+	}
+	if tell(note).Name != first.Name {
+		t.Error("the same thing said twice is two Events")
+	}
+	for name, change := range map[string]func(*plan.Note){
+		"another message":   func(n *plan.Note) { n.Message = "x" },
+		"another reason":    func(n *plan.Note) { n.Reason = api.Aborted },
+		"another operation": func(n *plan.Note) { n.Operation = "op2" },
+		"another set":       func(n *plan.Note) { n.UID = "u2" },
+	} {
+		other := note
+		change(&other)
+		if tell(other).Name == first.Name {
+			t.Errorf("%s has the same name", name)
+		}
+	}
+	note.Message = strings.Repeat("ü", 1000)
+	if m := tell(note).Message; len(m) > 1024 || !utf8.ValidString(m) || !strings.HasSuffix(m, "...") {
+		t.Errorf("a long message has %d bytes: %q", len(m), m[len(m)-8:])
+	}
+}
+
+// TestEventThatCannotBeRecordedStopsNothing: what it says is stored in the status.
+func TestEventThatCannotBeRecordedStopsNothing(t *testing.T) {
+	tell := plan.Record("shop", "web", plan.Note{Reason: api.CopyFailed, Message: "m"})
+	for _, err := range []error{quota, exists, busy, errors.New("connection reset")} {
+		w := &writer{errs: []error{err, nil}}
+		p := plan.Do(api.CopyFailed, tell, plan.Delete(plan.Claims, claim)).Then("x", "")
+		if _, looks, failed := run(t, w, p); failed != nil || looks != 1 || len(w.writes) != 2 {
+			t.Errorf("%v: %d looks, writes %v, %v", err, looks, w.writes, failed)
+		}
+	}
+}

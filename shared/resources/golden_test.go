@@ -1,0 +1,255 @@
+package resources_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
+	"drydock.dev/test/kit/build"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; look at what changed")
+
+// golden compares the object with testdata/NAME.yaml.
+func golden(t *testing.T, name string, object any) {
+	t.Helper()
+	got, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; write it with: go test ./shared/resources -update", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got; if it is meant: go test ./shared/resources -update):\n%s", path, diff)
+	}
+}
+
+// workload is a set with everything that a mover or a new set takes over, or must not.
+func workload() *appsv1.StatefulSet {
+	return build.Set("web", build.Replicas(3), build.WhenScaled("Delete"), build.Annotation("team", "data"), build.Finalizers("example.com/keep"),
+		build.Template("data", "64Mi", "fixed"), build.Template("logs", "32Mi", "fixed"), build.Edit(func(s *appsv1.StatefulSet) {
+			affinity := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}}}}
+			pod := &s.Spec.Template.Spec
+			pod.NodeSelector = map[string]string{"pool": "storage"}
+			pod.Tolerations = []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}}
+			pod.Affinity = &corev1.Affinity{NodeAffinity: affinity, PodAntiAffinity: &corev1.PodAntiAffinity{}}
+			pod.PriorityClassName = "important"
+			pod.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+			pod.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "net.core.somaxconn", Value: "1024"}}
+			pod.SecurityContext.SupplementalGroups = []int64{2000}
+			s.Spec.VolumeClaimTemplates[0].Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("96Mi")}
+		}))
+}
+
+// found is a claim with everything that its successor takes over, or must not.
+func found() *corev1.PersistentVolumeClaim {
+	claim := build.Claim("data-web-0", "64Mi", build.Label("team", "data"),
+		build.Annotation("people", "wrote this"), build.Annotation("pv.kubernetes.io/bind-completed", "yes"),
+		build.Annotation("volume.kubernetes.io/selected-node", "node-1"), build.Annotation("volume.beta.kubernetes.io/storage-provisioner", "x"),
+		build.Annotation(corev1.LastAppliedConfigAnnotation, `{"spec":{}}`),
+		build.Link(api.RoleSource, "data-web-0", 0), build.Owned("StatefulSet", "web"),
+		build.Finalizers("kubernetes.io/pvc-protection", api.SwitchFinalizer, "example.com/keep"))
+	claim.OwnerReferences = append(claim.OwnerReferences, claim.OwnerReferences[0], claim.OwnerReferences[0])
+	claim.OwnerReferences[1].Kind, claim.OwnerReferences[2].Kind = "Pod", "Backup"
+	claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "seed"}
+	claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeFilesystem)
+	claim.Spec.VolumeAttributesClassName = ptr.To("gold")
+	return claim
+}
+
+func link(role api.Role) api.Link {
+	return api.Link{Operation: build.ID, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: "data-web-0", Round: 1}
+}
+
+func operation() *api.Status {
+	return build.Operation(api.Copying, build.Parts(api.ClaimPending, "data-web-0"))
+}
+
+func mover(root bool) *batchv1.Job {
+	return resources.MakeMover(workload(), link(api.RoleMover), "data-web-0", "drydock-target", root, build.Settings())
+}
+
+func TestGolden(t *testing.T) {
+	part := operation().Claims[0]
+	part.Class = "fast"
+	held := operation()
+	held.Set.UID = ""
+	templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: "fast"}}
+	for name, object := range map[string]any{
+		"mover":        mover(false),
+		"mover-root":   mover(true),
+		"target-claim": resources.MakeTargetClaim(found(), part, link(api.RoleTarget)),
+		"successor":    resources.MakeSuccessor(found(), "pv-new", resource.MustParse("128Mi"), "fast", link(api.RoleSuccessor)),
+		"held-set":     resources.MakeHeldSet(workload(), templates, held),
+		"journal":      resources.MakeJournal(workload(), operation()),
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, object) })
+	}
+}
+
+func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
+	set, claim, status := workload(), found(), operation()
+	resources.MakeHeldSet(set, status.Templates, status)
+	resources.MakeJournal(set, status)
+	made := resources.MakeMover(set, link(api.RoleMover), "data-web-0", "t", false, build.Settings())
+	made.Spec.Template.Spec.NodeSelector["pool"] = "changed"
+	made.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
+	successor := resources.MakeSuccessor(claim, "pv", resource.MustParse("1Gi"), "", link(api.RoleSuccessor))
+	successor.Labels["team"], successor.Spec.AccessModes[0] = "changed", corev1.ReadWriteMany
+	if diff := cmp.Diff(workload(), set); diff != "" {
+		t.Errorf("the set:\n%s", diff)
+	}
+	if diff := cmp.Diff(found(), claim); diff != "" {
+		t.Errorf("the claim:\n%s", diff)
+	}
+}
+
+// TestI10MoverMeetsPodSecurity goes through the checks of the restricted level one by one
+// (kubernetes, Pod Security Standards); a root mover has to meet baseline.
+func TestI10MoverMeetsPodSecurity(t *testing.T) {
+	for name, root := range map[string]bool{"restricted": false, "baseline, as root": true} {
+		t.Run(name, func(t *testing.T) {
+			pod := mover(root).Spec.Template.Spec
+			must := func(what string, ok bool) {
+				t.Helper()
+				if !ok {
+					t.Errorf("the mover's pod violates: %s", what)
+				}
+			}
+			must("no host namespaces", !pod.HostNetwork && !pod.HostPID && !pod.HostIPC && pod.HostUsers == nil)
+			must("no service account token", pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken)
+			must("seccomp", pod.SecurityContext.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault)
+			must("no sysctls, SELinux or AppArmor options", len(pod.SecurityContext.Sysctls) == 0 && pod.SecurityContext.SELinuxOptions == nil && pod.SecurityContext.AppArmorProfile == nil)
+			must("only claims as volumes", len(pod.Volumes) == 2 && pod.Volumes[0].PersistentVolumeClaim != nil && pod.Volumes[1].PersistentVolumeClaim != nil)
+			must("one container", len(pod.Containers) == 1 && len(pod.InitContainers) == 0)
+			own := pod.Containers[0].SecurityContext
+			must("no privileges", own.Privileged == nil && own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation && own.ProcMount == nil)
+			must("drop ALL", len(own.Capabilities.Drop) == 1 && own.Capabilities.Drop[0] == "ALL")
+			must("read-only root file system", own.ReadOnlyRootFilesystem != nil && *own.ReadOnlyRootFilesystem)
+			must("no host ports", len(pod.Containers[0].Ports) == 0)
+			if !root {
+				must("run as non-root", *pod.SecurityContext.RunAsNonRoot && *pod.SecurityContext.RunAsUser == 1000)
+				must("add no capabilities", len(own.Capabilities.Add) == 0)
+				return
+			}
+			baseline := map[corev1.Capability]bool{"AUDIT_WRITE": true, "CHOWN": true, "DAC_OVERRIDE": true, "FOWNER": true, "FSETID": true, "KILL": true,
+				"MKNOD": true, "NET_BIND_SERVICE": true, "SETFCAP": true, "SETGID": true, "SETPCAP": true, "SETUID": true, "SYS_CHROOT": true}
+			for _, c := range own.Capabilities.Add {
+				must("capability "+string(c), baseline[c])
+			}
+		})
+	}
+}
+
+// TestI1MoverCannotWriteToItsSource: it is read-only as a volume and as a mount.
+func TestI1MoverCannotWriteToItsSource(t *testing.T) {
+	pod := mover(true).Spec.Template.Spec
+	if v := pod.Volumes[0]; v.PersistentVolumeClaim.ClaimName != "data-web-0" || !v.PersistentVolumeClaim.ReadOnly {
+		t.Errorf("%+v", v.PersistentVolumeClaim)
+	}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		if (m.Name == "source") != m.ReadOnly {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+func TestMoverUser(t *testing.T) {
+	user := func(pod *int64, containers ...*int64) *appsv1.StatefulSet {
+		set := build.Set("web")
+		set.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: pod}
+		set.Spec.Template.Spec.Containers = nil
+		for _, c := range containers {
+			own := corev1.Container{}
+			if c != nil {
+				own.SecurityContext = &corev1.SecurityContext{RunAsUser: c}
+			}
+			set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers, own)
+		}
+		return set
+	}
+	id := func(n int64) *int64 { return &n }
+	for name, row := range map[string]struct {
+		set     *appsv1.StatefulSet
+		allowed bool
+		root    bool
+		refused bool
+	}{
+		"the pod names a user":                     {user(id(1000), nil), false, false, false},
+		"its containers do":                        {user(nil, id(7), id(7)), false, false, false},
+		"a container overrules the pod":            {user(id(0), id(7)), false, false, false},
+		"two containers, two users":                {user(nil, id(7), id(8)), false, false, true},
+		"one container names none":                 {user(nil, id(7), nil), false, false, true},
+		"nobody names one":                         {user(nil, nil), false, false, true},
+		"root":                                     {user(id(0), nil), false, false, true},
+		"a container is root":                      {user(id(1000), id(0)), false, false, true},
+		"root, in a namespace that allows it":      {user(id(0), nil), true, true, false},
+		"a user, in a namespace that allows roots": {user(id(1000), nil), true, true, false},
+	} {
+		root, err := resources.MoverUser(row.set, row.allowed)
+		if root != row.root || (err != nil) != row.refused {
+			t.Errorf("%s: root %t, %v", name, root, err)
+		}
+	}
+}
+
+func TestNamesAreDeterministicDistinctAndShort(t *testing.T) {
+	long := strings.Repeat("a", 253)
+	names := map[string]string{}
+	add := func(what, name string) {
+		t.Helper()
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			t.Errorf("%s: %q: %v", what, name, problems)
+		}
+		if before, twice := names[name]; twice {
+			t.Errorf("%s and %s have the same name %s", what, before, name)
+		}
+		names[name] = what
+	}
+	op := resources.OperationID("uid", "data=1Gi", 1)
+	add("an operation", op)
+	add("the next attempt", resources.OperationID("uid", "data=1Gi", 2))
+	add("another request", resources.OperationID("uid", "data=2Gi", 1))
+	add("another set", resources.OperationID("uid2", "data=1Gi", 1))
+	add("a request and a UID that run into each other", resources.OperationID("u", "iddata=1Gi", 1))
+	add("a copy", resources.CopyName(op, "data-web-0", 1))
+	add("the next round", resources.CopyName(op, "data-web-0", 2))
+	add("another claim", resources.CopyName(op, "data-web-1", 1))
+	add("a long claim, a late round", resources.CopyName(op, long, 1000000))
+	add("a journal", resources.JournalName(op))
+	if resources.OperationID("uid", "data=1Gi", 1) != op {
+		t.Error("a second try finds another name")
+	}
+	// Frozen: a new version has to find what an old one has begun.
+	if op != "bfb79beaf119" || resources.CopyName("0123456789ab", "data-web-0", 1) != "drydock-0123456789ab-191f4772-1" {
+		t.Errorf("names have changed: %s, %s", op, resources.CopyName("0123456789ab", "data-web-0", 1))
+	}
+	for name, want := range map[string]bool{resources.CopyName(op, "data-web-0", 1): true, resources.CopyName("other", "data-web-0", 1): false,
+		resources.JournalName(op): false, "data-web-0": false} {
+		if resources.IsCopyName(op, name) != want {
+			t.Errorf("%s is a copy of the operation: %t", name, !want)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// module starts the path of every package of ours.
+const module = "drydock.dev"
+
+// law says what the packages below a path may import. Paths of our own packages are relative to the module; "" is the
+// root package. A prefix stands for the package itself and everything below it.
+type law struct {
+	of  string
+	why string
+	// own are the packages of ours that may be imported; all others may not.
+	own []string
+	// others are the packages of others, beside the standard library, that may be imported. Nil means any.
+	others []string
+	// never are packages that must not be imported, whoever they are of.
+	never []string
+	// nowhere are packages that must not be linked either, through whatever other package.
+	nowhere []string
+}
+
+const (
+	clientGo   = "k8s.io/client-go"
+	kubeAPI    = "k8s.io/api"
+	machinery  = "k8s.io/apimachinery"
+	cloudEvent = "github.com/cloudevents/sdk-go/v2/event"
+)
+
+var (
+	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
+	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources"}
+)
+
+// laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
+var laws = []law{
+	{of: "shared/api", why: "what clusters store must not change because something else does", others: []string{kubeAPI, machinery},
+		never: effects, nowhere: []string{clientGo, "github.com/cloudevents"}},
+	{of: "shared/fault", why: "every layer sorts its errors by it", others: []string{machinery}},
+	{of: "shared/settings", why: "it says how settings are read, and knows none", others: []string{}},
+	{of: "shared/mover", why: "it runs beside people's data: the fewer people wrote it, the better", others: []string{"golang.org/x/sys"}},
+	{of: "shared/events", why: "the wire contract is not the wire", own: []string{"shared/api"},
+		others: []string{kubeAPI, machinery, cloudEvent}, never: append([]string{"net/http"}, effects...), nowhere: []string{clientGo}},
+	{of: "shared/plan", why: "a plan is data", own: []string{"shared/api"}, others: []string{kubeAPI, machinery},
+		never: []string{"context", "net", "os", "math/rand"}, nowhere: []string{clientGo}},
+	{of: "shared/sts", why: "what is known of StatefulSets is a function of objects", own: []string{"shared/api"}, others: []string{kubeAPI, machinery},
+		never: effects, nowhere: []string{clientGo}},
+	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api"},
+		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/kube", why: "it reads, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/fault"}},
+	{of: "shared/apply", why: "it carries out, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/fault"}},
+	{of: "shared/serve", why: "HTTP knows nothing of Kubernetes", own: []string{"shared/api", "shared/events", "shared/fault"}, nowhere: []string{clientGo}},
+	{of: "functions", why: "functions talk to each other by events only", own: append([]string{"shared/kube", "shared/apply", "shared/fault"}, data...)},
+	{of: "eventsource", why: "events come in without knowing who takes them", own: []string{"shared"}},
+	{of: "deploy", why: "it is files", others: []string{}},
+	{of: "", why: "it puts the functions together", own: []string{"functions", "eventsource/sift", "shared"}},
+	{of: "cmd", why: "it puts processes together", own: []string{"", "functions", "eventsource", "shared", "deploy"}},
+	{of: "test", why: "tests may look at everything", own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"}},
+}
+
+// lawOf is the law that a package of ours is under: the one of the longest path.
+func lawOf(path string) (law, bool) {
+	best, found := law{}, false
+	for _, l := range laws {
+		if l.of == path || l.of != "" && within(path, l.of) {
+			if !found || len(l.of) > len(best.of) {
+				best, found = l, true
+			}
+		}
+	}
+	return best, found
+}
+
+// breaches says what a package imports or links against its law. The paths are those of go list.
+func breaches(path string, imports, linked []string) []string {
+	path = relative(path)
+	l, found := lawOf(path)
+	if !found {
+		return []string{fmt.Sprintf("%s is under no law; add it to the table", path)}
+	}
+	var broken []string
+	breach := func(verb, what string) {
+		broken = append(broken, fmt.Sprintf("%s %s %s: %s", path, verb, what, l.why))
+	}
+	for _, imported := range imports {
+		switch {
+		case !allowed(l, path, imported):
+			breach("may not import", imported)
+		case slices.ContainsFunc(l.never, func(n string) bool { return within(imported, n) }):
+			breach("must never import", imported)
+		}
+	}
+	for _, dependency := range linked {
+		if slices.ContainsFunc(l.nowhere, func(n string) bool { return within(dependency, n) }) {
+			breach("must not link", dependency)
+		}
+	}
+	return broken
+}
+
+func allowed(l law, path, imported string) bool {
+	if ours(imported) {
+		own := relative(imported)
+		return slices.ContainsFunc(l.own, func(o string) bool { return own == o || o != "" && within(own, o) }) || sibling(path, own)
+	}
+	standard := !strings.Contains(strings.Split(imported, "/")[0], ".")
+	return standard || l.others == nil || slices.ContainsFunc(l.others, func(o string) bool { return within(imported, o) })
+}
+
+// sibling reports whether a package imports one below itself, as a function may its own parts.
+func sibling(path, own string) bool { return path != "" && own != path && within(own, path) }
+
+func ours(path string) bool { return within(path, module) }
+
+func relative(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+}
+
+// within reports whether the path is the prefix or below it.
+func within(path, prefix string) bool {
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}

@@ -1,0 +1,125 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// notPure are the files of a function that may have effects; every other one only decides.
+var notPure = []string{"function.go", "observe.go", "sweep.go", "doc.go"}
+
+// clocks are what a decision must not ask package time: the time is in what was observed.
+var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
+
+// impurities says what in a Go file is not a function of data. A nil source means to read the file.
+func impurities(path string, source any) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, source, 0)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	clock := "time"
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		if imported == "time" && spec.Name != nil {
+			clock = spec.Name.Name
+		}
+		if !pure(imported) {
+			found = append(found, fmt.Sprintf("%s imports %s", path, imported))
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && fmt.Sprint(s.X) == clock && slices.Contains(clocks, s.Sel.Name) {
+			found = append(found, fmt.Sprintf("%s asks time.%s", path, s.Sel.Name))
+		}
+		return true
+	})
+	return found, nil
+}
+
+// pure reports whether a decision may import the package.
+func pure(imported string) bool {
+	if ours(imported) {
+		return slices.Contains(data, relative(imported))
+	}
+	for _, prefix := range append([]string{clientGo, "unsafe", "sync", "syscall", "io"}, effects...) {
+		if within(imported, prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestDecisionsArePure(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := strings.TrimSpace(string(out))
+	var files []string
+	for _, pattern := range []string{"functions/*/*.go", "eventsource/sift/*.go"} {
+		some, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, some...)
+	}
+	decides := map[string]bool{}
+	for _, path := range files {
+		if base := filepath.Base(path); strings.HasSuffix(base, "_test.go") || slices.Contains(notPure, base) {
+			continue
+		}
+		decides[filepath.Base(filepath.Dir(path))] = true
+		found, err := impurities(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, problem := range found {
+			t.Error(problem)
+		}
+	}
+	for _, function := range []string{"detectresize", "pauseowner", "backup", "restore", "sift"} {
+		if !decides[function] {
+			t.Errorf("no file of %s was looked at", function)
+		}
+	}
+}
+
+func TestImpuritiesAreFound(t *testing.T) {
+	for name, row := range map[string]struct {
+		imports, body string
+		want          int
+	}{
+		"what a decision may":         {`"fmt"; "time"; "drydock.dev/shared/plan"; corev1 "k8s.io/api/core/v1"`, `var x = time.Second`, 0},
+		"a context":                   {`"context"`, ``, 1},
+		"a client":                    {`"drydock.dev/shared/kube"`, ``, 1},
+		"the executor":                {`"drydock.dev/shared/apply"`, ``, 1},
+		"Kubernetes' client":          {`"k8s.io/client-go/rest"`, ``, 1},
+		"the environment":             {`"os"`, ``, 1},
+		"a logger, by another name":   {`l "log/slog"`, ``, 1},
+		"dice":                        {`"math/rand/v2"`, ``, 1},
+		"another function":            {`"drydock.dev/functions/restore"`, ``, 1},
+		"the clock":                   {`"time"`, `var x = time.Now()`, 1},
+		"the clock, as a value":       {`"time"`, `var x = time.Now`, 1},
+		"the clock, by another name":  {`t "time"`, `var x = t.Since`, 1},
+		"a Now that is somebody else": {`"fmt"`, `var x = in.Now`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := impurities("x.go", "package x\nimport ("+row.imports+")\n"+row.body)
+			if err != nil || len(found) != row.want {
+				t.Errorf("%q, %v; want %d", found, err, row.want)
+			}
+		})
+	}
+}
