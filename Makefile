@@ -28,8 +28,9 @@ cluster: ## a real Kubernetes on this machine (SIZE=node or SIZE=control-plane)
 cluster-down: ## takes down everything that make cluster has started
 	$(CLUSTER) down
 
-images: build ## the project's image, on the local cluster
+images: build ## the project's images, on the local cluster
 	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock
+	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock-standalone
 
 demo: ## a nearly full StatefulSet gets bigger volumes before your eyes
 ifdef KUBECONFIG

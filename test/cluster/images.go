@@ -98,22 +98,22 @@ func (p places) importBaseImages(ctx context.Context, r runtime) error {
 	return nil
 }
 
-// importDrydock makes the product's image from its binary and imports it.
-func (p places) importDrydock(ctx context.Context, binary string) error {
+// importProduct makes an image of the product from its binary and imports it.
+func (p places) importProduct(ctx context.Context, binary string) error {
 	path, err := filepath.Abs(binary)
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", binary, err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("there is no binary at %s; build it first, with CGO_ENABLED=0 go build -o bin/drydock ./cmd/drydock in the root: %w", path, err)
+		return fmt.Errorf("there is no binary at %s; build it first, with make build in the root: %w", path, err)
 	}
 	r := runtime{p.cluster(config.Node).ContainerdSocket()}
 	if err := r.ready(ctx); err != nil {
 		return fmt.Errorf("the node does not run; start it with `up`: %w", err)
 	}
-	drydock, err := image.Drydock(path)
+	product, err := image.Product(path)
 	if err != nil {
 		return err
 	}
-	return r.importImage(ctx, drydock)
+	return r.importImage(ctx, product)
 }

@@ -3,7 +3,7 @@
 //	go run -C test/cluster . up [--size=node|control-plane]
 //	go run -C test/cluster . down [--size=node|control-plane]   both without --size
 //	go run -C test/cluster . status
-//	go run -C test/cluster . image [--binary=../../bin/drydock]  make and import the product's image
+//	go run -C test/cluster . image [--binary=../../bin/drydock]  make and import an image of the product: dev.local/NAME:dev
 //	go run -C test/cluster . verify                              prove that the node works
 //	go run -C test/cluster . kubectl-path
 //
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 	var o options
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.StringVar(&o.size, "size", "", "node or control-plane")
-	flags.StringVar(&o.binary, "binary", filepath.Join("..", "..", "bin", "drydock"), "the static binary of the product")
+	flags.StringVar(&o.binary, "binary", filepath.Join("..", "..", "bin", "drydock"), "a static binary of the product")
 	if err := flags.Parse(args[1:]); err != nil {
 		return fmt.Errorf("reading the flags of %s: %w", args[0], err)
 	}
@@ -80,7 +80,7 @@ func (p places) do(ctx context.Context, verb string, o options) error {
 	case "status":
 		return p.status(ctx)
 	case "image":
-		return p.importDrydock(ctx, o.binary)
+		return p.importProduct(ctx, o.binary)
 	case "verify":
 		return p.verify(ctx)
 	case "kubectl-path":

@@ -78,13 +78,19 @@ func stop(command *exec.Cmd, signal syscall.Signal) {
 // exec runs a script in a pod.
 func (s *stage) exec(t testing.TB, pod, script string) string {
 	t.Helper()
-	command := exec.Command(kit.Kubectl(t), "--kubeconfig", s.kubeconfig, "-n", s.Namespace, "exec", pod, "--", "sh", "-c", script)
+	return strings.TrimSpace(s.kubectl(t, "", "-n", s.Namespace, "exec", pod, "--", "sh", "-c", script))
+}
+
+// kubectl runs it with the input and returns what it prints.
+func (s *stage) kubectl(t testing.TB, input string, args ...string) string {
+	t.Helper()
+	command := exec.Command(kit.Kubectl(t), append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
 	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &stdout, &stderr
 	if err := command.Run(); err != nil {
-		t.Fatalf("running %q in pod %s: %v\n%s", script, pod, err, stderr.String())
+		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, stderr.String())
 	}
-	return strings.TrimSpace(stdout.String())
+	return stdout.String()
 }
 
 // fill writes big and small files, links and a sparse file, once, and says so.

@@ -8,11 +8,8 @@ import (
 	"strings"
 )
 
-// Names of the images that tests use. A name under dev.local is never looked up in a registry.
-const (
-	DrydockName = "dev.local/drydock:dev"
-	BusyboxName = "dev.local/busybox:1"
-)
+// BusyboxName is the image of tests' pods. A name under dev.local is never looked up in a registry.
+const BusyboxName = "dev.local/busybox:1"
 
 // nonRoot is the user of an image that needs none in particular.
 const nonRoot = "65532:65532"
@@ -20,13 +17,14 @@ const nonRoot = "65532:65532"
 // searchPath is where a shell looks for programs.
 const searchPath = "PATH=/bin"
 
-// Drydock is the product's image: the one static binary.
-func Drydock(binary string) (Image, error) {
-	file, err := staticProgram(binary, "drydock")
+// Product is an image of the product, dev.local/NAME:dev: one static binary, by whose name it is called.
+func Product(binary string) (Image, error) {
+	name := path.Base(binary)
+	file, err := staticProgram(binary, name)
 	if err != nil {
 		return Image{}, err
 	}
-	return Image{Name: DrydockName, Entries: append(base(), file), User: nonRoot, Entrypoint: []string{"/drydock"}}, nil
+	return Image{Name: "dev.local/" + name + ":dev", Entries: append(base(), file), User: nonRoot, Entrypoint: []string{"/" + name}}, nil
 }
 
 // Pause is the image of the container that holds a pod's namespaces.

@@ -99,13 +99,13 @@ func TestOnlyStaticProgramsAreAccepted(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Drydock(script); err == nil || !strings.Contains(err.Error(), "not a program") {
+	if _, err := Product(script); err == nil || !strings.Contains(err.Error(), "not a program") {
 		t.Errorf("a script: got %v", err)
 	}
-	if _, err := Drydock("/bin/ls"); err == nil || !strings.Contains(err.Error(), "needs libraries") {
+	if _, err := Product("/bin/ls"); err == nil || !strings.Contains(err.Error(), "needs libraries") {
 		t.Errorf("a program with libraries: got %v", err)
 	}
-	if _, err := Drydock(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := Product(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a file that is not there: want an error")
 	}
 }
