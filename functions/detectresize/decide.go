@@ -82,7 +82,7 @@ func want(in Input) (*wish, plan.Plan) {
 		return nil, plan.Noop(api.AlreadyRefused)
 	}
 	wanted := &wish{request: request, attempt: 1}
-	if status != nil && status.Request == request {
+	if status != nil {
 		wanted.attempt = status.Attempt + 1
 	}
 	wanted.problem = wanted.read(in)
@@ -145,14 +145,20 @@ func busy(in Input, w *wish) (plan.Plan, bool) {
 		case err != nil:
 			return refused(in, w, refuse(api.LinkInvalid, "%v", err)), true
 		case link != nil:
-			return plan.Wait(api.CleaningUp, "claim %s is still part of operation %s", c.Name, link.Operation), true
+			return waits(in, api.CleaningUp, "claim %s is still part of operation %s", c.Name, link.Operation), true
 		case c.Spec.VolumeName == "":
-			return plan.Wait(api.ClaimNotBound, "claim %s has no volume yet", c.Name), true
+			return waits(in, api.ClaimNotBound, "claim %s has no volume yet", c.Name), true
 		case in.Volume(c.Spec.VolumeName) == nil:
-			return plan.Wait(api.ClaimNotBound, "volume %s of claim %s does not exist", c.Spec.VolumeName, c.Name), true
+			return waits(in, api.ClaimNotBound, "volume %s of claim %s does not exist", c.Spec.VolumeName, c.Name), true
 		}
 	}
 	return plan.Plan{}, false
+}
+
+// waits tells people why nothing happens yet; each tick looks again.
+func waits(in Input, reason api.Reason, format string, args ...any) plan.Plan {
+	message := "the resize waits: " + fmt.Sprintf(format, args...)
+	return plan.Do(reason, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: reason, Message: message, UID: in.Set.UID}))
 }
 
 // begin writes the intent down; nothing is touched before pause-owner has consented.

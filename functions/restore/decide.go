@@ -2,6 +2,7 @@ package restore
 
 import (
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -16,6 +17,10 @@ type Input struct {
 	*sts.Observed
 	Namespace string
 	Settings  api.Settings
+	// Waited is for how long this event has waited for the same thing.
+	Waited time.Duration
+	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	Rejected string
 }
 
 // Decide is pure. Each call plans the next step only; the executor comes back until there is none.
@@ -25,9 +30,14 @@ func Decide(in Input) plan.Plan {
 		return plan.Noop(api.StatusInvalid) // detect-resize says so on the set
 	}
 	for _, revision := range in.Journals {
-		if status == nil || !owns(status, revision) {
-			return leftover(in, revision)
+		journal, manifest, err := read(revision)
+		switch {
+		case err != nil && status == nil:
+			return plan.Do(api.LinkInvalid, tell(in, api.LinkInvalid, err.Error()))
+		case err != nil || status != nil && owns(status, revision):
+			continue
 		}
+		return leftover(in, revision, journal, manifest)
 	}
 	if status == nil {
 		return retire(in)
@@ -85,10 +95,14 @@ func rollingBack(in Input, status *api.Status) plan.Plan {
 	if back := giveBack(in, status); !back.Empty() {
 		return plan.Do(api.RollingBackNow, back.Actions()...)
 	}
+	next := end(in, status, api.Failed)
 	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
-		return p
+		if p.Kind != plan.KindWait || !exhausted(in, status) {
+			return p
+		}
+		next.Message += "; what is left is cleared later: " + p.Detail // the journal stays for that
 	}
-	return conclude(in, end(in, status, api.Failed), events.OperationFailed)
+	return conclude(in, next, events.OperationFailed)
 }
 
 // giveBack patches replicas and retention policy to what was found before the operation.

@@ -323,7 +323,7 @@ func TestI3SetIsGoneOrAnother(t *testing.T) {
 		},
 		"a journal that cannot be read": {
 			in:   world(objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), garbage())}, source(web0)),
-			want: "wait LinkInvalid (journal shop/drydock-0123456789ab: version is 99, this Drydock reads version 1; update Drydock)",
+			want: `do LinkInvalid: event LinkInvalid "journal shop/drydock-0123456789ab: version is 99, this Drydock reads version 1; update Drydock"`,
 		},
 	})
 }

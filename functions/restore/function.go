@@ -12,12 +12,14 @@ package restore
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 )
@@ -34,13 +36,32 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 	return &Function{client: client, apply: apply.New(client, api.Restore, log), settings: settings}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once.
+// Handle is safe to repeat, to reorder and to run twice at once. A write that the API server refuses for good is told,
+// and tried again with the next event.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	return f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+	var since time.Time // of the present wait
+	rejected := ""
+	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
 		observed, err := f.client.Observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		return Decide(Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings}), nil
-	})
+		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings, Rejected: rejected}
+		if !since.IsZero() {
+			in.Waited = observed.Now.Sub(since)
+		}
+		p := Decide(in)
+		if p.Kind != plan.KindWait {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = observed.Now
+		}
+		return p, nil
+	}
+	answer, err := f.apply.Handle(ctx, e, step)
+	if fault.IsPermanent(err) {
+		rejected = err.Error()
+		answer, err = f.apply.Handle(ctx, e, step)
+	}
+	return answer, err
 }

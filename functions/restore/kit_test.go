@@ -126,3 +126,15 @@ func switched(name string) objects {
 	claim := successor(name, "pv-new-"+name, "128Mi")
 	return append(oldVolume(name), claim, build.Volume("pv-new-"+name, claim, build.Held(api.RoleTarget, name)))
 }
+
+// waited is the input of an event that has waited for long.
+func waited(in Input) Input {
+	in.Waited = time.Minute
+	return in
+}
+
+// rejected is the input of an event whose write was refused for good.
+func rejected(in Input, why string) Input {
+	in.Rejected = why
+	return in
+}

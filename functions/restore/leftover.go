@@ -16,21 +16,36 @@ import (
 // A set that we deleted ourselves to create it again is created. Otherwise somebody else deleted the set, and the
 // operation is undone claim by claim: a claim in the middle of its switch is completed, since whoever made the new set
 // is waiting for the name; a claim that was not begun is left as it is.
-func leftover(in Input, revision *appsv1.ControllerRevision) plan.Plan {
+func leftover(in Input, revision *appsv1.ControllerRevision, journal *api.Journal, manifest *appsv1.StatefulSet) plan.Plan {
+	if in.Set != nil || manifest == nil {
+		return undo(in, &journal.Status, revision)
+	}
+	if in.Rejected != "" {
+		return plan.Do(api.Rejected, tell(in, api.Rejected, "the StatefulSet cannot be created again: "+in.Rejected+
+			"; its manifest is in the annotation "+api.RecreateAnnotation+" of ControllerRevision "+revision.Name+", it is tried again at each tick"))
+	}
+	set := manifest.DeepCopy()
+	set.UID, set.ResourceVersion = "", ""
+	return plan.Do(api.SwitchRunning, plan.Create(plan.StatefulSets, set))
+}
+
+// read loads what the journal says.
+func read(revision *appsv1.ControllerRevision) (*api.Journal, *appsv1.StatefulSet, error) {
 	journal, err := api.LoadJournal(revision)
 	if err != nil {
-		return plan.Wait(api.LinkInvalid, "%v", err)
+		return nil, nil, err
 	}
 	manifest, err := api.LoadManifest(revision)
-	if err != nil {
-		return plan.Wait(api.LinkInvalid, "%v", err)
+	return journal, manifest, err
+}
+
+// tell warns people on a StatefulSet that may not exist.
+func tell(in Input, reason api.Reason, message string) plan.Action {
+	note := plan.Note{Warning: true, Reason: reason, Message: message}
+	if in.Set != nil {
+		note.UID = in.Set.UID
 	}
-	if in.Set == nil && manifest != nil {
-		set := manifest.DeepCopy()
-		set.UID, set.ResourceVersion = "", ""
-		return plan.Do(api.SwitchRunning, plan.Create(plan.StatefulSets, set))
-	}
-	return undo(in, &journal.Status, revision)
+	return plan.Record(in.Namespace, in.Name, note)
 }
 
 func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) plan.Plan {

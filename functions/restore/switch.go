@@ -3,6 +3,7 @@ package restore
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,14 +15,24 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// switching takes the set through the switch: movers go, the set is created again where its templates change, and
-// every claim is replaced by one on its new volume.
+// switching takes the set through the switch. It is given up only where it has to wait: after a long absence of the
+// functions the deadline is over, but nothing may be wrong.
 func switching(in Input, status *api.Status) plan.Plan {
-	switch {
-	case status.Set.UID == "":
+	p := nextOfSwitch(in, status)
+	if p.Kind == plan.KindWait && exhausted(in, status) {
+		return giveUp(in, status, p.Detail)
+	}
+	if in.Rejected != "" && plan.Overdue(status, in.Now) {
+		return giveUp(in, status, "the API server refuses a step: "+in.Rejected)
+	}
+	return p
+}
+
+// nextOfSwitch: movers go, the set is created again where its templates change, and every claim is replaced by one on
+// its new volume.
+func nextOfSwitch(in Input, status *api.Status) plan.Plan {
+	if status.Set.UID == "" {
 		return recordIdentity(in, status)
-	case plan.Overdue(status, in.Now):
-		return giveUp(in, status)
 	}
 	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
 		return plan.Do(api.SwitchRunning, jobs...)
@@ -76,20 +87,26 @@ func oldTemplates(in Input, status *api.Status) []api.TemplateTarget {
 
 // recreate replaces the set by one with the given templates, at zero, before any claim changes. What is to be created is
 // stored first; then exactly the state that it was made from is deleted, so that no edit of somebody else is lost.
+//
+// The order says at first that the copies are current for no set, and for this one only once our own delete was accepted:
+// if it is found without that, somebody else may have started pods and deleted the set before us.
 func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan.Plan {
 	journal := in.Journal(status.Operation)
 	if journal == nil {
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status)))
 	}
-	next := status.Clone()
-	next.Set.UID = "" // the new set's identity is not known before it exists
-	manifest := api.EncodeManifest(resources.MakeHeldSet(in.Set, templates, next))
-	if store := plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, manifest); !store.Empty() {
+	order := func(generation int64) *plan.Patch {
+		next := status.Clone()
+		next.Set.UID, next.Generation = "", generation // the new set's identity is not known before it exists
+		manifest := api.EncodeManifest(resources.MakeHeldSet(in.Set, templates, next))
+		return plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, manifest)
+	}
+	if store := order(never); !store.Empty() {
 		return plan.Do(api.SwitchRunning, store.Actions()...)
 	}
 	remove := plan.Delete(plan.StatefulSets, in.Set)
 	remove.Orphan = true
-	return plan.Do(api.SwitchRunning, remove)
+	return plan.Do(api.SwitchRunning, append([]plan.Action{remove}, order(status.Generation).Actions()...)...)
 }
 
 // never is a generation that no set has: copies that are current for none.
@@ -172,17 +189,19 @@ func start(in Input, status *api.Status) plan.Plan {
 	return plan.Do(api.ClaimsSwitched, append(patch.Actions(), plan.NoteOf(in.Set, next, false))...)
 }
 
+// exhausted reports whether a wait is over: past the deadline, and not only because the functions were away.
+func exhausted(in Input, status *api.Status) bool {
+	return plan.Overdue(status, in.Now) && in.Waited >= lastWait
+}
+
+// lastWait is how long a wait is watched after the deadline; below the executor's patience.
+const lastWait = 5 * time.Second
+
 // giveUp ends an operation that cannot complete its switch. The set stays at zero: one of its claims is not whole.
-func giveUp(in Input, status *api.Status) plan.Plan {
+func giveUp(in Input, status *api.Status, waiting string) plan.Plan {
 	next := status.Clone()
 	next.Phase, next.FailedAt, next.Reason, next.Finished = api.Failed, api.Switching, api.DeadlineExceeded, plan.Moment(in.Now)
 	next.Deadline = nil
-	waiting := "see the claims' events"
-	for _, part := range status.Claims {
-		if move := step(in, status, part); move.waiting != "" {
-			waiting = move.waiting
-		}
-	}
 	next.Message = fmt.Sprintf("the switch was given up after %s: %s. No data is lost, every volume is kept; the set stays at zero. "+
 		"Mend the cause, then go on with the annotation %s", in.Settings.SwitchTimeout, waiting, api.RetryAnnotation)
 	p := conclude(in, next, events.OperationFailed)

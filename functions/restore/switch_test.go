@@ -310,10 +310,10 @@ func TestHostileStatusNamesVolumesOfOthers(t *testing.T) {
 func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 	status := with(switchingOf(web0), recreating)
 	at := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status))}
-	// order is the journal's order to create the set again, made from the set as it is.
+	// order is the journal's order to create the set again, made from the set as it is; the copies are current for none.
 	order := func(from objects, status *api.Status) objects {
 		held := with(build.Operation(status.Phase), func(s *api.Status) { *s = *status.Clone() })
-		held.Set.UID = ""
+		held.Set.UID, held.Generation = "", never
 		made := resources.MakeHeldSet(from[0].(*appsv1.StatefulSet), status.Templates, held)
 		return objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)))}
 	}
@@ -329,9 +329,9 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 			in:   world(at, source(web0), target(web0)),
 			want: "do SwitchRunning: create controllerrevisions drydock-0123456789ab",
 		},
-		"only then the set is deleted, without its pods and claims": {
+		"I1: only then the set is deleted, and only when that was accepted the order says that the copies are current": {
 			in:   world(at, order(at, status), source(web0), target(web0)),
-			want: "do SwitchRunning: delete statefulsets web (orphan)",
+			want: "do SwitchRunning: delete statefulsets web (orphan); patch controllerrevisions drydock-0123456789ab {+recreate}",
 		},
 		"somebody has edited the set meanwhile: the order is made anew, so that the edit is not lost": {
 			in:   world(edited, order(at, status), source(web0), target(web0)),
@@ -341,10 +341,14 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 			in:   world(scaled, order(at, status), source(web0), target(web0)),
 			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {-recreate}",
 		},
-		"I3: the operation is given up: the order is withdrawn": {
-			in: world(late, order(at, status), source(web0), target(web0)),
+		"the deadline is over, but nothing is in the way: it goes on": {
+			in:   world(late, journalOf(web0), source(web0), target(web0)),
+			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}",
+		},
+		"I3: the delete is refused until the deadline: the operation is given up, the order is withdrawn": {
+			in: rejected(world(late, order(at, status), source(web0), target(web0)), "not today"),
 			want: "do DeadlineExceeded: patch controllerrevisions drydock-0123456789ab {-recreate}; patch statefulsets web {+status}; " +
-				`event DeadlineExceeded "the switch was given up after 12m0s: see the claims' events. No data is lost, every volume is kept; ` +
+				`event DeadlineExceeded "the switch was given up after 12m0s: the API server refuses a step: not today. No data is lost, every volume is kept; ` +
 				`the set stays at zero. Mend the cause, then go on with the annotation drydock.dev/retry" -> operation.failed`,
 			next: "Failed DeadlineExceeded at Switching, attempt 1, round 1, generation 5, replicas 3; data-web-0 Verified on pv-new-data-web-0",
 		},
@@ -355,6 +359,11 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 		"the set is gone: it is created as the journal says": {
 			in:   world(order(at, status), source(web0), target(web0)),
 			want: "do SwitchRunning: create statefulsets web",
+		},
+		"I8: the set is gone and cannot be created: people are told": {
+			in: rejected(world(order(at, status), source(web0), target(web0)), "no"),
+			want: `do Rejected: event Rejected "the StatefulSet cannot be created again: no; its manifest is in the annotation drydock.dev/recreate ` +
+				`of ControllerRevision drydock-0123456789ab, it is tried again at each tick"`,
 		},
 		"no template differs: the set is not created again": {
 			in:   world(set(status), journalOf(web0), source(web0), copied(web0)),
@@ -428,11 +437,15 @@ func TestI8SwitchHasADeadline(t *testing.T) {
 	held := with(switchingOf(web0), func(s *api.Status) { s.Phase, s.FailedAt, s.Deadline = api.Failed, api.Switching, nil })
 	check(t, map[string]row{
 		"a claim does not go: the set stays at zero, everything is kept": {
-			in: world(late, journalOf(web0), doomed(web0, "example.com/backup"), copied(web0)),
+			in: waited(world(late, journalOf(web0), doomed(web0, "example.com/backup"), copied(web0))),
 			want: `do DeadlineExceeded: patch statefulsets web {+status}; event DeadlineExceeded "the switch was given up after 12m0s: ` +
 				`claim data-web-0 is held by another finalizer of [drydock.dev/switch example.com/backup]. No data is lost, every volume is kept; ` +
 				`the set stays at zero. Mend the cause, then go on with the annotation drydock.dev/retry" -> operation.failed`,
 			next: "Failed DeadlineExceeded at Switching, attempt 1, round 1, generation 5, replicas 3; data-web-0 Verified on pv-new-data-web-0",
+		},
+		"the functions were away: past the deadline the claim still gets a moment to go": {
+			in:   world(late, journalOf(web0), doomed(web0, "example.com/backup"), copied(web0)),
+			want: "wait SwitchRunning (claim data-web-0 is held by another finalizer of [drydock.dev/switch example.com/backup])",
 		},
 		"given up: it waits for a person, and the journal stays": {
 			in:   world(set(held), journalOf(web0), doomed(web0, "example.com/backup"), copied(web0)),

@@ -63,7 +63,7 @@ type Status struct {
 	Phase     Phase  `json:"phase"`
 	// Request is the value of the resize annotation that asked for the operation.
 	Request string `json:"request"`
-	// Attempt counts the operations for one request, from 1; a retry is the next attempt.
+	// Attempt counts the operations on the set, from 1, so that each has an id of its own.
 	Attempt int    `json:"attempt"`
 	Set     SetRef `json:"set"`
 	// Replicas is the count found before the operation; it comes back however the operation ends.

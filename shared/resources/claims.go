@@ -73,6 +73,7 @@ func claimSpec(source *corev1.PersistentVolumeClaim, size resource.Quantity, cla
 	}
 	if class != "" {
 		spec.StorageClassName = &class
+		spec.VolumeAttributesClassName = nil // it is of the old class's driver
 	}
 	return spec
 }
