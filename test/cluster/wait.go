@@ -17,7 +17,7 @@ import (
 // the end of the component's log.
 func waitFor(ctx context.Context, c config.Cluster, component config.Component, what string, within time.Duration, check func(context.Context) error) error {
 	return step("waiting for "+what, func() error {
-		deadline := time.Now().Add(within)
+		deadline, missed := time.Now().Add(within), 0
 		for {
 			attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 			last := check(attempt)
@@ -32,7 +32,9 @@ func waitFor(ctx context.Context, c config.Cluster, component config.Component, 
 			if err != nil {
 				return err
 			}
-			if !host.Running(processes, component.Name, component.Binary) {
+			if host.Running(processes, component.Name, component.Binary) {
+				missed = 0
+			} else if missed++; missed == maxMissed {
 				return withLog(c, component.Name, fmt.Errorf("%s ended while waiting for %s", component.Name, what))
 			}
 			if time.Now().After(deadline) {
@@ -42,6 +44,10 @@ func waitFor(ctx context.Context, c config.Cluster, component config.Component, 
 		}
 	})
 }
+
+// maxMissed is how often in a row a component has to be missed until it is believed to have ended: in the moment of its
+// exec, a process has no environment to be recognised by.
+const maxMissed = 3
 
 // withLog adds the end of a component's log to an error.
 func withLog(c config.Cluster, component string, cause error) error {
