@@ -168,6 +168,18 @@ func TestRollingBack(t *testing.T) {
 			want: "do CleaningUp: patch persistentvolumes pv-data-web-0 {+operation, +retained-until}; " +
 				"patch persistentvolumes pv-new-data-web-0 {+operation, +retained-until}",
 		},
+		"a temporary claim does not go: that is waited for": {
+			in: world(set(rollingBackOf(api.ClaimCopying, build.Due(-time.Second)), build.Replicas(3)), objects{build.Claim(web0, "64Mi")},
+				target(web0, build.Deleting())),
+			want: "wait CleaningUp (temporary claim " + copy0 + " is being deleted)",
+		},
+		"I8: but not for ever: the set is back, the rest is cleared later": {
+			in: waited(world(set(rollingBackOf(api.ClaimCopying, build.Due(-time.Second)), build.Replicas(3)), objects{build.Claim(web0, "64Mi")},
+				target(web0, build.Deleting()))),
+			want: `do CopyFailed: patch statefulsets web {+status}; event CopyFailed "it failed; what is left is cleared later: temporary claim ` +
+				copy0 + ` is being deleted" -> operation.failed`,
+			next: "Failed CopyFailed at Copying, attempt 1, round 1, generation 0, replicas 3; data-web-0 Copying",
+		},
 		"nothing is left: it is said": {
 			in:   world(set(rollingBackOf(api.ClaimCopying), build.Replicas(3)), objects{build.Claim(web0, "64Mi")}),
 			want: `do CopyFailed: patch statefulsets web {+status}; event CopyFailed "it failed" -> operation.failed`,

@@ -97,6 +97,9 @@ func (s *scene) close(ctx context.Context, failed error) error {
 		s.screen.Line(show.Plain, "  on the way: %s; the log is %s", rough, s.child.log)
 	}
 	err := s.tellWrites(lines)
+	if n := givenUp(lines); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d events were given up; see %s", n, s.child.log))
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime+30*time.Second)
 	defer cancel()
 	s.screen.Settle()

@@ -55,7 +55,7 @@ func hurdles(lines []logLine) string {
 	if n := count[conflictMessage]; n > 0 {
 		parts = append(parts, fmt.Sprintf("plans that met a conflict and were decided anew: %d", n))
 	}
-	if n := count[givenUpMessage]; n > 0 {
+	if n := givenUp(lines); n > 0 {
 		parts = append(parts, fmt.Sprintf("events that were given up: %d", n))
 	}
 	return strings.Join(parts, ", ")
@@ -134,4 +134,15 @@ func numbered(writes []write) []string {
 		lines = append(lines, fmt.Sprintf("%3d  %-13s  %-15s  %s", i+1, w.function, w.reason, w.action))
 	}
 	return lines
+}
+
+// givenUp counts the events that went to the dead-letter sink.
+func givenUp(lines []logLine) int {
+	n := 0
+	for _, line := range lines {
+		if line.Message == givenUpMessage {
+			n++
+		}
+	}
+	return n
 }

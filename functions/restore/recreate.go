@@ -1,0 +1,83 @@
+package restore
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// withdraw takes back the journal's order to create the set, whether it was carried out or not: were the set deleted by
+// somebody else later, it would be created as it was when the order was given, with copies that are stale by then.
+func withdraw(in Input, status *api.Status) []plan.Action {
+	journal := in.Journal(status.Operation)
+	if journal == nil {
+		return nil
+	}
+	return plan.PatchOf(plan.ControllerRevisions, journal).Unannotate(api.RecreateAnnotation).Actions()
+}
+
+func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
+	return slices.ContainsFunc(templates, func(t api.TemplateTarget) bool {
+		return sts.Differs(set, t.Name, api.Target{Size: t.Size, Class: t.Class})
+	})
+}
+
+// oldTemplates are the templates that claims ask for which have to go back on their old volumes. With the new template
+// the StatefulSet controller, if it were to create such a claim before we do, would ask for more than the old volume
+// has, and be given a new, empty one. The claims are frozen meanwhile.
+func oldTemplates(in Input, status *api.Status) []api.TemplateTarget {
+	var templates []api.TemplateTarget
+	for _, part := range status.Claims {
+		claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
+		if claim == nil || old == nil || !frozen(claim) || reservedOf(old, fresh) != nil || staysCurrent(in, status, part, claim, fresh) {
+			continue
+		}
+		templates = append(templates, api.TemplateTarget{Name: part.Template, Size: sts.Requested(claim), Class: sts.ClassOf(claim)})
+	}
+	return templates
+}
+
+// recreate replaces the set by one with the given templates, at zero, before any claim changes. What is to be created is
+// stored first; then exactly the state that it was made from is deleted, so that no edit of somebody else is lost.
+//
+// The order says at first that the copies are current for no set, and for this one only once our own delete was accepted:
+// if it is found without that, somebody else may have started pods and deleted the set before us.
+func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan.Plan {
+	journal := in.Journal(status.Operation)
+	if journal == nil {
+		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status)))
+	}
+	order := func(generation int64) *plan.Patch {
+		next := status.Clone()
+		next.Set.UID, next.Generation = "", generation // the new set's identity is not known before it exists
+		manifest := api.EncodeManifest(resources.MakeHeldSet(in.Set, templates, next))
+		return plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, manifest)
+	}
+	if store := order(never); !store.Empty() {
+		return plan.Do(api.SwitchRunning, store.Actions()...)
+	}
+	remove := plan.Delete(plan.StatefulSets, in.Set)
+	remove.Orphan = true
+	return plan.Do(api.SwitchRunning, append([]plan.Action{remove}, order(status.Generation).Actions()...)...)
+}
+
+// never is a generation that no set has: copies that are current for none.
+const never = -1
+
+// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn, and copies
+// that were current for the set before are so for this one, if nobody has written to it since.
+func recordIdentity(in Input, status *api.Status) plan.Plan {
+	next := status.Clone()
+	next.Set.UID = in.Set.UID
+	if in.Set.Generation != 1 { // as created (kubernetes pkg/registry/apps/statefulset/strategy.go)
+		next.Generation = never
+	} else if status.Generation != never {
+		next.Generation = in.Set.Generation
+	}
+	return plan.Do(api.SwitchRunning, append(withdraw(in, status), plan.Store(in.Set, next).Actions()...)...)
+}
