@@ -13,10 +13,20 @@ BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
 # Packages of the module itself; those that need a cluster are named by their target.
 CLUSTERED := drydock.dev/test/api drydock.dev/test/sim drydock.dev/test/e2e
 
-.PHONY: help build images cluster cluster-down demo test test-unit test-api test-sim test-e2e sim bench lint presubmit
+# What the data mover's and the demo's tests compare with, and the file systems that they make.
+PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static
+
+.PHONY: help packages build images cluster cluster-down demo test test-unit test-api test-sim test-e2e sim bench lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+packages: # on a Debian machine with root the missing ones are installed
+	@missing=; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "some tests need what Debian calls$$missing; install it, or run as root on Debian"; exit 0; fi; \
+	echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null
 
 build: ## bin/drydock and bin/drydock-standalone
 	$(BUILD) -o bin/drydock ./cmd/drydock
@@ -44,7 +54,7 @@ endif
 
 test: test-unit test-api test-sim test-e2e ## every test
 
-test-unit: ## the quick part: no cluster (the mover's tests want root for real file systems)
+test-unit: packages ## the quick part: no cluster (the mover's tests want root for real file systems)
 	go test $$(go list ./... | grep -vFx $(foreach p,$(CLUSTERED),-e $(p)))
 
 test-api: ## the functions on a real API server with its controllers
@@ -70,6 +80,7 @@ endif
 
 bench: build ## benchmarks; the figures of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images
+	$(MAKE) --no-print-directory packages
 	go test -run '^$$' -bench . -benchtime 3x ./shared/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 20m ./test/e2e
