@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	appsv1 "k8s.io/api/apps/v1"
@@ -68,6 +69,16 @@ func set(name string, labels map[string]string) *appsv1.StatefulSet {
 	}
 }
 
+func claim(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: "o"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		},
+	}
+}
+
 // TestSource: the adapter tells of changes in the namespaces it was given, of sets that opted in and claims of an
 // operation only, and it is not held up by a function that is busy.
 func TestSource(t *testing.T) {
@@ -90,22 +101,27 @@ func TestSource(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The adapter says nothing of what exists before its watch, and does not say when that begins.
-	for i := 0; len(seen) == 0; i++ {
+	createClaim := func(name string) {
+		if _, err := client.CoreV1().PersistentVolumeClaims(watched).Create(t.Context(), claim(name), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The adapter says nothing of what exists before a watch of it, and does not say when each of them begins.
+	for begun, i := map[string]bool{}, 0; !begun["StatefulSet"] || !begun["PersistentVolumeClaim"]; i++ {
 		create(watched, set(fmt.Sprintf("probe-%d", i), managed))
+		createClaim(fmt.Sprintf("probe-%d", i))
+		for quiet := false; !quiet; {
+			select {
+			case got := <-seen:
+				begun[strings.Fields(got)[1]] = true
+			case <-time.After(100 * time.Millisecond):
+				quiet = true
+			}
+		}
 	}
 	create(other, set("elsewhere", managed))
 	create(watched, set("stranger", nil))
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data-web-0", Labels: map[string]string{api.OperationLabel: "o"}},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
-		},
-	}
-	if _, err := client.CoreV1().PersistentVolumeClaims(watched).Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	createClaim("data-web-0")
 	create(watched, set("web", managed))
 	patch := []byte(`{"metadata":{"annotations":{"drydock.dev/resize":"auto"}}}`)
 	if _, err := client.AppsV1().StatefulSets(watched).Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
