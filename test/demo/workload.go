@@ -70,6 +70,8 @@ func makeSet(o options, size resource.Quantity) *appsv1.StatefulSet {
 func makePod(image string) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(false),
+		// The writer ends at once. A runtime that overlooks that would add the default of 30 s to the downtime.
+		TerminationGracePeriodSeconds: ptr.To[int64](5),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000),
 			FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
