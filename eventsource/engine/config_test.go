@@ -28,9 +28,9 @@ func TestConfigIsWhatKnativeAccepts(t *testing.T) {
 		apis.Validatable
 		apis.Defaultable
 	}{
-		"broker.yaml": &eventingv1.Broker{},
-		"source.yaml": &sourcesv1.ApiServerSource{},
-		"tick.yaml":   &sourcesv1.PingSource{},
+		"base/broker.yaml": &eventingv1.Broker{},
+		"base/source.yaml": &sourcesv1.ApiServerSource{},
+		"base/tick.yaml":   &sourcesv1.PingSource{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, _, _ := strings.Cut(readConfig(t, name), "\n---\n")
@@ -54,9 +54,10 @@ func readConfig(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestSourceIsTheSameInBothModes: the standalone source watches what config/source.yaml asks of Knative.
+// TestSourceIsTheSameInBothModes: the standalone source watches what config/base/source.yaml asks of Knative, though in
+// every namespace: nothing restarts it when one comes or goes.
 func TestSourceIsTheSameInBothModes(t *testing.T) {
-	first, _, _ := strings.Cut(readConfig(t, "source.yaml"), "\n---\n")
+	first, _, _ := strings.Cut(readConfig(t, "base/source.yaml"), "\n---\n")
 	source := &sourcesv1.ApiServerSource{}
 	if err := yaml.UnmarshalStrict([]byte(first), source); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestSourceIsTheSameInBothModes(t *testing.T) {
 		})
 	}
 	if diff := cmp.Diff(want, (&Source{}).adapterConfig()); diff != "" {
-		t.Errorf("(-config/source.yaml +standalone)\n%s", diff)
+		t.Errorf("(-config/base/source.yaml +standalone)\n%s", diff)
 	}
 	some := (&Source{Namespaces: []string{"a", "b"}}).adapterConfig()
 	if some.AllNamespaces || !cmp.Equal(some.Namespaces, []string{"a", "b"}) {

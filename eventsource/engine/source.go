@@ -100,7 +100,7 @@ func (s *Source) environment(namespace, sink string) (adapter.EnvConfigAccessor,
 	return env, nil
 }
 
-// adapterConfig is what config/source.yaml asks of Knative.
+// adapterConfig is what config/base/source.yaml asks of Knative.
 func (s *Source) adapterConfig() apiserver.Config {
 	of := func(group, resource, selector string) apiserver.ResourceWatch {
 		return apiserver.ResourceWatch{

@@ -4,28 +4,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
 
 var installed sync.Once
 
-// installRights applies the accounts and roles that config/ and deploy/ ship.
+// installRights applies the accounts and roles of config/, as it gives them for a whole cluster.
 func installRights(t testing.TB) {
 	t.Helper()
 	installed.Do(func() {
-		root := Root(t)
-		accounts, err := filepath.Glob(filepath.Join(root, "deploy", "*", "account.yaml"))
-		if err != nil {
-			t.Fatal(err)
+		config := filepath.Join(Root(t), "config")
+		files, err := filepath.Glob(filepath.Join(config, "rbac", "*.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("looking for the functions' roles: %v", err)
 		}
-		args := []string{"--kubeconfig", APIPath(t), "apply", "--server-side", "--force-conflicts",
-			"-f", filepath.Join(root, "config", "namespace", "namespace.yaml")}
-		for _, role := range []string{"backup", "dead-letter", "detect-resize", "pause-owner", "restore", "sift"} {
-			args = append(args, "-f", filepath.Join(root, "config", "rbac", role+".yaml"))
+		files = slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == "kustomization.yaml" })
+		files = append([]string{filepath.Join(config, "namespace", "namespace.yaml")}, files...)
+		for _, parts := range [][]string{{"accounts", "accounts.yaml"}, {"accounts", "volumes.yaml"}, {"overlays", "cluster", "bindings.yaml"}} {
+			files = append(files, filepath.Join(append([]string{config}, parts...)...))
 		}
-		for _, account := range accounts {
-			args = append(args, "-f", account)
+		args := []string{"--kubeconfig", APIPath(t), "apply", "--server-side", "--force-conflicts"}
+		for _, file := range files {
+			args = append(args, "-f", file)
 		}
 		if output, err := exec.Command(Kubectl(t), args...).CombinedOutput(); err != nil {
 			t.Fatalf("installing the functions' rights: %v: %s", err, output)
