@@ -116,7 +116,7 @@ func TestTriggersAreChecked(t *testing.T) {
 		"two dialects in one":     {"    - cesql:", "    - exact: {type: x}\n      cesql:", "multiple dialects"},
 		"a retry without policy":  {"    backoffPolicy: exponential\n", "", "spec.delivery needs"},
 		"a delay that is none":    {"PT0.2S", "soon", "invalid value: soon"},
-		"no namespace":            {"  namespace: drydock\nspec", "spec", "namespace"},
+		"no namespace":            {"  namespace: drydock\n  annotations", "  annotations", "namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := string(good)
