@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/stage"
 )
 
 // engineNamespace is where deploy/standalone runs.
@@ -20,11 +21,11 @@ const engineNamespace = "drydock"
 // the replica that holds the lease in the middle of a resize. It looks after the whole cluster, so no other test runs
 // beside it.
 func TestDeployedEngineFailsOver(t *testing.T) {
-	s := newStage(t)
-	s.CreateSet(workload("64Mi"))
-	before, size := s.sums(t, "web-0", "web-1"), s.kibibytes(t, "web-0")
-	s.deployEngine(t)
-	leader := s.leader(t, "")
+	s := stage.New(t)
+	s.CreateSet(stage.Workload("64Mi"))
+	before := s.Data(t)
+	deployEngine(t, s)
+	holder := leader(t, s, "")
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.Eventually("the operation is under way", func() string {
 		if status := s.Status("web"); status == nil || status.Phase == api.Planned {
@@ -32,28 +33,28 @@ func TestDeployedEngineFailsOver(t *testing.T) {
 		}
 		return ""
 	})
-	if err := s.Kube.CoreV1().Pods(engineNamespace).Delete(context.Background(), leader, metav1.DeleteOptions{}); err != nil {
+	if err := s.Kube.CoreV1().Pods(engineNamespace).Delete(context.Background(), holder, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if next := s.leader(t, leader); next == leader {
+	if next := leader(t, s, holder); next == holder {
 		t.Errorf("replica %s still holds the lease", next)
 	}
-	s.expectResized(t, before, size, api.Succeeded)
+	s.ExpectResized(t, before)
 }
 
 // deployEngine applies deploy/standalone with the images of this cluster.
-func (s *stage) deployEngine(t *testing.T) {
+func deployEngine(t *testing.T, s *stage.Stage) {
 	t.Helper()
-	manifests := s.kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "deploy", "standalone"))
+	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "deploy", "standalone"))
 	for image, local := range map[string]string{"image: drydock-standalone:latest": "image: dev.local/drydock-standalone:dev",
-		"DRYDOCK_IMAGE: drydock:latest": "DRYDOCK_IMAGE: " + moverImage} {
+		"DRYDOCK_IMAGE: drydock:latest": "DRYDOCK_IMAGE: " + stage.Image} {
 		if !strings.Contains(manifests, image) {
 			t.Fatalf("deploy/standalone does not say %q", image)
 		}
 		manifests = strings.ReplaceAll(manifests, image, local)
 	}
-	t.Cleanup(func() { s.kubectl(t, manifests, "delete", "--ignore-not-found", "-f", "-") })
-	s.kubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	t.Cleanup(func() { s.Kubectl(t, manifests, "delete", "--ignore-not-found", "-f", "-") })
+	s.Kubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	s.Eventually("both replicas run", func() string {
 		d, err := s.Kube.AppsV1().Deployments(engineNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
 		if err != nil || d.Status.ReadyReplicas != 2 {
@@ -64,7 +65,7 @@ func (s *stage) deployEngine(t *testing.T) {
 }
 
 // leader waits until a replica other than not holds the lease, and returns its pod.
-func (s *stage) leader(t *testing.T, not string) string {
+func leader(t *testing.T, s *stage.Stage, not string) string {
 	t.Helper()
 	holder := ""
 	s.Eventually("a replica holds the lease", func() string {

@@ -10,21 +10,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
 )
 
 // BenchmarkDowntime compares how long a set is not whole during a resize with how long it is during a plain restart of
 // the same pods: from the moment that a replica stops being ready to the moment that all are ready again.
 func BenchmarkDowntime(b *testing.B) {
-	s := newStage(b)
-	s.CreateSet(workload("64Mi"))
-	s.drydock(b)
+	s := stage.New(b)
+	s.CreateSet(stage.Workload("64Mi"))
+	drydock(b, s)
 	var resize, restart time.Duration
 	size := 160
 	for b.Loop() {
-		restart += s.outage(b, func() { s.restart(b) })
-		resize += s.outage(b, func() {
+		restart += outage(b, s, func() { restartPods(b, s) })
+		resize += outage(b, s, func() {
 			s.Annotate("web", map[string]string{api.ResizeAnnotation: quantity(size)})
-			s.awaitEnd(b)
+			s.AwaitEnd(b)
 		})
 		size += 32
 	}
@@ -33,7 +34,7 @@ func BenchmarkDowntime(b *testing.B) {
 	b.ReportMetric(resize.Seconds()/restart.Seconds(), "resize/restart")
 }
 
-func (s *stage) restart(t testing.TB) {
+func restartPods(t testing.TB, s *stage.Stage) {
 	t.Helper()
 	err := s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *stage) restart(t testing.TB) {
 }
 
 // outage runs act and watches from beside it how long not every replica is ready.
-func (s *stage) outage(t testing.TB, act func()) time.Duration {
+func outage(t testing.TB, s *stage.Stage, act func()) time.Duration {
 	t.Helper()
 	began, ended := make(chan time.Time, 1), make(chan time.Time, 1)
 	go func() {
@@ -61,7 +62,7 @@ func (s *stage) outage(t testing.TB, act func()) time.Duration {
 	}()
 	act()
 	start, end := <-began, <-ended
-	s.awaitReady(t)
+	s.AwaitReady(t)
 	return end.Sub(start)
 }
 

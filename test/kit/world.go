@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,6 +42,8 @@ type World struct {
 	Kube      kubernetes.Interface
 	Node      *Node
 	Settings  api.Settings
+	// Patience is how long Eventually waits; zero is 90 s.
+	Patience time.Duration
 }
 
 // NewWorld makes a namespace and starts its Node. Both end with the test.
@@ -76,11 +79,30 @@ func NewRealWorld(t testing.TB, config *rest.Config) *World {
 	return w
 }
 
-func newWorld(t testing.TB, config *rest.Config) *World {
+// NewWorldIn uses a namespace that stays on a cluster with machines, and makes it where it does not exist. What is in it
+// ends with the test.
+func NewWorldIn(t testing.TB, config *rest.Config, namespace string, labels map[string]string) *World {
 	t.Helper()
+	w := connect(t, config)
+	w.Namespace = namespace
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}}
+	if _, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatalf("creating namespace %s: %v", namespace, err)
+	}
+	w.clear()
+	t.Cleanup(w.clear)
+	return w
+}
+
+func connect(t testing.TB, config *rest.Config) *World {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	w := &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(config), Settings: Settings()}
+	return &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(config), Settings: Settings()}
+}
+
+func newWorld(t testing.TB, config *rest.Config) *World {
+	t.Helper()
+	w := connect(t, config)
 	ns, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating a namespace: %v", err)
@@ -150,6 +172,32 @@ func (w *World) releaseVolumes() {
 			}
 		}
 	}
+}
+
+// clear removes the StatefulSets, what operations on them left behind, the claims and the volumes, and waits until they
+// are gone.
+func (w *World) clear() {
+	w.T.Helper()
+	ctx, in := context.Background(), w.Namespace
+	now, all, ours := metav1.DeletePropagationForeground, metav1.ListOptions{}, metav1.ListOptions{LabelSelector: api.OperationLabel}
+	options := metav1.DeleteOptions{PropagationPolicy: &now}
+	w.must(w.Kube.AppsV1().StatefulSets(in).DeleteCollection(ctx, options, all))
+	w.must(w.Kube.BatchV1().Jobs(in).DeleteCollection(ctx, options, all))
+	w.must(w.Kube.AppsV1().ControllerRevisions(in).DeleteCollection(ctx, options, ours))
+	w.releaseVolumes()
+	w.must(w.Kube.CoreV1().PersistentVolumeClaims(in).DeleteCollection(ctx, options, all))
+	w.Eventually("the namespace is cleared", func() string {
+		sets, err := w.Kube.AppsV1().StatefulSets(in).List(ctx, all)
+		w.must(err)
+		pods, err := w.Kube.CoreV1().Pods(in).List(ctx, all)
+		w.must(err)
+		claims, err := w.Kube.CoreV1().PersistentVolumeClaims(in).List(ctx, all)
+		w.must(err)
+		if n := len(sets.Items) + len(pods.Items) + len(claims.Items) + len(w.Volumes()); n > 0 {
+			return fmt.Sprintf("%d StatefulSets, pods, claims and volumes are there", n)
+		}
+		return ""
+	})
 }
 
 // LabelNamespace labels the world's namespace.
@@ -270,7 +318,7 @@ func (w *World) tryPatchSet(name string, body []byte) error {
 // Eventually waits until check says nothing. It fails the test with what check said last.
 func (w *World) Eventually(what string, check func() string) {
 	w.T.Helper()
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(cmp.Or(w.Patience, 90*time.Second))
 	for {
 		problem := check()
 		if problem == "" {

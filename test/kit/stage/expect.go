@@ -1,0 +1,97 @@
+package stage
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// AwaitEnd waits for the end of an operation on the workload.
+func (s *Stage) AwaitEnd(t testing.TB) *api.Status {
+	t.Helper()
+	var status *api.Status
+	s.Eventually("the operation ends", func() string {
+		status = s.Status("web")
+		if status == nil || !status.Phase.Terminal() {
+			return fmt.Sprintf("status %+v", status)
+		}
+		return ""
+	})
+	return status
+}
+
+// AwaitPhase waits until the operation on the workload is in the phase, or has passed it.
+func (s *Stage) AwaitPhase(t testing.TB, phase api.Phase) {
+	t.Helper()
+	s.Eventually("the operation is seen in phase "+string(phase), func() string {
+		if status := s.Status("web"); status == nil || status.Phase != phase && !passed(status.Phase, phase) {
+			return fmt.Sprintf("status %+v", status)
+		}
+		return ""
+	})
+}
+
+// passed reports whether an operation in phase is is beyond phase want.
+func passed(is, want api.Phase) bool {
+	place := map[api.Phase]int{}
+	for i, p := range []api.Phase{api.Planned, api.Copying, api.Switching, api.Starting, api.Succeeded} {
+		place[p] = i
+	}
+	return place[is] > place[want]
+}
+
+// AwaitReady waits until both replicas are ready.
+func (s *Stage) AwaitReady(t testing.TB) {
+	t.Helper()
+	s.Eventually("the set is ready", func() string {
+		if set := s.Set("web"); set == nil || set.Status.ReadyReplicas != 2 || *set.Spec.Replicas != 2 {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+// ExpectNothingLeft waits until nothing but status and old volumes is left of the operation.
+func (s *Stage) ExpectNothingLeft(t testing.TB) {
+	t.Helper()
+	s.Eventually("nothing is left behind (I9)", func() string { return strings.Join(s.Leftovers(), ", ") })
+}
+
+// ExpectResized waits for the end of a resize and checks what has to be true then: the same data on bigger volumes, both
+// old volumes kept, and nothing else left.
+func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Status {
+	t.Helper()
+	status := s.AwaitEnd(t)
+	if status.Phase != api.Succeeded {
+		t.Fatalf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	s.AwaitReady(t)
+	after := s.Data(t)
+	if diff := cmp.Diff(before.Sums, after.Sums); diff != "" {
+		t.Errorf("the data changed: %s", diff)
+	}
+	if after.Kibibytes < 2*before.Kibibytes {
+		t.Errorf("the volume has %d KiB, before %d", after.Kibibytes, before.Kibibytes)
+	}
+	s.ExpectNothingLeft(t)
+	if kept := s.keptVolumes(); kept != 2 {
+		t.Errorf("%d old volumes are kept, want 2", kept)
+	}
+	t.Logf("stopped %s, quiet %s, ready %s", status.Stopped, status.Quiesced, status.Ready)
+	return status
+}
+
+func (s *Stage) keptVolumes() int {
+	kept := 0
+	for _, v := range s.Volumes() {
+		if v.Annotations[api.RetainedUntilAnnotation] != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+			kept++
+		}
+	}
+	return kept
+}

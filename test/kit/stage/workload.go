@@ -1,0 +1,72 @@
+package stage
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/test/kit"
+)
+
+// fill writes big and small files, links and a sparse file, once, and says so.
+const fill = `cd /data && if [ ! -e filled ]; then
+  for i in 1 2 3; do dd if=/dev/urandom of=big$i bs=1M count=12 2>/dev/null; done
+  mkdir -p small/a small/b && i=0 && while [ $i -lt 1000 ]; do echo "row $i $HOSTNAME" > small/a/$i; i=$((i+1)); done
+  ln small/a/1 small/b/hard && ln -s ../a/2 small/b/soft && dd if=/dev/zero of=sparse bs=1 count=1 seek=8M 2>/dev/null
+  chmod 640 small/a/3 && mkdir empty && touch -d '2020-02-02 02:02:02' small/a/4 && sync && touch filled
+fi; trap exit TERM; while :; do sleep 1 & wait; done`
+
+// sum digests names, kinds, modes, owners, times, numbers of links, link targets and contents. The root folder itself is
+// the kubelet's.
+const sum = `cd /data && { find . -path ./lost+found -prune -o -print | grep -v '^[.]$' | sort | while read -r f; do stat -c '%N %F %a %u %g %Y %h' "$f"; done
+ find . -path ./lost+found -prune -o -type f -print | sort | while read -r f; do sha256sum "$f"; done; } | sha256sum`
+
+// Workload is a set web of two replicas whose pods fill their volume and then keep still.
+func Workload(size string) *appsv1.StatefulSet {
+	set := kit.WorldSet("web", 2, size, "data")
+	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(Class)
+	pod := &set.Spec.Template.Spec
+	pod.TerminationGracePeriodSeconds = ptr.To[int64](10)
+	pod.SecurityContext.RunAsGroup = ptr.To[int64](1000)
+	// Or the kubelet itself changes groups and modes at every start.
+	pod.SecurityContext.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
+	pod.Containers[0] = corev1.Container{
+		Name: "db", Image: WorkloadImage, Command: []string{"sh", "-c", fill},
+		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1,
+			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-e", "/data/filled"}}}},
+	}
+	return set
+}
+
+// WithRootsFile adds a file of root's, which a mover that is not root cannot copy faithfully.
+func WithRootsFile(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	set.Spec.Template.Spec.InitContainers = []corev1.Container{{
+		Name: "root", Image: WorkloadImage, SecurityContext: &corev1.SecurityContext{RunAsUser: ptr.To[int64](0)},
+		Command:      []string{"sh", "-c", "[ -e /data/roots-file ] || { echo root > /data/roots-file; chmod 644 /data/roots-file; }"},
+		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+	}}
+	return set
+}
+
+// Data is what the workload's volumes hold, and their size.
+type Data struct {
+	Sums      []string // of web-0 and web-1
+	Kibibytes int      // of web-0's volume, as df sees it in the pod
+}
+
+// Data reads both replicas' volumes.
+func (s *Stage) Data(t testing.TB) Data {
+	t.Helper()
+	var d Data
+	for _, pod := range []string{"web-0", "web-1"} {
+		d.Sums = append(d.Sums, s.Exec(t, pod, sum))
+	}
+	if _, err := fmt.Sscan(s.Exec(t, "web-0", "df -Pk /data | awk 'NR==2{print $2}'"), &d.Kibibytes); err != nil {
+		t.Fatalf("reading df: %v", err)
+	}
+	return d
+}
