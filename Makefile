@@ -13,10 +13,17 @@ BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
 # Packages of the module itself; those that need a cluster are named by their target.
 CLUSTERED := drydock.dev/test/api drydock.dev/test/sim drydock.dev/test/e2e
 
+# The cluster that configure, deploy and undeploy work on: yours by KUBECONFIG, or the local node.
+KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
+TARGET    = KUBECONFIG=$(or $(KUBECONFIG),$(NODE)) KUBECTL=$(KUBECTL)
+IMAGE    ?= $(if $(KUBECONFIG),,dev.local/drydock:dev)
+CONFIG   ?= config
+FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore
+
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static
 
-.PHONY: help packages build images cluster cluster-down demo test test-unit test-api test-sim test-e2e sim bench lint presubmit
+.PHONY: help packages build images cluster cluster-down configure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative sim bench lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +84,17 @@ test-e2e: build ## resizes on a real node, data verified
 	$(MAKE) --no-print-directory cluster images
 	KUBECONFIG=$(NODE) go test -count=1 -timeout 30m -parallel 3 ./test/e2e
 endif
+
+configure: ## the administrator's part on Knative, once (CONFIG=config/overlays/... for another than the whole cluster)
+	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k $(CONFIG)
+
+deploy: ## all functions on Knative, or one: FUNCTION=backup IMAGE=registry/drydock@sha256:...
+	@[ -n "$(IMAGE)" ] || { echo "say which image runs: make deploy IMAGE=example.com/drydock@sha256:..."; exit 2; }
+	$(TARGET) deploy/apply $(IMAGE) $(or $(FUNCTION),$(FUNCTIONS))
+
+undeploy: ## removes all functions, or one: FUNCTION=backup
+	@for f in $(or $(FUNCTION),$(FUNCTIONS)); do \
+	  $(TARGET) sh -c "$(KUBECTL) kustomize deploy/$$f | $(KUBECTL) delete --ignore-not-found -f -" || exit 1; done
 
 bench: build ## benchmarks; the figures of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images
