@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
@@ -24,6 +26,8 @@ import (
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
+	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/telemetry/export"
 )
 
 // Handler is a function.
@@ -77,7 +81,9 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, error)
 
 // F is the function that $FUNCTION names, for func's server.
 type F struct {
+	name    string
 	handler Handler
+	measure *export.Export
 	err     error
 }
 
@@ -87,25 +93,46 @@ func New() *F {
 	if err := envconfig.Process("", &env); err != nil {
 		return &F{err: fmt.Errorf("reading the settings: %w", err)}
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	handler, err := Make(api.Function(os.Getenv("FUNCTION")), env, log)
+	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(os.Stdout, nil)))
+	name := os.Getenv("FUNCTION")
+	handler, err := Make(api.Function(name), env, log)
 	if err != nil {
 		return &F{err: fmt.Errorf("making the function that $FUNCTION names: %w", err)}
 	}
-	return &F{handler: handler}
+	measure, err := export.Setup("drydock-"+name, log)
+	return &F{name: name, handler: handler, measure: measure, err: err}
 }
 
 // Ready reports whether the function was made.
 func (f *F) Ready(context.Context) (bool, error) { return f.err == nil, f.err }
 
-// Handle hands the event to the function. func's server turns any other error into a 500, which is retried.
+// Stop sends what telemetry is left; func's server calls it at the end.
+func (f *F) Stop(context.Context) error {
+	if f.measure != nil {
+		f.measure.Shutdown()
+	}
+	return nil
+}
+
+// Handle hands the event to the function. func's server turns any other error into a 500, which is retried. It keeps the
+// request's header to itself, so the event's own trace context is all there is.
 func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, serve.DefaultDeadline) // func's server sets none, and cuts off after 30 s
+	defer cancel()
+	ctx, hop := f.measure.Receive(ctx, f.name, e, nil)
 	reply, err := f.handler.Handle(ctx, e)
-	if err != nil {
+	result := serve.ResultOf(reply, err)
+	hop.End(ctx, result)
+	f.measure.Answered(ctx, f.name, http.MethodPost, e.Type(), result, time.Since(start))
+	switch {
+	case err != nil:
 		return nil, cehttp.NewResult(fault.Status(err), "%w", err)
+	case reply != nil:
+		telemetry.Stamp(ctx, reply)
 	}
 	return reply, nil
 }

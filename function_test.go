@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/cloudevents/sdk-go/v2/protocol"
@@ -13,6 +14,9 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/fault"
+	"drydock.dev/shared/serve"
+	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/telemetry/export"
 )
 
 // TestFuncTellsWhatIsWrong: func's server cannot be told at the start, so readiness and every event say it.
@@ -47,6 +51,8 @@ func TestFuncTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+var unmeasured = &export.Export{Telemetry: telemetry.Off()}
+
 type failing struct{ err error }
 
 func (f failing) Handle(context.Context, event.Event) (*event.Event, error) { return nil, f.err }
@@ -56,14 +62,30 @@ func TestFuncKeepsTheStatus(t *testing.T) {
 	for want, err := range map[int]error{
 		422: fault.Permanent(errors.New("x")), 409: fault.Conflict(errors.New("x")), 503: errors.New("x"),
 	} {
-		_, got := (&F{handler: failing{err}}).Handle(t.Context(), event.New())
+		_, got := (&F{handler: failing{err}, measure: unmeasured}).Handle(t.Context(), event.New())
 		var result *cehttp.Result
 		if !protocol.ResultAs(got, &result) || result.StatusCode != want {
 			t.Errorf("%v became %v, want %d", err, got, want)
 		}
 	}
-	if _, err := (&F{handler: failing{}}).Handle(t.Context(), event.New()); err != nil {
+	if _, err := (&F{handler: failing{}, measure: unmeasured}).Handle(t.Context(), event.New()); err != nil {
 		t.Errorf("no error became %v", err)
+	}
+}
+
+type waiting struct{}
+
+func (waiting) Handle(ctx context.Context, _ event.Event) (*event.Event, error) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > serve.DefaultDeadline {
+		return nil, fault.Permanent(errors.New("there is no deadline"))
+	}
+	return nil, nil
+}
+
+// TestFuncSetsADeadline: func's server cuts an answer off after 30 s and does not tell the function.
+func TestFuncSetsADeadline(t *testing.T) {
+	if _, err := (&F{handler: waiting{}, measure: unmeasured}).Handle(t.Context(), event.New()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
 	"drydock.dev"
@@ -16,19 +15,20 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
+	"drydock.dev/shared/telemetry/export"
 )
 
 // assemble puts functions and engine together.
-func assemble(o options, config *rest.Config, stream *engine.Stream, registry prometheus.Registerer, log *slog.Logger) (*engine.Engine, error) {
+func assemble(o options, config *rest.Config, stream *engine.Stream, measure *export.Export, log *slog.Logger) (*engine.Engine, error) {
 	triggers, err := engine.LoadTriggers(deploy.Triggers)
 	if err != nil {
 		return nil, err
 	}
 	// The engine needs the functions, and sift needs the engine to send events to.
 	late := &lateSender{}
-	handlers, metrics := map[api.Function]http.Handler{}, serve.NewMetrics(registry)
+	handlers := map[api.Function]http.Handler{}
 	for name, f := range function.Handlers(kube.NewClient(config), o.Settings, late, log) {
-		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout, metrics, log)
+		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout, measure.Telemetry, log)
 	}
 	var source *engine.Source
 	if !o.NoSource {
@@ -36,7 +36,7 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, registry pr
 	}
 	e, err := engine.New(engine.Config{
 		Triggers: triggers, Functions: handlers, Source: source, Tick: o.Tick, InFlight: o.InFlight,
-		BrokerAddress: o.Broker, Passed: stream.Passed, Registry: registry, Log: log,
+		BrokerAddress: o.Broker, Passed: stream.Passed, Meter: measure.Meter, Log: log,
 	})
 	if err != nil {
 		return nil, err

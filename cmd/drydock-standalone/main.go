@@ -16,13 +16,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/klog/v2"
 
 	"drydock.dev/eventsource/engine"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
+	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/telemetry/export"
 )
 
 // Exit codes.
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "drydock-standalone:", err)
 		return exitUsage
 	}
-	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: o.LogLevel}))
+	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: o.LogLevel})))
 	klog.SetSlogLogger(log.With("component", "client-go"))
 	if err := work(ctx, o, stdout, log); err != nil {
 		log.Error("drydock-standalone ends", "error", err.Error())
@@ -68,14 +68,17 @@ func work(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) er
 	}
 	defer closeLog()
 
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	e, err := assemble(o, config, stream, registry, log)
+	measure, err := export.Setup("drydock-standalone", log)
+	if err != nil {
+		return err
+	}
+	defer measure.Shutdown()
+	e, err := assemble(o, config, stream, measure, log)
 	if err != nil {
 		return err
 	}
 	health := &serve.Health{}
-	stopHealth, err := listenHealth(o.Listen, health, registry, stream, log)
+	stopHealth, err := listenHealth(o.Listen, health, measure.Page, stream, log)
 	if err != nil {
 		return err
 	}
@@ -108,9 +111,9 @@ func openStream(path string, stdout io.Writer) (*engine.Stream, func(), error) {
 }
 
 // listenHealth serves probes, metrics and the stream of events from the start, also while another replica leads.
-func listenHealth(address string, health *serve.Health, gatherer prometheus.Gatherer, stream http.Handler, log *slog.Logger) (func(), error) {
+func listenHealth(address string, health *serve.Health, metrics, stream http.Handler, log *slog.Logger) (func(), error) {
 	mux := http.NewServeMux()
-	health.Register(mux, gatherer)
+	health.Register(mux, metrics)
 	mux.Handle("GET /debug/events", stream)
 	listener, err := net.Listen("tcp", address) //nolint:noctx // outlives any request
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"drydock.dev/eventsource/engine"
+	"drydock.dev/shared/telemetry/export"
 )
 
 func TestHelpIsOneTable(t *testing.T) {
@@ -61,7 +61,11 @@ func TestOptions(t *testing.T) {
 
 // TestAssemble: every Trigger that is shipped has its function.
 func TestAssemble(t *testing.T) {
-	_, err := assemble(options{}, &rest.Config{}, engine.NewStream(nil), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	measure, err := export.Setup("test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = assemble(options{}, &rest.Config{}, engine.NewStream(nil), measure, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/settings"
+	"drydock.dev/shared/telemetry/export"
 )
 
 // options are what the process was told: flags, with defaults from the environment, and the functions' settings.
@@ -86,6 +87,7 @@ func help(out io.Writer) {
 	if err := settings.Print(out, options{}); err != nil {
 		fmt.Fprintln(out, err)
 	}
+	fmt.Fprintf(out, "\n%s\n", export.Help)
 }
 
 // inCluster reports whether the process is a pod and works on its own cluster.

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"drydock.dev"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/serve"
 	"drydock.dev/shared/settings"
+	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/telemetry/export"
 )
 
 // environment is the environment of drydock serve.
@@ -41,7 +41,7 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		fmt.Fprintf(stderr, "drydock serve: reading the settings: %v\n", err)
 		return exitUsage
 	}
-	log := slog.New(slog.NewJSONHandler(stdout, &slog.HandlerOptions{Level: env.LogLevel}))
+	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(stdout, &slog.HandlerOptions{Level: env.LogLevel})))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := serveFunction(ctx, api.Function(args[0]), env, log); err != nil {
@@ -60,20 +60,24 @@ func serveUsage(args []string, stdout, stderr io.Writer) int {
 	if err := settings.Print(out, environment{}); err != nil {
 		fmt.Fprintln(stderr, "drydock serve:", err)
 	}
+	fmt.Fprintf(out, "\n%s\n", export.Help)
 	return code
 }
 
-// serveFunction serves until the context ends.
+// serveFunction serves until the context ends, then sends what telemetry is left.
 func serveFunction(ctx context.Context, name api.Function, env environment, log *slog.Logger) error {
 	handler, err := function.Make(name, env.Environment, log)
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	measure, err := export.Setup("drydock-"+string(name), log)
+	if err != nil {
+		return err
+	}
+	defer measure.Shutdown()
 	health, mux := &serve.Health{}, http.NewServeMux()
-	health.Register(mux, registry)
-	mux.Handle("/{$}", serve.NewEventHandler(name, handler, env.Deadline, serve.NewMetrics(registry), log))
+	health.Register(mux, measure.Page)
+	mux.Handle("/{$}", serve.NewEventHandler(name, handler, env.Deadline, measure.Telemetry, log))
 
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(env.Port))) //nolint:noctx // outlives any request
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/metric"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"drydock.dev/shared/api"
@@ -50,8 +50,8 @@ type Config struct {
 	// Passed is called for each event that passes the Broker; nil for none.
 	Passed func(Passed)
 
-	Registry prometheus.Registerer
-	Log      *slog.Logger
+	Meter metric.Meter
+	Log   *slog.Logger
 }
 
 const (
@@ -97,7 +97,10 @@ func New(config Config) (*Engine, error) {
 		return nil, fmt.Errorf("setting SYSTEM_NAMESPACE: %w", err)
 	}
 	patchTransport() // before Knative's handlers make their clients
-	e.gate = newGate(config.InFlight, config.Passed, config.Registry, config.Log)
+	var err error
+	if e.gate, err = newGate(config.InFlight, config.Passed, config.Meter, config.Log); err != nil {
+		return nil, err
+	}
 	if err := e.wire(); err != nil {
 		return nil, err
 	}

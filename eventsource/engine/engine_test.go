@@ -19,13 +19,14 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/metric/noop"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/serve"
+	"drydock.dev/shared/telemetry"
 )
 
 // patience is how long a test waits for what has to happen.
@@ -42,17 +43,16 @@ func nothing(context.Context, event.Event) (*event.Event, error) { return nil, n
 // trial is an engine with functions of a test's own behind the shipped Triggers.
 type trial struct {
 	*Engine
-	config  Config
-	metrics *serve.Metrics
-	stop    func() error
+	config Config
+	stop   func() error
 }
 
 // newTrial prepares an engine without source and tick, whose retries come quickly. Functions not given do nothing.
 func newTrial(t *testing.T, functions map[api.Function]handlerFunc, change ...func(*Config)) *trial {
 	t.Helper()
-	registry, log := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	tr := &trial{metrics: serve.NewMetrics(registry), config: Config{
-		Triggers: shipped(t), Functions: map[api.Function]http.Handler{}, Registry: registry, Log: log,
+	log := slog.New(slog.DiscardHandler)
+	tr := &trial{config: Config{
+		Triggers: shipped(t), Functions: map[api.Function]http.Handler{}, Meter: noop.Meter{}, Log: log,
 	}}
 	for _, trigger := range tr.config.Triggers {
 		trigger.Spec.Delivery.BackoffDelay = ptr.To("PT0.001S")
@@ -62,7 +62,7 @@ func newTrial(t *testing.T, functions map[api.Function]handlerFunc, change ...fu
 		if f == nil {
 			f = nothing
 		}
-		tr.config.Functions[name] = serve.NewEventHandler(name, f, time.Minute, tr.metrics, log)
+		tr.config.Functions[name] = serve.NewEventHandler(name, f, time.Minute, telemetry.Off(), log)
 	}
 	for _, c := range change {
 		c(&tr.config)

@@ -3,13 +3,16 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 )
 
 // admissionWait is how long an event from outside waits for room. The source's adapter tries again six times within
@@ -32,25 +35,28 @@ type gate struct {
 	changed  chan struct{} // closed and replaced when room was made
 	context  context.Context
 
-	refused prometheus.Counter
-	events  *prometheus.CounterVec
+	refused metric.Int64Counter
+	events  metric.Int64Counter
 }
 
-func newGate(limit int, passed func(Passed), registry prometheus.Registerer, log *slog.Logger) *gate {
-	g := &gate{
-		limit: limit, passed: passed, log: log, closed: true, changed: make(chan struct{}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drydock_engine_refused_total", Help: "Events from outside that found no room in the engine.",
-		}),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drydock_engine_events_total",
-			Help: "Events that passed the Broker: delivered (to each subscriber or its dead-letter sink), or lost.",
-		}, []string{"result"}),
+func newGate(limit int, passed func(Passed), meter metric.Meter, log *slog.Logger) (*gate, error) {
+	g := &gate{limit: limit, passed: passed, log: log, closed: true, changed: make(chan struct{})}
+	var failed [3]error
+	g.refused, failed[0] = meter.Int64Counter("drydock.engine.refused", metric.WithUnit("{event}"),
+		metric.WithDescription("Events from outside that found no room in the engine."))
+	g.events, failed[1] = meter.Int64Counter("drydock.engine.events", metric.WithUnit("{event}"),
+		metric.WithDescription("Events that passed the Broker: delivered (to each subscriber or its dead-letter sink), or lost."))
+	_, failed[2] = meter.Int64ObservableUpDownCounter("drydock.engine.in_flight", metric.WithUnit("{event}"),
+		metric.WithDescription("Events under way in the engine."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(g.count()))
+			return nil
+		}))
+	if err := errors.Join(failed[:]...); err != nil {
+		return nil, fmt.Errorf("making the engine's instruments: %w", err)
 	}
-	registry.MustRegister(g.refused, g.events, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "drydock_engine_in_flight", Help: "Events under way in the engine.",
-	}, func() float64 { return float64(g.count()) }))
-	return g
+	g.refused.Add(context.Background(), 0) // so that it is there from the start
+	return g, nil
 }
 
 func (g *gate) count() int {
@@ -98,7 +104,7 @@ func (g *gate) drain(limit time.Duration) {
 func (g *gate) admit(ingress http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.enter(r.Context()) {
-			g.refused.Inc()
+			g.refused.Add(r.Context(), 1)
 			http.Error(w, "too many events are under way; try again later", http.StatusServiceUnavailable)
 			return
 		}
@@ -164,15 +170,21 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
+// What became of an event.
+var (
+	delivered = metric.WithAttributes(attribute.String("result", "delivered"))
+	lost      = metric.WithAttributes(attribute.String("result", "lost"))
+)
+
 // deliver waits until every subscriber has the event, or its dead-letter sink has.
 func (g *gate) deliver(r *http.Request) {
 	w := &statusWriter{header: http.Header{}}
 	g.next.ServeHTTP(w, r)
 	if w.status < http.StatusMultipleChoices {
-		g.events.WithLabelValues("delivered").Inc()
+		g.events.Add(r.Context(), 1, delivered)
 		return
 	}
-	g.events.WithLabelValues("lost").Inc()
+	g.events.Add(r.Context(), 1, lost)
 	g.log.Error("event lost: neither a subscriber nor its dead-letter sink took it; the next tick makes up for it",
 		"type", r.Header.Get("Ce-Type"), "id", r.Header.Get("Ce-Id"), "subject", r.Header.Get("Ce-Subject"))
 }

@@ -10,16 +10,43 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // newTestGate has room for one event, and delivers when told.
-func newTestGate(deliver http.HandlerFunc) (*gate, http.Handler) {
-	g := newGate(1, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+func newTestGate(t *testing.T, deliver http.HandlerFunc) (*gate, http.Handler, *sdkmetric.ManualReader) {
+	t.Helper()
+	reader := sdkmetric.NewManualReader()
+	g, err := newGate(1, nil, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.next = deliver
 	g.open(context.Background())
-	return g, g.admit(g) // without an ingress in between
+	return g, g.admit(g), reader // without an ingress in between
+}
+
+// counted is the sum of the counter, over the result unless that is empty.
+func counted(t *testing.T, reader *sdkmetric.ManualReader, name, result string) int64 {
+	t.Helper()
+	var collected metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &collected); err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, m := range collected.ScopeMetrics[0].Metrics {
+		counter, ok := m.Data.(metricdata.Sum[int64])
+		if !ok || m.Name != name {
+			continue
+		}
+		for _, p := range counter.DataPoints {
+			if is, _ := p.Attributes.Value("result"); is.AsString() == result {
+				sum += p.Value
+			}
+		}
+	}
+	return sum
 }
 
 func knock(t *testing.T, h http.Handler) int {
@@ -32,7 +59,7 @@ func knock(t *testing.T, h http.Handler) int {
 func TestFullEngineHoldsBackItsSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		g, outside := newTestGate(func(w http.ResponseWriter, _ *http.Request) { <-free; w.WriteHeader(http.StatusAccepted) })
+		g, outside, reader := newTestGate(t, func(w http.ResponseWriter, _ *http.Request) { <-free; w.WriteHeader(http.StatusAccepted) })
 		if code := knock(t, outside); code != http.StatusAccepted {
 			t.Fatalf("the first event: %d, want 202", code)
 		}
@@ -40,7 +67,7 @@ func TestFullEngineHoldsBackItsSource(t *testing.T) {
 		if code := knock(t, outside); code != http.StatusServiceUnavailable || time.Since(start) != admissionWait {
 			t.Errorf("an event without room: %d after %s, want 503 after %s", code, time.Since(start), admissionWait)
 		}
-		if got := testutil.ToFloat64(g.refused); got != 1 {
+		if got := counted(t, reader, "drydock.engine.refused", ""); got != 1 {
 			t.Errorf("%v refused, want 1", got)
 		}
 		if code := knock(t, g); code != http.StatusAccepted {
@@ -51,6 +78,9 @@ func TestFullEngineHoldsBackItsSource(t *testing.T) {
 			t.Errorf("an event while room is made: %d, want 202", code)
 		}
 		synctest.Wait()
+		if got := counted(t, reader, "drydock.engine.events", "delivered"); got != 3 {
+			t.Errorf("%v delivered, want 3", got)
+		}
 		if g.count() != 0 {
 			t.Errorf("%d events under way at the end, want none", g.count())
 		}
@@ -60,7 +90,7 @@ func TestFullEngineHoldsBackItsSource(t *testing.T) {
 func TestDrainWaitsButNotForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := time.Second
-		g, outside := newTestGate(func(http.ResponseWriter, *http.Request) { time.Sleep(work) })
+		g, outside, _ := newTestGate(t, func(http.ResponseWriter, *http.Request) { time.Sleep(work) })
 		for _, row := range []struct{ work, want time.Duration }{{time.Second, time.Second}, {time.Hour, 6 * time.Second}} {
 			work = row.work
 			g.open(context.Background())
@@ -80,10 +110,10 @@ func TestDrainWaitsButNotForEver(t *testing.T) {
 
 func TestLossIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, outside := newTestGate(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+		_, outside, reader := newTestGate(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 		knock(t, outside)
 		synctest.Wait()
-		if got := testutil.ToFloat64(g.events.WithLabelValues("lost")); got != 1 {
+		if got := counted(t, reader, "drydock.engine.events", "lost"); got != 1 {
 			t.Errorf("%v lost, want 1", got)
 		}
 	})

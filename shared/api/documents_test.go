@@ -30,6 +30,10 @@ func setWith(status string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{StatusAnnotation: status}}}
 }
 
+func setWithLetters(letters string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{DeadLettersAnnotation: letters}}}
+}
+
 func claimWith(label, link string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-web-0",
 		Labels: map[string]string{OperationLabel: label}, Annotations: map[string]string{OperationAnnotation: link}}}
@@ -73,6 +77,12 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 
+	text = fixture(t, "status-v1-traced.json") // the same, with tracing on
+	if status, err = LoadStatus(setWith(string(text))); err != nil || status.Trace == "" {
+		t.Fatalf("%+v, %v", status, err)
+	}
+	same("status-v1-traced.json", text, status.Encode())
+
 	text = fixture(t, "link-v1.json")
 	link, err := LoadLink(claimWith("0123456789ab", string(text)))
 	if err != nil {
@@ -86,6 +96,13 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	same("journal-v1.json", text, string(journal.Encode()))
+
+	text = fixture(t, "dead-letters-v1.json")
+	letters, err := LoadDeadLetters(setWithLetters(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("dead-letters-v1.json", text, EncodeDeadLetters(letters))
 
 	manifest, err := LoadManifest(journalWith(nil, string(fixture(t, "recreate-v1.json"))))
 	if err != nil || manifest.Name != "web" || manifest.UID == "" || manifest.ResourceVersion != "4711" || *manifest.Spec.Replicas != 0 {
@@ -107,6 +124,9 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 	if m, err := LoadManifest(journalWith(nil, "")); m != nil || err != nil {
 		t.Errorf("manifest %v, %v", m, err)
 	}
+	if l, err := LoadDeadLetters(&appsv1.StatefulSet{}); l != nil || err != nil {
+		t.Errorf("dead letters %v, %v", l, err)
+	}
 	if c, err := LoadClaim(&corev1.PersistentVolume{}); c != nil || err != nil {
 		t.Errorf("claim %v, %v", c, err)
 	}
@@ -123,6 +143,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	journal := string(fixture(t, "journal-v1.json"))
 	recreate := string(fixture(t, "recreate-v1.json"))
 	claim := string(fixture(t, "claim-v1.json"))
+	letters := string(fixture(t, "dead-letters-v1.json"))
+	loadLetters := func(text string) error { _, err := LoadDeadLetters(setWithLetters(text)); return err }
 	loadStatus := func(text string) error { _, err := LoadStatus(setWith(text)); return err }
 	loadLink := func(label, text string) error { _, err := LoadLink(claimWith(label, text)); return err }
 	loadJournal := func(text string) error { _, err := LoadJournal(journalWith([]byte(text), "")); return err }
@@ -161,6 +183,16 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"journal: of the future":               loadJournal(strings.Replace(journal, `"version": 1`, `"version": 2`, 1)),
 		"journal: its status is of the future": loadJournal(strings.Replace(strings.Replace(journal, `"version": 1`, `"version": 9`, 2), `"version": 9`, `"version": 1`, 1)),
 		"journal: without status":              loadJournal(`{"version":1}`),
+		"letters: empty":                       loadLetters(""),
+		"letters: null":                        loadLetters("null"),
+		"letters: a list without its document": loadLetters("[]"),
+		"letters: cut off":                     loadLetters(letters[:len(letters)/2]),
+		"letters: of the future":               loadLetters(strings.Replace(letters, `"version": 1`, `"version": 2`, 1)),
+		"letters: without type":                loadLetters(without(letters, `"type": "dev.drydock.object.changed",`)),
+		"letters: without id":                  loadLetters(without(letters, `"id": "uid-web/4711/backup+restore",`)),
+		"letters: without time":                loadLetters(strings.Replace(letters, `"time": "2026-03-01T12:00:00Z"`, `"time": null`, 1)),
+		"letters: a code that is no number":    loadLetters(strings.Replace(letters, `422`, `"422"`, 1)),
+		"letters: more than there can be":      loadLetters(EncodeDeadLetters(manyLetters(MaxDeadLetters + 1))),
 		"manifest: garbage":                    loadManifest("{"),
 		"manifest: of another namespace":       loadManifest(strings.Replace(recreate, `"shop"`, `"payroll"`, 1)),
 		"manifest: without name":               loadManifest(strings.Replace(recreate, `"name": "web"`, `"name": ""`, 1)),
@@ -180,6 +212,39 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	}
 	if Linked(claimWith("other", link), "0123456789ab", RoleTarget) {
 		t.Error("an unreadable link is no link")
+	}
+}
+
+func manyLetters(n int) []Letter {
+	letters := make([]Letter, n)
+	for i := range letters {
+		letters[i] = Letter{Type: "t", Source: "s", ID: "i", Subject: "o", Code: i, Time: metav1.Now()}
+	}
+	return letters
+}
+
+// TestKeyOfADeadLetter: the same failure again is recognised whatever was said and when, another one is another one.
+func TestKeyOfADeadLetter(t *testing.T) {
+	letter := Letter{Type: "t", Source: "s", ID: "1", Subject: "o", Operation: "op", Destination: "http://backup", Code: 422}
+	for name, row := range map[string]struct {
+		change func(*Letter)
+		same   bool
+	}{
+		"another id":          {func(l *Letter) { l.ID = "2" }, true},
+		"later":               {func(l *Letter) { l.Time = metav1.Now() }, true},
+		"in other words":      {func(l *Letter) { l.Message = "m" }, true},
+		"sent again":          {func(l *Letter) { l.Resent = &metav1.Time{} }, true},
+		"another type":        {func(l *Letter) { l.Type = "u" }, false},
+		"about another":       {func(l *Letter) { l.Subject = "p" }, false},
+		"another operation":   {func(l *Letter) { l.Operation = "" }, false},
+		"at another place":    {func(l *Letter) { l.Destination = "http://restore" }, false},
+		"with another answer": {func(l *Letter) { l.Code = 0 }, false},
+	} {
+		other := letter
+		row.change(&other)
+		if same := other.Key() == letter.Key(); same != row.same {
+			t.Errorf("%s: same %t", name, same)
+		}
 	}
 }
 

@@ -94,6 +94,9 @@ type Status struct {
 	Message string `json:"message,omitempty"`
 	// FailedAt is the phase in which the operation was given up.
 	FailedAt Phase `json:"failedAt,omitempty"`
+	// Trace is the W3C traceparent of the span in which the operation began: whoever works on it goes on in that trace.
+	// Empty when tracing was off. Nothing is decided by it.
+	Trace string `json:"trace,omitempty"`
 }
 
 // TemplateTarget is what a volumeClaimTemplate is to ask for.

@@ -23,6 +23,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/telemetry"
 )
 
 // Writer is what the executor needs of the API server.
@@ -51,6 +52,7 @@ func (x *Executor) Handle(ctx context.Context, e event.Event, step func(context.
 	if err != nil {
 		return nil, fault.Permanent(err)
 	}
+	telemetry.From(ctx).About(ref.Namespace, ref.Name, ref.Operation)
 	done, err := x.Run(ctx, func(ctx context.Context) (plan.Plan, error) { return step(ctx, ref) })
 	if err != nil || done.Announce == "" {
 		return nil, err
@@ -59,6 +61,10 @@ func (x *Executor) Handle(ctx context.Context, e event.Event, step func(context.
 	answer := events.NewStep(x.from, done.Announce, ref)
 	return &answer, nil
 }
+
+// Begin tells the telemetry that an operation may begin with the event, in a trace of its own. What it returns belongs into
+// the operation's status; empty when tracing is off.
+func (x *Executor) Begin(ctx context.Context) string { return telemetry.From(ctx).Begin(ctx) }
 
 // Bounds of one event. Whatever is left after them is taken up by the next event or tick. The patience is well below
 // the deadline of an event.
@@ -80,12 +86,13 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		if err != nil {
 			return p, err
 		}
+		telemetry.From(ctx).Decided(string(p.Kind), string(p.Reason), p.Operation)
 		if p.Soon && waited < patience && sleep(ctx, pause) {
 			waited, pause = waited+pause, min(2*pause, longestPause)
 			continue
 		}
 		if p.Kind != plan.KindDo {
-			x.log.Debug("decided", "plan", p)
+			x.log.DebugContext(ctx, "decided", "plan", p)
 			return p, nil
 		}
 		pause = firstPause
@@ -93,12 +100,12 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		switch {
 		case fault.IsConflict(err) && conflicts < maxConflicts:
 			conflicts++
-			x.log.Info("somebody else wrote, looking again", "plan", p, "conflict", err.Error())
+			x.log.InfoContext(ctx, "somebody else wrote, looking again", "plan", p, "conflict", err.Error())
 			continue
 		case err != nil:
 			return p, err
 		}
-		x.log.Info("done", "plan", p)
+		x.log.InfoContext(ctx, "done", "plan", p)
 		if p.Announce != "" || tellsOnly(p) {
 			return p, nil
 		}
@@ -178,7 +185,7 @@ func (x *Executor) record(ctx context.Context, a plan.Action) {
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := x.write.Create(ctx, plan.Events, a.Namespace, e, false); err != nil && !apierrors.IsAlreadyExists(err) {
-		x.log.Warn("recording a Kubernetes Event", "set", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
+		x.log.WarnContext(ctx, "recording a Kubernetes Event", "set", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
 	}
 }
 

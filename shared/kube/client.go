@@ -25,6 +25,7 @@ import (
 
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/telemetry"
 )
 
 // Read-only kinds, beside those of package plan.
@@ -86,6 +87,7 @@ func NewClient(config *rest.Config) *Client {
 	config.QPS = -1 // no throttle of our own: the API server's priority and fairness is the better judge
 	config.NegotiatedSerializer = codecs.WithoutConversion()
 	config.UserAgent = "drydock"
+	config.Wrap(telemetry.Transport)
 	return &Client{
 		config: config,
 		http:   sync.OnceValues(func() (*http.Client, error) { return rest.HTTPClientFor(config) }),
@@ -129,6 +131,9 @@ func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, nam
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading %s %s: %w", resource, name, fault.FromAPI(err))
+	}
+	if set, ok := into.(*appsv1.StatefulSet); ok {
+		follow(ctx, set)
 	}
 	return true, nil
 }

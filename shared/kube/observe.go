@@ -39,6 +39,7 @@ func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, er
 			return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)
 		}
 	}
+	followJournals(ctx, o)
 	return o, nil
 }
 

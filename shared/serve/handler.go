@@ -25,7 +25,7 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/fault"
+	"drydock.dev/shared/telemetry"
 )
 
 // Handler is a function: it looks at an event and may answer with the next one.
@@ -45,48 +45,44 @@ const (
 // EventHandler serves one function. It is built on the SDK's binding, not on its NewHTTPReceiveHandler, which hands
 // events over an unbuffered channel that a cancelled request blocks for ever (cloudevents/sdk-go#1332).
 type EventHandler struct {
-	name     api.Function
-	function Handler
-	deadline time.Duration
-	metrics  *Metrics
-	log      *slog.Logger
+	name      api.Function
+	function  Handler
+	deadline  time.Duration
+	telemetry *telemetry.Telemetry
+	log       *slog.Logger
 }
 
 // NewEventHandler serves the function under its name. A deadline of zero is DefaultDeadline.
-func NewEventHandler(name api.Function, function Handler, deadline time.Duration, metrics *Metrics, log *slog.Logger) *EventHandler {
+func NewEventHandler(name api.Function, function Handler, deadline time.Duration, t *telemetry.Telemetry, log *slog.Logger) *EventHandler {
 	if deadline <= 0 {
 		deadline = DefaultDeadline
 	}
-	return &EventHandler{name: name, function: function, deadline: deadline, metrics: metrics, log: log}
-}
-
-// answer is what the function made of an event.
-type answer struct {
-	event   event.Event // zero when the request held none
-	reply   *event.Event
-	code    int
-	outcome string
-	err     error
+	return &EventHandler{name: name, function: function, deadline: deadline, telemetry: t, log: log}
 }
 
 // ServeHTTP handles one event.
 func (h *EventHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	a := h.answer(w, r)
-	if err := write(r.Context(), w, a); err != nil {
-		a.outcome, a.err = "unanswered", err
+	ctx, a := h.answer(w, r)
+	if err := write(ctx, w, a); err != nil {
+		a.Outcome, a.Err = "unanswered", err
 	}
-	h.report(r.Context(), a, time.Since(start))
+	telemetry.From(ctx).End(ctx, a.Result)
+	took := time.Since(start)
+	h.report(ctx, a, took)
+	h.telemetry.Answered(ctx, string(h.name), r.Method, a.eventType(), a.Result, took)
 }
 
-func (h *EventHandler) answer(w http.ResponseWriter, r *http.Request) answer {
+// answer returns the context of the event's work, too.
+func (h *EventHandler) answer(w http.ResponseWriter, r *http.Request) (context.Context, answer) {
 	e, code, err := read(w, r)
 	if err != nil {
-		return answer{code: code, outcome: "refused", err: err}
+		return r.Context(), fails(code, "refused", err)
 	}
-	a := h.call(r.Context(), *e)
+	ctx, _ := h.telemetry.Receive(r.Context(), string(h.name), *e, r.Header)
+	a := h.call(ctx, *e)
 	a.event = *e
-	return a
+	return ctx, a
 }
 
 // read takes the event out of the request; the code says what is wrong with one that holds none.
@@ -121,48 +117,31 @@ func (h *EventHandler) call(ctx context.Context, e event.Event) (a answer) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			h.log.Error("function panicked", "function", h.name, "id", e.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			a = answer{code: http.StatusInternalServerError, outcome: "panicked", err: fmt.Errorf("function %s panicked; its log has the stack", h.name)}
+			h.log.ErrorContext(ctx, "function panicked", "function", h.name, "id", e.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			a = fails(http.StatusInternalServerError, "panicked", fmt.Errorf("function %s panicked; its log has the stack", h.name))
 		}
 	}()
 	reply, err := h.function.Handle(ctx, e)
-	switch {
-	case err != nil:
-		return answer{code: fault.Status(err), outcome: "failed", err: err}
-	case reply == nil:
-		return answer{code: http.StatusNoContent, outcome: "done"}
-	}
-	if err := reply.Validate(); err != nil {
-		return answer{code: http.StatusInternalServerError, outcome: "failed", err: fmt.Errorf("validating the reply: %w", err)}
-	}
-	return answer{code: http.StatusOK, outcome: "replied", reply: reply}
-}
-
-// write sends the answer: a complete event, an empty body, or the error's text, of which a Broker keeps the beginning in
-// the extension knativeerrordata of a dead letter.
-func write(ctx context.Context, w http.ResponseWriter, a answer) error {
-	switch {
-	case a.err != nil:
-		http.Error(w, a.err.Error(), a.code)
-	case a.reply != nil:
-		if err := cehttp.WriteResponseWriter(ctx, binding.ToMessage(a.reply), a.code, w); err != nil {
-			return fmt.Errorf("writing the reply: %w", err)
+	if err == nil && reply != nil {
+		if err := reply.Validate(); err != nil {
+			return fails(http.StatusInternalServerError, "failed", fmt.Errorf("validating the reply: %w", err))
 		}
-	default:
-		w.WriteHeader(a.code)
+		telemetry.Stamp(ctx, reply)
 	}
-	return nil
+	a = answer{Result: ResultOf(reply, err)}
+	if err == nil {
+		a.reply = reply
+	}
+	return a
 }
 
-// report writes the one log line of the event and counts it.
+// report writes the one log line of the event.
 func (h *EventHandler) report(ctx context.Context, a answer, took time.Duration) {
 	fields := []slog.Attr{
-		slog.Any("function", h.name), slog.String("outcome", a.outcome), slog.Int("code", a.code), slog.String("took", took.Round(time.Microsecond).String()),
+		slog.Any("function", h.name), slog.String("outcome", a.Outcome), slog.Int("code", a.Code), slog.String("took", took.Round(time.Microsecond).String()),
 	}
-	eventType := ""
 	if a.event.Context != nil {
-		eventType = a.event.Type()
-		fields = append(fields, slog.String("id", a.event.ID()), slog.String("type", eventType))
+		fields = append(fields, slog.String("id", a.event.ID()), slog.String("type", a.event.Type()))
 		if a.event.Subject() != "" {
 			fields = append(fields, slog.String("subject", a.event.Subject()))
 		}
@@ -171,10 +150,9 @@ func (h *EventHandler) report(ctx context.Context, a answer, took time.Duration)
 		fields = append(fields, slog.String("reply", a.reply.Type()))
 	}
 	level := slog.LevelInfo
-	if a.err != nil {
+	if a.Err != nil {
 		level = slog.LevelWarn
-		fields = append(fields, slog.String("error", a.err.Error()))
+		fields = append(fields, slog.String("error", a.Err.Error()))
 	}
 	h.log.LogAttrs(ctx, level, "event", fields...)
-	h.metrics.observe(h.name, eventType, a.code, took)
 }

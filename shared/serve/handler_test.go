@@ -17,10 +17,9 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"drydock.dev/shared/fault"
+	"drydock.dev/shared/telemetry"
 )
 
 type handlerFunc func(context.Context, event.Event) (*event.Event, error)
@@ -30,7 +29,7 @@ func (f handlerFunc) Handle(ctx context.Context, e event.Event) (*event.Event, e
 }
 
 func quietly(f handlerFunc) *EventHandler {
-	return NewEventHandler("try", f, time.Minute, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	return NewEventHandler("try", f, time.Minute, telemetry.Off(), slog.New(slog.DiscardHandler))
 }
 
 func nothing(context.Context, event.Event) (*event.Event, error) { return nil, nil }
@@ -167,19 +166,6 @@ func TestPanicIsLoggedWithItsStack(t *testing.T) {
 	h.ServeHTTP(httptest.NewRecorder(), binary(`{}`))
 	if text := out.String(); !strings.Contains(text, "the pump is broken") || !strings.Contains(text, "handler_test.go") {
 		t.Errorf("want the panic and where it was, got %s", text)
-	}
-}
-
-func TestMetricsStayFew(t *testing.T) {
-	h := quietly(nothing)
-	for i := range maxTypes + 10 {
-		h.ServeHTTP(httptest.NewRecorder(), binary(`{}`, fmt.Sprintf("ce-type: made.up.%d", i)))
-	}
-	if got := testutil.CollectAndCount(h.metrics.events); got != maxTypes+1 {
-		t.Errorf("%d series for %d types, want %d", got, maxTypes+10, maxTypes+1)
-	}
-	if got := testutil.ToFloat64(h.metrics.events.WithLabelValues("try", otherType, "204")); got != 10 {
-		t.Errorf("%v events of other types, want 10", got)
 	}
 }
 

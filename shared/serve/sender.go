@@ -11,6 +11,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"drydock.dev/shared/telemetry"
 )
 
 // sendTimeout bounds one POST. It is longer than a cold start of what is behind a synchronous Broker, shorter than a
@@ -34,7 +36,7 @@ func NewSender(sink string, transport http.RoundTripper) *Sender {
 	return &Sender{sink: sink, client: &http.Client{Transport: transport, Timeout: sendTimeout}}
 }
 
-// Send posts the event. Anything but a 2xx answer is an error.
+// Send posts the event, with the trace context of the work under way. Anything but a 2xx answer is an error.
 func (s *Sender) Send(ctx context.Context, e event.Event) error {
 	if s.sink == "" {
 		return errors.New("no sink to send events to; set K_SINK to the Broker's URL")
@@ -43,6 +45,9 @@ func (s *Sender) Send(ctx context.Context, e event.Event) error {
 	if err != nil {
 		return fmt.Errorf("making a request to %s: %w", s.sink, err)
 	}
+	e = e.Clone() // the caller's stays as it is
+	telemetry.Stamp(ctx, &e)
+	telemetry.StampHeader(ctx, request.Header)
 	if err := cehttp.WriteRequest(ctx, binding.ToMessage(&e), request); err != nil {
 		return fmt.Errorf("encoding event %s of type %s: %w", e.ID(), e.Type(), err)
 	}

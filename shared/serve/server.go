@@ -9,9 +9,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Paths beside the events.
@@ -35,8 +32,8 @@ type Health struct{ ready atomic.Bool }
 // SetReady says whether more work may come.
 func (h *Health) SetReady(ready bool) { h.ready.Store(ready) }
 
-// Register adds the probes and, with a gatherer, the metrics to the mux.
-func (h *Health) Register(mux *http.ServeMux, gatherer prometheus.Gatherer) {
+// Register adds the probes to the mux, and the page of metrics unless it is nil.
+func (h *Health) Register(mux *http.ServeMux, metrics http.Handler) {
 	mux.HandleFunc("GET "+LivenessPath, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("GET "+ReadinessPath, func(w http.ResponseWriter, _ *http.Request) {
 		if !h.ready.Load() {
@@ -45,8 +42,8 @@ func (h *Health) Register(mux *http.ServeMux, gatherer prometheus.Gatherer) {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
-	if gatherer != nil {
-		mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	if metrics != nil {
+		mux.Handle("GET "+MetricsPath, metrics)
 	}
 }
 

@@ -13,14 +13,13 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // TestShutdownFinishesWhatIsUnderWay: not ready at once, no new work, the old one answered.
 func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
 	health, mux := &Health{}, http.NewServeMux()
-	health.Register(mux, prometheus.NewRegistry())
+	health.Register(mux, nil)
 	mux.Handle("/{$}", quietly(func(context.Context, event.Event) (*event.Event, error) {
 		close(started)
 		<-finish
@@ -108,19 +107,22 @@ func TestShutdownCutsOffWhatTakesTooLong(t *testing.T) {
 	}
 }
 
-func TestMetricsEndpoint(t *testing.T) {
-	registry, mux := prometheus.NewRegistry(), http.NewServeMux()
-	(&Health{}).Register(mux, registry)
-	NewEventHandler("try", handlerFunc(nothing), 0, NewMetrics(registry), slog.New(slog.DiscardHandler)).
-		ServeHTTP(httptest.NewRecorder(), binary(`{}`))
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, MetricsPath, nil))
-	for _, want := range []string{
-		`drydock_events_total{code="204",function="try",type="t"} 1`, `drydock_event_duration_seconds_count{function="try"} 1`,
+// TestMetricsPage: who has none serves none.
+func TestMetricsPage(t *testing.T) {
+	for name, row := range map[string]struct {
+		page http.Handler
+		want int
+	}{
+		"a page":    {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), http.StatusOK},
+		"elsewhere": {nil, http.StatusNotFound},
 	} {
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("metrics lack %s:\n%s", want, w.Body)
-		}
+		t.Run(name, func(t *testing.T) {
+			mux := http.NewServeMux()
+			(&Health{}).Register(mux, row.page)
+			if code := get(t, mux, MetricsPath); code != row.want {
+				t.Errorf("got %d, want %d", code, row.want)
+			}
+		})
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 )
 
 // Turns lets a function work on one object at a time. Its events are hints to look at an object: while one look at it is
-// under way and another one waits, a third would see nothing more than the second, so it is answered at once. The key is
-// the event's subject. Not for a function that reads more of an event than which object it is about.
+// under way and an event waits, another one that asks for the same would see nothing more, so it is answered at once. The
+// object is the event's subject; events ask for the same if they are of one type and about one operation. Not for a
+// function that reads more of an event than that.
 func Turns(next Handler) Handler {
 	return &turns{next: next, objects: map[string]*turn{}}
 }
@@ -20,18 +21,28 @@ type turns struct {
 	objects map[string]*turn
 }
 
-// turn is the state of one object: a look is under way, and perhaps one waits for free to be closed.
+// turn is the state of one object: a look is under way, and perhaps some wait for free to be closed, each for another
+// wish.
 type turn struct {
-	waiting bool
+	waiting map[wish]bool
 	free    chan struct{}
 }
 
-// Handle waits for its turn, or does nothing if somebody waits already.
+// wish is what an event asks for.
+type wish struct{ eventType, operation string }
+
+func wishOf(e event.Event) wish {
+	operation, _ := e.Extensions()["operation"].(string)
+	return wish{e.Type(), operation}
+}
+
+// Handle waits for its turn, or does nothing if somebody with the same wish waits already.
 func (t *turns) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	subject, want := e.Subject(), wishOf(e)
 	for first := true; ; first = false {
-		taken, wait := t.take(e.Subject(), first)
+		taken, wait := t.take(subject, want, first)
 		if taken {
-			defer t.release(e.Subject())
+			defer t.release(subject)
 			return t.next.Handle(ctx, e)
 		}
 		if wait == nil {
@@ -40,26 +51,26 @@ func (t *turns) Handle(ctx context.Context, e event.Event) (*event.Event, error)
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			t.stopWaiting(e.Subject())
+			t.stopWaiting(subject, want)
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
 // take reports whether the object is free. If not, it returns what to wait for, or nil if a first comer finds that
-// another one waits.
-func (t *turns) take(subject string, first bool) (bool, <-chan struct{}) {
+// another one with its wish waits.
+func (t *turns) take(subject string, want wish, first bool) (bool, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	object := t.objects[subject]
 	switch {
 	case object == nil:
-		t.objects[subject] = &turn{free: make(chan struct{})}
+		t.objects[subject] = &turn{waiting: map[wish]bool{}, free: make(chan struct{})}
 		return true, nil
-	case object.waiting && first:
+	case object.waiting[want] && first:
 		return false, nil
 	}
-	object.waiting = true
+	object.waiting[want] = true
 	return false, object.free
 }
 
@@ -70,10 +81,10 @@ func (t *turns) release(subject string) {
 	delete(t.objects, subject)
 }
 
-func (t *turns) stopWaiting(subject string) {
+func (t *turns) stopWaiting(subject string, want wish) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if object := t.objects[subject]; object != nil {
-		object.waiting = false
+		delete(object.waiting, want)
 	}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,11 +78,54 @@ func TestTurnsAWaiterThatGivesUpLeavesItsPlace(t *testing.T) {
 	}
 }
 
+// TestTurnsEachWishGetsItsTurn: an event that asks for something is not swallowed because one waits that asks to look.
+func TestTurnsEachWishGetsItsTurn(t *testing.T) {
+	running, most := atomic.Int32{}, atomic.Int32{}
+	var mu sync.Mutex
+	looks := map[wish]int{}
+	started, goOn := make(chan struct{}, 100), make(chan struct{})
+	handler := Turns(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
+		most.Store(max(most.Load(), running.Add(1)))
+		mu.Lock()
+		looks[wishOf(e)]++
+		mu.Unlock()
+		started <- struct{}{}
+		<-goOn
+		running.Add(-1)
+		return nil, nil
+	}))
+	var all sync.WaitGroup
+	answered := atomic.Int32{}
+	send := func(eventType, operation string) {
+		e := about("a")
+		e.SetType(eventType)
+		e.SetExtension("operation", operation)
+		all.Go(func() {
+			_, _ = handler.Handle(context.Background(), e)
+			answered.Add(1)
+		})
+	}
+	send("changed", "x")
+	<-started
+	for range 10 {
+		send("changed", "x")
+		send("retry", "x")
+		send("retry", "y")
+	}
+	eventually(t, "one of each kind waits", func() bool { return answered.Load() == 27 })
+	close(goOn)
+	all.Wait()
+	want := map[wish]int{{"changed", "x"}: 2, {"retry", "x"}: 1, {"retry", "y"}: 1}
+	if !maps.Equal(looks, want) || most.Load() != 1 {
+		t.Errorf("looks %v, want %v; up to %d at once", looks, want, most.Load())
+	}
+}
+
 func queued(turns *turns, subject string) func() bool {
 	return func() bool {
 		turns.mu.Lock()
 		defer turns.mu.Unlock()
-		return turns.objects[subject] != nil && turns.objects[subject].waiting
+		return turns.objects[subject] != nil && len(turns.objects[subject].waiting) > 0
 	}
 }
 

@@ -29,6 +29,7 @@ const (
 	kubeAPI    = "k8s.io/api"
 	machinery  = "k8s.io/apimachinery"
 	cloudEvent = "github.com/cloudevents/sdk-go/v2/event"
+	otelAPI    = "go.opentelemetry.io/otel"
 )
 
 var (
@@ -51,14 +52,22 @@ var laws = []law{
 		never: effects, nowhere: []string{clientGo}},
 	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api"},
 		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/kube", why: "it reads, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/fault"}},
-	{of: "shared/apply", why: "it carries out, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/fault"}},
-	{of: "shared/serve", why: "HTTP knows nothing of Kubernetes", own: []string{"shared/api", "shared/events", "shared/fault"}, nowhere: []string{clientGo}},
+	{of: "shared/telemetry", why: "what measures everything knows nothing of it, and no SDK", others: []string{cloudEvent, otelAPI + "/attribute",
+		otelAPI + "/codes", otelAPI + "/metric", otelAPI + "/propagation", otelAPI + "/semconv", otelAPI + "/trace"}, nowhere: []string{clientGo, otelAPI + "/sdk"}},
+	{of: "shared/telemetry/export", why: "it is cheap to link, as a function's image has to be", own: []string{"shared/telemetry"},
+		nowhere: []string{clientGo, "google.golang.org/grpc", "google.golang.org/protobuf/proto", "github.com/prometheus/client_golang"}},
+	{of: "shared/kube", why: "it reads, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/fault", "shared/telemetry"}},
+	{of: "shared/apply", why: "it carries out, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/fault", "shared/telemetry"}},
+	{of: "shared/serve", why: "HTTP knows nothing of Kubernetes", own: []string{"shared/api", "shared/events", "shared/fault", "shared/telemetry"},
+		nowhere: []string{clientGo, otelAPI + "/sdk"}},
 	{of: "functions", why: "functions talk to each other by events only", own: append([]string{"shared/kube", "shared/apply", "shared/fault"}, data...)},
 	{of: "eventsource", why: "events come in without knowing who takes them", own: []string{"shared"}},
 	{of: "deploy", why: "it is files", others: []string{}},
 	{of: "", why: "it puts the functions together", own: []string{"functions", "eventsource/sift", "shared"}},
 	{of: "cmd", why: "it puts processes together", own: []string{"", "functions", "eventsource", "shared", "deploy"}},
+	{of: "cmd/kubectl-drydock", why: "people have it on their machines: it asks, and takes no function along",
+		own:     []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/kube", "shared/apply"},
+		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test", otelAPI + "/sdk"}},
 	{of: "test", why: "tests may look at everything", own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"}},
 }
 

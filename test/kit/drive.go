@@ -18,6 +18,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/serve"
+	"drydock.dev/shared/telemetry"
 )
 
 // Drive runs the functions without any engine: a tick, then every event that follows from it, one after the other.
@@ -28,16 +30,20 @@ type Drive struct {
 	functions map[api.Function]function.Handler
 	// Seen are the types of the events that passed, in order.
 	Seen []string
+	// Passed is told of each event before it is delivered; nil for nobody.
+	Passed func(event.Event)
 	// Shuffle, if not 0, is the seed with which every event is delivered twice and out of order.
 	Shuffle uint64
 	// Retries is how often an event is delivered again when its function fails.
 	Retries int
+	// Telemetry follows the events, as package serve has it do; off unless a test sets it.
+	Telemetry *telemetry.Telemetry
 }
 
 // NewDrive makes functions, each with its own account's rights and no other (I10): a verb that config/rbac does not grant
 // fails the test.
 func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Drive {
-	d := &Drive{Retries: 3, functions: map[api.Function]function.Handler{}}
+	d := &Drive{Retries: 3, functions: map[api.Function]function.Handler{}, Telemetry: telemetry.Off()}
 	for _, name := range function.Names() {
 		as := rest.CopyConfig(config)
 		as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:" + name,
@@ -49,7 +55,9 @@ func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Dri
 }
 
 // Send queues an event.
-func (d *Drive) Send(_ context.Context, e event.Event) error {
+func (d *Drive) Send(ctx context.Context, e event.Event) error {
+	e = e.Clone()
+	telemetry.Stamp(ctx, &e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue = append(d.queue, e)
@@ -66,7 +74,7 @@ func (d *Drive) Tick(ctx context.Context) error {
 	tick.SetID("tick")
 	tick.SetSource("kit")
 	tick.SetType(events.Tick)
-	if _, err := d.functions[api.Sift].Handle(ctx, tick); err != nil {
+	if _, err := d.handle(ctx, api.Sift, tick); err != nil {
 		return err
 	}
 	return d.Drain(ctx)
@@ -85,6 +93,9 @@ func (d *Drive) Drain(ctx context.Context) error {
 		d.queue = d.queue[1:]
 		d.mu.Unlock()
 		d.Seen = append(d.Seen, strings.TrimPrefix(next.Type(), "dev.drydock."))
+		if d.Passed != nil {
+			d.Passed(next)
+		}
 		for _, f := range Receivers(next) {
 			failed = errors.Join(failed, d.deliver(ctx, f, next))
 		}
@@ -95,7 +106,7 @@ func (d *Drive) deliver(ctx context.Context, f api.Function, e event.Event) erro
 	var err error
 	for range d.Retries {
 		var answer *event.Event
-		if answer, err = d.functions[f].Handle(ctx, e); err == nil {
+		if answer, err = d.handle(ctx, f, e); err == nil {
 			if answer != nil {
 				return d.Send(ctx, *answer)
 			}
@@ -103,6 +114,17 @@ func (d *Drive) deliver(ctx context.Context, f api.Function, e event.Event) erro
 		}
 	}
 	return fmt.Errorf("%s on %s: %w", f, e.Type(), err)
+}
+
+// handle does what package serve does around a function.
+func (d *Drive) handle(ctx context.Context, f api.Function, e event.Event) (*event.Event, error) {
+	ctx, hop := d.Telemetry.Receive(ctx, string(f), e, nil)
+	answer, err := d.functions[f].Handle(ctx, e)
+	hop.End(ctx, serve.ResultOf(answer, err))
+	if answer != nil {
+		telemetry.Stamp(ctx, answer)
+	}
+	return answer, err
 }
 
 // Receivers says which functions the Triggers in deploy/ give an event to.

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/telemetry"
+	"drydock.dev/test/kit"
+)
+
+// TestOneResizeIsOneTrace, although each tick, of which one resize takes several, is a trace of its own.
+func TestOneResizeIsOneTrace(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	for _, name := range []string{"web", "log"} { // two at once: a trace each
+		w.CreateSet(kit.WorldSet(name, 1, "64Mi", "data"))
+		w.Annotate(name, map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	}
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+	measure, err := telemetry.New(noop.Meter{}, provider.Tracer("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drive := w.Drive(nil)
+	drive.Telemetry = measure
+	traces, spans := map[string]string{}, recorder.Ended
+	for _, name := range []string{"web", "log"} {
+		status := w.Finish(drive, name)
+		expectPhase(t, status, api.Succeeded)
+		traces[status.Operation] = strings.Split(status.Trace, "-")[1]
+	}
+	if len(traces) != 2 || len(slices.Compact(slices.Sorted(maps.Values(traces)))) != 2 {
+		t.Fatalf("two operations, traces %v", traces)
+	}
+	for operation, trace := range traces {
+		expectOneTrace(t, spans(), operation, trace)
+	}
+	expectWholeTrees(t, spans())
+}
+
+// expectOneTrace: every span that is about the operation, of whichever function, is in its trace, and none other is.
+func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trace string) {
+	t.Helper()
+	functions, linked, writes := map[string]bool{}, map[string]bool{}, 0
+	for _, s := range spans {
+		of, in := valueOf(s, "drydock.operation"), s.SpanContext().TraceID().String()
+		if strings.HasPrefix(s.Name(), "PATCH ") && in == trace {
+			writes++
+		}
+		if of == operation && in != trace || of != "" && of != operation && in == trace {
+			t.Errorf("span %q is about operation %s and in trace %s, want %s in %s", s.Name(), of, in, operation, trace)
+		}
+		if of != operation {
+			continue
+		}
+		functions[valueOf(s, "faas.name")] = true
+		t.Logf("%s %s: %s, %d links, child of %s", operation, s.Name(), valueOf(s, "drydock.plan.reason"), len(s.Links()), s.Parent().SpanID())
+		for _, l := range s.Links() {
+			linked[l.SpanContext.TraceID().String()] = true
+		}
+	}
+	for _, f := range []string{"detect-resize", "pause-owner", "backup", "restore"} {
+		if !functions[f] {
+			t.Errorf("no span of %s about operation %s, only of %v", f, operation, slices.Collect(maps.Keys(functions)))
+		}
+	}
+	if len(linked) < 2 || writes < 10 {
+		t.Errorf("operation %s: woken by %d other traces, %d patches have a span; want several", operation, len(linked), writes)
+	}
+}
+
+// expectWholeTrees: every parent is a span that there is.
+func expectWholeTrees(t *testing.T, spans []sdktrace.ReadOnlySpan) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, s := range spans {
+		known[s.SpanContext().TraceID().String()+s.SpanContext().SpanID().String()] = true
+	}
+	for _, s := range spans {
+		if p := s.Parent(); p.IsValid() && !known[p.TraceID().String()+p.SpanID().String()] {
+			t.Errorf("span %q has a parent that was never there", s.Name())
+		}
+	}
+}
+
+func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) string {
+	for _, a := range s.Attributes() {
+		if a.Key == key {
+			return a.Value.AsString()
+		}
+	}
+	return ""
+}
+
+// TestTracingOffLeavesNoTrace: neither in an event nor in what is stored.
+func TestTracingOffLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	passed := 0
+	drive.Passed = func(e event.Event) {
+		passed++
+		for name := range e.Extensions() {
+			if strings.HasPrefix(name, "trace") {
+				t.Errorf("event %s carries %s", e.Type(), name)
+			}
+		}
+		body, err := json.Marshal(w.Set("web"))
+		if err != nil || strings.Contains(string(body), `"trace`) || strings.Contains(string(body), `\"trace`) {
+			t.Errorf("the set has a trace: %s (%v)", body, err)
+		}
+	}
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	if passed < 5 {
+		t.Errorf("only %d events passed", passed)
+	}
+}
