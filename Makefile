@@ -23,7 +23,7 @@ FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static
 
-.PHONY: help packages build images cluster cluster-down configure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative sim bench lint presubmit
+.PHONY: help packages build images cluster cluster-down knative verify-knative configure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,15 +35,22 @@ packages: # on a Debian machine with root the missing ones are installed
 	  echo "some tests need what Debian calls$$missing; install it, or run as root on Debian"; exit 0; fi; \
 	echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null
 
-build: ## bin/drydock and bin/drydock-standalone
+build: ## bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 	$(BUILD) -o bin/drydock ./cmd/drydock
 	$(BUILD) -o bin/drydock-standalone ./cmd/drydock-standalone
+	$(BUILD) -o bin/kubectl-drydock ./cmd/kubectl-drydock
 
 cluster: ## a real Kubernetes on this machine (SIZE=node or SIZE=control-plane)
 	$(CLUSTER) up --size=$(SIZE)
 
 cluster-down: ## takes down everything that make cluster has started
 	$(CLUSTER) down
+
+knative: ## Knative on the local cluster; with KUBECONFIG set, looks whether that cluster has it
+	$(CLUSTER) knative
+
+verify-knative: ## proves that Knative works on the local cluster
+	$(CLUSTER) verify-knative
 
 images: build ## the project's images, on the local cluster
 	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock
@@ -85,6 +92,9 @@ test-e2e: build ## resizes on a real node, data verified
 	KUBECONFIG=$(NODE) go test -count=1 -timeout 30m -parallel 3 ./test/e2e
 endif
 
+test-func: ## the root as a project of Knative's func, with the func command itself (docs/func.md)
+	cd test/func && go test -count=1 -timeout 40m .
+
 configure: ## the administrator's part on Knative, once (CONFIG=config/overlays/... for another than the whole cluster)
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k $(CONFIG)
 
@@ -107,6 +117,6 @@ lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck ./...
-	cd test/cluster && go vet . ./config ./host ./image ./build ./provisioner ./pause
+	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./provisioner ./pause
 
 presubmit: lint test ## what has to pass before a change is offered

@@ -67,11 +67,13 @@ func want(in Input) (*wish, plan.Plan) {
 	if err != nil {
 		return nil, plan.Do(api.StatusInvalid, warn(in, "", api.StatusInvalid, err.Error()))
 	}
-	_, retry := set.Annotations[api.RetryAnnotation]
+	retry := annotated(in) || in.Retry != nil
 	request, asked := set.Annotations[api.ResizeAnnotation]
 	switch {
 	case status.Active():
 		return nil, plan.Noop(api.InProgress)
+	case in.Retry != nil && !in.Retry.concerns(status):
+		return nil, plan.Noop(api.NothingFailed)
 	case status.Held() && retry:
 		return nil, takeUpAgain(in, status)
 	case status.Held():
@@ -155,12 +157,6 @@ func busy(in Input, w *wish) (plan.Plan, bool) {
 	return plan.Plan{}, false
 }
 
-// waits tells people why nothing happens yet; each tick looks again.
-func waits(in Input, reason api.Reason, format string, args ...any) plan.Plan {
-	message := "the resize waits: " + fmt.Sprintf(format, args...)
-	return plan.Do(reason, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: reason, Message: message, UID: in.Set.UID}))
-}
-
 // begin writes the intent down; nothing is touched before pause-owner has consented.
 func begin(in Input, w *wish) plan.Plan {
 	status := w.status(in, api.Planned)
@@ -201,23 +197,12 @@ func refused(in Input, w *wish, found *problem) plan.Plan {
 		Then(events.OperationFailed, status.Operation)
 }
 
-// takeUpAgain continues an operation that was given up in the middle of the switch.
-func takeUpAgain(in Input, held *api.Status) plan.Plan {
-	status := held.Clone()
-	deadline := metav1.NewTime(in.Now.Add(in.Settings.SwitchTimeout))
-	status.Phase, status.FailedAt, status.Finished, status.Deadline = api.Switching, "", nil, &deadline
-	status.Reason, status.Message = api.Retrying, "the switch is taken up again"
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).
-		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())
-	return plan.Do(api.Retrying, patch.Actions()...).Then(events.BackupCompleted, status.Operation)
-}
-
 func (w *wish) status(in Input, phase api.Phase) *api.Status {
 	return &api.Status{
 		Version: api.StatusVersion, Kind: "Resize", Phase: phase, Request: w.request, Attempt: w.attempt,
 		Operation: resources.OperationID(in.Set.UID, w.request, w.attempt),
 		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Replicas: sts.Replicas(in.Set),
-		Started: metav1.NewTime(in.Now),
+		Started: metav1.NewTime(in.Now), Trace: in.Trace,
 	}
 }
 

@@ -342,6 +342,61 @@ func TestWhatIsNoReasonToRefuse(t *testing.T) {
 	}
 }
 
+// TestRetryEvent: the event does what the annotation does, and nothing where nothing failed.
+func TestRetryEvent(t *testing.T) {
+	annotation := build.Annotation(api.RetryAnnotation, "now")
+	failed := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
+	refused := build.Operation(api.Refused)
+	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Status) { s.FailedAt = api.Switching })
+	another := build.Operation(api.Failed, func(s *api.Status) { s.Request = "data=100Mi" })
+	linked := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0", 0)))
+	asks := func(in Input) Input { return asking(in, "") }
+	second := strings.Replace(planned, "attempt 1", "attempt 2", 1) + parts
+	check(t, map[string]row{
+		"it failed: it is taken up again":               {in: asks(world(set(build.Status(failed)), both())), want: begun, next: second},
+		"it was refused: it is looked at again":         {in: asks(world(set(build.Status(refused)), both())), want: begun, next: second},
+		"the event names the operation that failed":     {in: asking(world(set(build.Status(failed)), both()), build.ID), want: begun, next: second},
+		"the event names another one: it comes late":    {in: asking(world(set(build.Status(failed)), both()), "other"), want: "noop NothingFailed"},
+		"another request failed: the present one is it": {in: asks(world(set(build.Status(another)), both())), want: begun, next: second},
+		"it is refused again, for what is the matter now": {
+			in:   asks(world(set(build.Resize("data=128Mi@nvme"), build.Status(refused)), both())),
+			want: `do UnknownClass: patch statefulsets web {+status}; event UnknownClass "storage class nvme, asked for template data, does not exist; kubectl get storageclass lists those there are" -> operation.failed`,
+			next: "Refused UnknownClass, attempt 2, round 0, generation 0, replicas 2",
+		},
+		"the set is held at zero: the switch goes on": {
+			in:   asks(world(set(build.Status(held), build.Replicas(0)), both())),
+			want: "do Retrying: patch statefulsets web {+status} -> backup.completed",
+			next: "Switching Retrying, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-new-data-web-0",
+		},
+		"the annotation asks too: it is taken as well": {
+			in:   asks(world(set(build.Status(failed), annotation), both())),
+			want: strings.Replace(begun, "{+status}", "{-retry, +status}", 1), next: second},
+		"it cannot begin yet: the wish is written down": {
+			in: asks(world(set(build.Status(failed)), linked)), want: "do CleaningUp: patch statefulsets web {+retry}"},
+		"it is written down, and cannot begin yet": {
+			in:   asks(world(set(build.Status(failed), annotation), linked)),
+			want: `do CleaningUp: event CleaningUp "the resize waits: claim data-web-0 is still part of operation 0123456789ab"`},
+		"I7: the event twice: the operation runs": {in: asks(world(set(build.Status(build.Operation(api.Planned))), both())), want: "noop InProgress"},
+		"I7: it succeeded":                        {in: asks(world(set(build.Status(build.Operation(api.Succeeded))), both())), want: "noop NothingFailed"},
+		"I7: there was never an operation":        {in: asks(world(set(), both())), want: "noop NothingFailed"},
+		"I7: nobody asks for anything":            {in: asks(world(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, both())), want: "noop NothingFailed"},
+		"I7: it failed, and nobody asks any more": {
+			in: asks(world(objects{build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(failed))}, both())), want: "noop NotRequested"},
+		"I7: it failed, and somebody did the rest by hand": {
+			in: asks(world(set(build.Resize("auto"), build.Status(failed)), both())), want: "noop UpToDate"},
+		"I3: the status is another set's":   {in: asks(world(set(build.Status(failed), build.UID("uid-2")), both())), want: "noop NothingFailed"},
+		"there is no set":                   {in: asks(world()), want: "noop SetGone"},
+		"the set has not opted in":          {in: asks(world(set(build.Label(api.ManagedLabel, ""), build.Status(failed)), both())), want: "noop NotManaged"},
+		"I1: held, and no retry, just look": {in: world(set(build.Status(held)), both()), want: "noop AlreadyRefused"},
+	})
+}
+
+// asking is what is observed because of a retry event.
+func asking(in Input, operation string) Input {
+	in.Retry = &Retry{Of: operation}
+	return in
+}
+
 func TestI7RefusalIsWrittenOnce(t *testing.T) {
 	in := world(set(build.Resize("data=lots")), both())
 	refused := build.Stored(Decide(in))

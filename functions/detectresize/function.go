@@ -33,10 +33,15 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 	return &Function{client: client, apply: apply.New(client, api.DetectResize, log), settings: settings}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once.
+// Handle is safe to repeat, to reorder and to run twice at once. Every event makes it look; a retry event is a retry
+// annotation that nobody has to write.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	return f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
-		in, err := f.observe(ctx, ref)
+		var asked *Retry
+		if e.Type() == events.Retry {
+			asked = &Retry{Of: ref.Operation}
+		}
+		in, err := f.observe(ctx, ref, asked)
 		if err != nil {
 			return plan.Plan{}, err
 		}

@@ -16,8 +16,12 @@ import (
 type Input struct {
 	*sts.Observed
 	Settings api.Settings
+	// Retry is what a retry event asks for; nil for any other event.
+	Retry *Retry
 	// Cluster is read only when a resize is wanted.
 	Cluster *Cluster
+	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
+	Trace string
 }
 
 // Cluster is what the preflight needs to know beyond the set.
@@ -29,15 +33,16 @@ type Cluster struct {
 	RootMovers bool
 }
 
-func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
+func (f *Function) observe(ctx context.Context, ref events.Ref, asked *Retry) (Input, error) {
 	observed, err := f.client.Observe(ctx, ref)
 	if err != nil {
 		return Input{}, err
 	}
-	in := Input{Observed: observed, Settings: f.settings}
+	in := Input{Observed: observed, Settings: f.settings, Retry: asked}
 	if wanted, _ := want(in); wanted == nil {
 		return in, nil
 	}
+	in.Trace = f.apply.Begin(ctx)
 	in.Cluster, err = f.observeCluster(ctx, ref.Namespace)
 	return in, err
 }

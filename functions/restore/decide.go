@@ -124,9 +124,14 @@ func end(in Input, status *api.Status, phase api.Phase) *api.Status {
 	return next
 }
 
-// conclude stores the end, then tells people and functions.
+// conclude stores the end, then tells people and functions. After a success nobody needs the events that were given up on
+// the way.
 func conclude(in Input, next *api.Status, announce string) plan.Plan {
 	warning := next.Phase == api.Failed
-	actions := append(plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions(), plan.NoteOf(in.Set, next, warning))
+	store := plan.Store(in.Set, next).Unannotate(api.AbortAnnotation)
+	if next.Phase == api.Succeeded {
+		store.Unannotate(api.DeadLettersAnnotation)
+	}
+	actions := append(store.Actions(), plan.NoteOf(in.Set, next, warning))
 	return plan.Do(next.Reason, actions...).Then(announce, next.Operation)
 }

@@ -96,6 +96,17 @@ func TestStarting(t *testing.T) {
 				`look at the pods. The old volumes are kept for 24h0m0s" -> operation.failed`,
 			next: "Failed NotReady at Starting, attempt 1, round 1, generation 0, replicas 3; data-web-0 Switched on pv-new-data-web-0",
 		},
+		"after a success nobody needs the dead letters: they go with the same write": {
+			in:   world(set(startingOf(ready), three, build.Annotation(api.DeadLettersAnnotation, "whatever")), released()),
+			want: strings.Replace(succeeded, "{+status}", "{+status, -dead-letters}", 1),
+			next: "Succeeded ResizeCompleted, attempt 1, round 1, generation 0, replicas 3; data-web-0 Switched on pv-new-data-web-0",
+		},
+		"after a failure they stay": {
+			in: world(set(startingOf(build.Due(-time.Second)), three, build.Counting(3, 1), build.Annotation(api.DeadLettersAnnotation, "whatever")), released()),
+			want: `do NotReady: patch statefulsets web {+status}; event NotReady "the new volumes are in place, but only 1 of 3 replicas got ready within 30m0s; ` +
+				`look at the pods. The old volumes are kept for 24h0m0s" -> operation.failed`,
+			next: "Failed NotReady at Starting, attempt 1, round 1, generation 0, replicas 3; data-web-0 Switched on pv-new-data-web-0",
+		},
 		"an abort comes too late: it is taken off at the end": {
 			in:   world(set(startingOf(ready), three, build.Annotation(api.AbortAnnotation, "")), released()),
 			want: strings.Replace(succeeded, "{+status}", "{+status, -abort}", 1),

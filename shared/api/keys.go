@@ -41,6 +41,11 @@ const (
 	// StatusAnnotation on a StatefulSet: the Status document. Stays after the operation ended.
 	StatusAnnotation = Prefix + "status"
 
+	// DeadLettersAnnotation on a StatefulSet: the list of events about it that no function took, see Letter. dead-letter
+	// writes it, people and `kubectl drydock redeliver` read it; no decision depends on it. A letter goes when it was
+	// sent again, all of them when an operation succeeds.
+	DeadLettersAnnotation = Prefix + "dead-letters"
+
 	// OperationLabel on every claim, volume, Job, Pod and journal of a running operation, and on an old volume for its
 	// window: the operation's id. It is the selector of the event source and of the sweep.
 	OperationLabel = Prefix + "operation"

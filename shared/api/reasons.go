@@ -12,6 +12,7 @@ const (
 	NotOurPhase    Reason = "NotOurPhase"    // another function has the operation
 	AlreadyRefused Reason = "AlreadyRefused" // the same request was refused before; it waits for a retry
 	InProgress     Reason = "InProgress"     // an operation runs already
+	NothingFailed  Reason = "NothingFailed"  // a retry was asked for where nothing failed or was refused
 )
 
 // The operation moves on.

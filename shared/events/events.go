@@ -45,8 +45,6 @@ const (
 	extPartitionKey = "partitionkey"
 )
 
-const kindStatefulSet = "StatefulSet"
-
 // Ref names a StatefulSet. UID and ResourceVersion are what the sender saw; they are for recognising duplicates, not
 // for deciding anything.
 type Ref struct {
@@ -61,9 +59,9 @@ type Ref struct {
 // String renders the reference as namespace/name.
 func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
-// subject is the object's API path, as ApiServerSource writes it.
-func (r Ref) subject() string {
-	return "/apis/apps/v1/namespaces/" + r.Namespace + "/statefulsets/" + r.Name
+// Object is the set as one of the objects that events are about.
+func (r Ref) Object() Object {
+	return Object{Kind: KindStatefulSet, Namespace: r.Namespace, Name: r.Name}
 }
 
 // changed is the data of ObjectChanged.
@@ -75,14 +73,23 @@ type changed struct {
 // NewChanged makes the event with which sift wakes the functions that have to look at a StatefulSet. Its id derives
 // from what was seen, so that the same change seen twice is the same event.
 func NewChanged(ref Ref, seen string, concerns ...api.Function) cloudevents.Event {
-	names := make([]string, len(concerns))
-	for i, c := range concerns {
-		names[i] = string(c)
-	}
-	e := newEvent(api.Sift, ObjectChanged, ref, seen+"/"+strings.Join(names, "+"))
-	e.SetExtension(extConcerns, strings.Join(names, " "))
-	_ = e.SetData(cloudevents.ApplicationJSON, changed{UID: ref.UID, ResourceVersion: ref.ResourceVersion})
+	words := join(concerns)
+	e := newEvent(api.Sift, ObjectChanged, ref, seen+"/"+strings.ReplaceAll(words, " ", "+"))
+	tellChange(&e, ref, words)
 	return e
+}
+
+func tellChange(e *cloudevents.Event, ref Ref, concerns string) {
+	e.SetExtension(extConcerns, concerns)
+	_ = e.SetData(cloudevents.ApplicationJSON, changed{UID: ref.UID, ResourceVersion: ref.ResourceVersion})
+}
+
+func join(functions []api.Function) string {
+	names := make([]string, len(functions))
+	for i, f := range functions {
+		names[i] = string(f)
+	}
+	return strings.Join(names, " ")
 }
 
 // NewStep makes the event with which a function announces a step of an operation. The id derives from operation and
@@ -96,8 +103,8 @@ func newEvent(from api.Function, eventType string, ref Ref, id string) cloudeven
 	e.SetType(eventType)
 	e.SetSource("drydock.dev/" + string(from))
 	e.SetID(id)
-	e.SetSubject(ref.subject())
-	e.SetExtension(extKind, kindStatefulSet)
+	e.SetSubject(ref.Object().Path())
+	e.SetExtension(extKind, KindStatefulSet)
 	e.SetExtension(extNamespace, ref.Namespace)
 	e.SetExtension(extName, ref.Name)
 	e.SetExtension(extPartitionKey, partitionKey(ref))
@@ -115,23 +122,32 @@ func partitionKey(ref Ref) string {
 	return ref.String()
 }
 
-// SetOf reads which StatefulSet an event of our own is about. What it accepts is a well-formed name, nothing more: the
-// content of an event is hostile input.
-func SetOf(e cloudevents.Event) (Ref, error) {
+// ObjectOf reads which object an event is about. What it accepts is a well-formed name, nothing more: the content of an
+// event is hostile input.
+func ObjectOf(e cloudevents.Event) (Object, error) {
 	kind, _ := e.Extensions()[extKind].(string)
 	namespace, _ := e.Extensions()[extNamespace].(string)
 	name, _ := e.Extensions()[extName].(string)
-	if kind != kindStatefulSet {
-		return Ref{}, fmt.Errorf("event %q of type %s is about kind %q, not a StatefulSet", e.ID(), e.Type(), kind)
-	}
 	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-		return Ref{}, fmt.Errorf("event %q: extension namespace %q: %s", e.ID(), namespace, problems[0])
+		return Object{}, fmt.Errorf("event %q: extension namespace %q: %s", e.ID(), namespace, problems[0])
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return Ref{}, fmt.Errorf("event %q: extension name %q: %s", e.ID(), name, problems[0])
+		return Object{}, fmt.Errorf("event %q: extension name %q: %s", e.ID(), name, problems[0])
+	}
+	return Object{Kind: kind, Namespace: namespace, Name: name}, nil
+}
+
+// SetOf reads which StatefulSet an event of our own is about.
+func SetOf(e cloudevents.Event) (Ref, error) {
+	if kind, _ := e.Extensions()[extKind].(string); kind != KindStatefulSet {
+		return Ref{}, fmt.Errorf("event %q of type %s is about kind %q, not a StatefulSet", e.ID(), e.Type(), kind)
+	}
+	object, err := ObjectOf(e)
+	if err != nil {
+		return Ref{}, err
 	}
 	operation, _ := e.Extensions()[extOperation].(string)
-	return Ref{Namespace: namespace, Name: name, Operation: operation}, nil
+	return Ref{Namespace: object.Namespace, Name: object.Name, Operation: operation}, nil
 }
 
 // Concerns reads which functions an ObjectChanged asks to look.

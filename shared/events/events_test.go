@@ -117,3 +117,87 @@ func TestSetOfRefusesWhatIsMalformed(t *testing.T) {
 		})
 	}
 }
+
+// TestByHandIsWhatAFunctionSends: but for where it comes from.
+func TestByHandIsWhatAFunctionSends(t *testing.T) {
+	for name, row := range map[string]struct{ hand, function cloudevents.Event }{
+		"a step":   {NewByHand(OwnerPaused, web, "1"), NewStep(api.PauseOwner, OwnerPaused, web)},
+		"a change": {NewByHand(ObjectChanged, web, "1", api.Backup, api.Restore), NewChanged(web, "seen", api.Backup, api.Restore)},
+	} {
+		got, want := wire(t, row.hand), wire(t, row.function)
+		if got.Source() != "drydock.dev/kubectl" || got.ID() != "1" {
+			t.Errorf("%s comes from %s with id %s", name, got.Source(), got.ID())
+		}
+		want.SetSource(got.Source())
+		want.SetID(got.ID())
+		if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func letter() api.Letter {
+	return api.Letter{Type: ObjectChanged, Source: "drydock.dev/sift", ID: "u/7", Subject: web.Object().Path(), Operation: "op",
+		Extensions: map[string]string{"concerns": "backup", "kind": "StatefulSet", "namespace": "shop", "name": "web", "partitionkey": "u"},
+		Data:       json.RawMessage(`{"uid":"u"}`)}
+}
+
+// TestAgainIsAboutTheSetGiven: a letter that names another set, or that is none of ours, leads nowhere else.
+func TestAgainIsAboutTheSetGiven(t *testing.T) {
+	l := letter()
+	l.Subject = "/apis/apps/v1/namespaces/payroll/statefulsets/db"
+	for key, value := range map[string]string{"kind": "Secret", "namespace": "payroll", "name": "db", "partitionkey": "x", "knativebrokerttl": "1"} {
+		l.Extensions[key] = value
+	}
+	e, err := Again(l, web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = wire(t, e)
+	ref, err := SetOf(e)
+	if err != nil || ref.String() != "shop/web" || ref.Operation != "op" || e.Subject() != web.Object().Path() || e.Extensions()["partitionkey"] != "uid-web" {
+		t.Errorf("%s, %v", e, err)
+	}
+	if e.Extensions()["knativebrokerttl"] != nil || e.ID() != "u/7" || e.Source() != "drydock.dev/sift" || string(e.Data()) != `{"uid":"u"}` {
+		t.Errorf("%s", e)
+	}
+	for name, change := range map[string]func(*api.Letter){
+		"somebody else's":  func(l *api.Letter) { l.Type = "com.example.other" },
+		"a source event":   func(l *api.Letter) { l.Type = SourceUpdate },
+		"an event without": func(l *api.Letter) { l.ID = "" },
+	} {
+		l := letter()
+		change(&l)
+		if e, err := Again(l, web); err == nil {
+			t.Errorf("%s is sent again: %s", name, e)
+		}
+	}
+}
+
+func TestObjectOfLetter(t *testing.T) {
+	l := letter()
+	if o, err := ObjectOfLetter(l); err != nil || o != web.Object() {
+		t.Errorf("%v, %v", o, err)
+	}
+	l.Extensions["name"] = "../db"
+	if o, err := ObjectOfLetter(l); err == nil {
+		t.Errorf("%v is taken for a name", o)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	for kind, want := range map[string][2]string{
+		KindStatefulSet: {"/apis/apps/v1/namespaces/n/statefulsets/x", "/apis/apps/v1/namespaces/n/statefulsets/x"},
+		KindClaim:       {"/apis/v1/namespaces/n/persistentvolumeclaims/x", "/api/v1/namespaces/n/persistentvolumeclaims/x"},
+		KindJob:         {"/apis/batch/v1/namespaces/n/jobs/x", "/apis/batch/v1/namespaces/n/jobs/x"},
+		KindPod:         {"/apis/v1/namespaces/n/pods/x", "/api/v1/namespaces/n/pods/x"},
+	} {
+		o := Object{Kind: kind, Namespace: "n", Name: "x"}
+		if got := [2]string{o.Path(), o.URLPath()}; got != want || !o.Watched() {
+			t.Errorf("%s: %v, watched %t", kind, got, o.Watched())
+		}
+	}
+	if (Object{Kind: "Secret"}).Watched() {
+		t.Error("secrets are watched")
+	}
+}

@@ -1,0 +1,69 @@
+// Package command is kubectl drydock: it sends events by hand, asks for a retry, and sends dead letters again. What it
+// decides is decided from the live objects, and what it writes on a StatefulSet goes through plans, as in the functions.
+package command
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/kube"
+)
+
+// writer is what the executor of plans knows this program as.
+const writer api.Function = "kubectl"
+
+// New makes the command with everything below it.
+func New(streams genericiooptions.IOStreams) *cobra.Command {
+	config := genericclioptions.NewConfigFlags(true)
+	root := &cobra.Command{
+		Use:           "kubectl-drydock",
+		Short:         "Events, retries and dead letters of Drydock, by hand",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drydock"},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	config.AddFlags(root.PersistentFlags())
+	tool := &tool{config: config, IOStreams: streams, now: time.Now}
+	root.AddCommand(newEmit(tool), newRetry(tool), newRedeliver(tool))
+	return root
+}
+
+// tool is what the commands share.
+type tool struct {
+	genericiooptions.IOStreams
+	config *genericclioptions.ConfigFlags
+	now    func() time.Time
+}
+
+// open reaches the cluster for a command about the StatefulSet that the argument names.
+func (t *tool) open(argument string) (*session, error) {
+	name, err := parseSet(argument)
+	if err != nil {
+		return nil, err
+	}
+	config, err := t.config.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	namespace, _, err := t.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("finding the namespace: %w", err)
+	}
+	raw, err := newRaw(config)
+	if err != nil {
+		return nil, err
+	}
+	client := kube.NewClient(config)
+	return &session{client: client, raw: raw, apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
+		namespace: namespace, name: name}, nil
+}

@@ -1,0 +1,166 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit/build"
+)
+
+// cluster is an API server that has a Broker, a set and a Service's proxy.
+type cluster struct {
+	*httptest.Server
+	mu     sync.Mutex
+	posted []*http.Request
+	wrote  []string
+	token  string // of the last request
+}
+
+const proxy = "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy/drydock/default"
+
+func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "/dev/null")
+	set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
+	c := &cluster{}
+	answer := func(w http.ResponseWriter, code int, body any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(body)
+	}
+	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.token = r.Header.Get("Authorization")
+		switch r.Method + " " + r.URL.Path {
+		case "GET /apis/eventing.knative.dev/v1/namespaces/drydock/brokers/default":
+			answer(w, http.StatusOK, map[string]any{"status": map[string]any{"address": map[string]any{
+				"url": "http://broker-ingress.knative-eventing.svc.cluster.local/drydock/default"}}})
+		case "GET /apis/eventing.knative.dev/v1/namespaces/drydock/brokers/new":
+			answer(w, http.StatusOK, map[string]any{})
+		case "GET /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
+			answer(w, http.StatusOK, set)
+		case "PATCH /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
+			var ops []any
+			_ = json.NewDecoder(r.Body).Decode(&ops)
+			c.wrote = append(c.wrote, fmt.Sprint(ops))
+			answer(w, http.StatusOK, set)
+		case "POST " + proxy:
+			c.posted = append(c.posted, r)
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			answer(w, http.StatusNotFound, metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
+		}
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// run is kubectl drydock on the cluster.
+func (c *cluster) run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
+	root.SetArgs(append(args, "--server", c.URL, "--insecure-skip-tls-verify", "-n", "shop"))
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// TestEmitThroughTheAPIServer: from a laptop the Broker is reached as a Service behind the API server's proxy.
+func TestEmitThroughTheAPIServer(t *testing.T) {
+	c := newCluster(t, build.Set("web", build.Status(build.Operation(api.Copying))))
+	out, err := c.run(t, "emit", "object.changed", "sts/web", "--concerns", "backup restore")
+	if err != nil || !strings.Contains(out, "sent to broker drydock/default") {
+		t.Fatalf("%q, %v", out, err)
+	}
+	if len(c.posted) != 1 {
+		t.Fatalf("%d events", len(c.posted))
+	}
+	got := map[string]string{}
+	for key, values := range c.posted[0].Header {
+		if strings.HasPrefix(key, "Ce-") && key != "Ce-Id" {
+			got[key] = values[0]
+		}
+	}
+	want := map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "dev.drydock.object.changed", "Ce-Source": "drydock.dev/kubectl",
+		"Ce-Subject": "/apis/apps/v1/namespaces/shop/statefulsets/web", "Ce-Kind": "StatefulSet", "Ce-Namespace": "shop", "Ce-Name": "web",
+		"Ce-Operation": build.ID, "Ce-Partitionkey": "uid-web", "Ce-Concerns": "backup restore"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEmitPrints(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	for _, args := range [][]string{{"--dry-run=client"}, {"--dry-run"}, {"-o", "yaml"}, {"-o", "json"}} {
+		out, err := c.run(t, append([]string{"emit", "resource.update", "web"}, args...)...)
+		if err != nil || !strings.Contains(out, events.SourceUpdate) || !strings.Contains(out, "specversion") || strings.HasPrefix(out, "{") != (args[len(args)-1] == "json") {
+			t.Errorf("%q prints %q, %v", args, out, err)
+		}
+	}
+	if len(c.posted) > 0 || len(c.wrote) > 0 {
+		t.Errorf("%d events were sent, %d writes", len(c.posted), len(c.wrote))
+	}
+}
+
+// TestErrorsSayWhatToDo: to which object, and what to do.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	c := newCluster(t, build.Set("web", build.Label(api.ManagedLabel, ""), build.Annotation(api.DeadLettersAnnotation, "{")))
+	managed := newCluster(t, build.Set("web", build.Annotation(api.DeadLettersAnnotation, "{")))
+	for name, row := range map[string]struct {
+		on   *cluster
+		args string
+		want string
+	}{
+		"no such set":                {c, "emit retry sts/db", "there is no StatefulSet db in namespace shop"},
+		"a set that has not opted":   {c, "retry sts/web", "kubectl label -n shop sts web drydock.dev/managed=true"},
+		"no such type":               {c, "emit party sts/web", "there are object.changed"},
+		"not a set":                  {c, "retry deploy/web", "write sts/NAME"},
+		"no such format":             {managed, "emit retry sts/web -o xml", "write -o json or -o yaml"},
+		"a dry run on the server":    {managed, "emit retry sts/web --dry-run=server", "write --dry-run=client"},
+		"no such Broker":             {managed, "emit retry sts/web --broker a/b", "--url"},
+		"a Broker of no name":        {managed, "emit retry sts/web --broker default", "NAMESPACE/NAME"},
+		"a Broker that is not ready": {managed, "emit retry sts/web --broker drydock/new", "it is not ready"},
+		"a URL of nothing":           {managed, "emit retry sts/web --url localhost", "write it as http://"},
+		"a list that is unreadable":  {managed, "redeliver sts/web --list", "remove the annotation to begin a new list"},
+		"nothing to take up":         {managed, "retry sts/web --event", "nothing to take up again"},
+	} {
+		out, err := row.on.run(t, strings.Fields(row.args)...)
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %q, %v; want %q", name, out, err, row.want)
+		}
+	}
+	if n := len(c.wrote) + len(managed.wrote) + len(c.posted) + len(managed.posted); n > 0 {
+		t.Errorf("%d writes and events", n)
+	}
+}
+
+// TestCredentialsStayWithTheCluster: a URL of somebody's gets none of them.
+func TestCredentialsStayWithTheCluster(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	seen := make(chan string, 1)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer other.Close()
+	if _, err := c.run(t, "emit", "retry", "web", "--token", "secret", "--url", other.URL); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-seen; got != "" || c.token != "Bearer secret" {
+		t.Errorf("it got %q, the cluster %q", got, c.token)
+	}
+}

@@ -1,0 +1,165 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+)
+
+// emit sends one event.
+type emit struct {
+	*tool
+	sink     sinkFlags
+	concerns string
+	dryRun   string
+	output   string
+}
+
+func newEmit(t *tool) *cobra.Command {
+	o := &emit{tool: t}
+	c := &cobra.Command{
+		Use:   "emit TYPE sts/NAME",
+		Short: "Send one of Drydock's events about a StatefulSet to the Broker",
+		Long: "Send one of Drydock's events about a StatefulSet to the Broker. An event makes functions look, nothing more:\n" +
+			"what is done is what the live objects ask for.\n\nTypes:\n  " + strings.Join(typeNames(), "\n  "),
+		Example: "  kubectl drydock emit resize.requested sts/web\n" +
+			"  kubectl drydock emit object.changed sts/web --concerns 'backup restore'\n" +
+			"  kubectl drydock emit retry sts/web -o yaml",
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1]) },
+	}
+	o.sink.add(c.Flags())
+	c.Flags().StringVar(&o.concerns, "concerns", "", "for object.changed: the functions that are to look, as 'backup restore'")
+	addDryRun(c, &o.dryRun, "print the event instead of sending it")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: print the event instead of sending it")
+	return c
+}
+
+// addDryRun adds kubectl's flag. Nothing here could be tried on the server.
+func addDryRun(c *cobra.Command, value *string, usage string) {
+	c.Flags().StringVar(value, "dry-run", "none", `"client": `+usage)
+	c.Flags().Lookup("dry-run").NoOptDefVal = "client"
+}
+
+func dry(value string) (bool, error) {
+	switch value {
+	case "none", "client":
+		return value == "client", nil
+	}
+	return false, fmt.Errorf("--dry-run=%s is not possible; write --dry-run=client", value)
+}
+
+func (o *emit) run(ctx context.Context, typed, argument string) error {
+	eventType, err := resolveType(typed)
+	if err != nil {
+		return err
+	}
+	concerns, err := parseConcerns(eventType, o.concerns)
+	if err != nil {
+		return err
+	}
+	format, err := o.format()
+	if err != nil {
+		return err
+	}
+	s, err := o.open(argument)
+	if err != nil {
+		return err
+	}
+	set, err := s.set(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := s.event(ctx, eventType, set, concerns)
+	if err != nil {
+		return err
+	}
+	if format != "" {
+		return o.print(e, format)
+	}
+	to, err := o.sink.open(ctx, s.raw)
+	if err != nil {
+		return err
+	}
+	if err := to.send(ctx, e); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: event %s sent to %s (id %s)\n", set.Name, e.Type(), to.name, e.ID())
+	return nil
+}
+
+// format says how to print the event; empty means to send it.
+func (o *emit) format() (string, error) {
+	printed, err := dry(o.dryRun)
+	if err != nil {
+		return "", err
+	}
+	switch o.output {
+	case "":
+		if printed {
+			return "yaml", nil
+		}
+		return "", nil
+	case "json", "yaml":
+		return o.output, nil
+	}
+	return "", fmt.Errorf("-o %s is not a format; write -o json or -o yaml", o.output)
+}
+
+// print shows the event in CloudEvents' structured mode.
+func (o *emit) print(e event.Event, format string) error {
+	text, err := json.MarshalIndent(e, "", "    ")
+	if err != nil {
+		return fmt.Errorf("writing event %s: %w", e.ID(), err)
+	}
+	text = append(text, '\n')
+	if format == "yaml" {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return fmt.Errorf("writing event %s: %w", e.ID(), err)
+		}
+	}
+	_, err = o.Out.Write(text)
+	return err
+}
+
+// event makes the event about the live set.
+func (s *session) event(ctx context.Context, eventType string, set *appsv1.StatefulSet, concerns []api.Function) (event.Event, error) {
+	if events.IsOwn(eventType) {
+		return events.NewByHand(eventType, refOf(set), uuid.NewString(), concerns...), nil
+	}
+	object, err := s.object(ctx, refOf(set).Object())
+	if err != nil {
+		return event.Event{}, err
+	}
+	if object == nil {
+		return event.Event{}, fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
+	}
+	return events.NewSource(eventType, s.raw.host, uuid.NewString(), object)
+}
+
+// object reads a live object with every field; nil when it does not exist.
+func (s *session) object(ctx context.Context, o events.Object) (*unstructured.Unstructured, error) {
+	body, found, err := s.raw.get(ctx, o.URLPath())
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o.URLPath(), err)
+	}
+	if !found {
+		return nil, nil
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(body); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o.URLPath(), err)
+	}
+	return object, nil
+}

@@ -1,0 +1,179 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit/build"
+)
+
+func TestParseSet(t *testing.T) {
+	for argument, want := range map[string]string{
+		"web": "web", "sts/web": "web", "statefulset/web": "web", "statefulsets/web": "web", "statefulset.apps/web": "web",
+		"statefulsets.apps/web": "web", "STS/web": "web", "sts/a.b": "a.b",
+		"": "", "sts/": "", "deploy/web": "", "sts/web/scale": "", "sts/../x": "", "Web": "", "web?x": "",
+	} {
+		got, err := parseSet(argument)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q, %v", argument, got, err)
+		}
+	}
+}
+
+func TestResolveType(t *testing.T) {
+	for typed, want := range map[string]string{
+		"retry": events.Retry, "dev.drydock.retry": events.Retry, "object.changed": events.ObjectChanged,
+		"resource.update": events.SourceUpdate, events.SourceDelete: events.SourceDelete,
+		"": "", "party.started": "", "drydock.retry": "", "dev.knative.sources.ping": "",
+	} {
+		got, err := resolveType(typed)
+		if got != want {
+			t.Errorf("%q is %q, want %q", typed, got, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), "resize.requested") {
+			t.Errorf("%q: %v does not say which types there are", typed, err)
+		}
+	}
+	if n := len(typeNames()); n != 12 {
+		t.Errorf("%d types", n)
+	}
+}
+
+func TestParseConcerns(t *testing.T) {
+	for name, row := range map[string]struct{ eventType, text, want string }{
+		"two":                      {events.ObjectChanged, "backup restore", "[backup restore]"},
+		"with a comma":             {events.ObjectChanged, "backup,restore", "[backup restore]"},
+		"none where some must be":  {events.ObjectChanged, " ", "error"},
+		"one that there is not":    {events.ObjectChanged, "backup cook", "error"},
+		"one that never looks":     {events.ObjectChanged, "dead-letter", "error"},
+		"none where none can be":   {events.Retry, "", "[]"},
+		"some where there is none": {events.Retry, "backup", "error"},
+	} {
+		concerns, err := parseConcerns(row.eventType, row.text)
+		got := fmt.Sprint(concerns)
+		if err != nil {
+			got = "error"
+		}
+		if got != row.want {
+			t.Errorf("%s: %s (%v), want %s", name, got, err, row.want)
+		}
+	}
+}
+
+func TestProxyPath(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://broker-ingress.knative-eventing.svc.cluster.local/drydock/default": "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy/drydock/default",
+		"http://kafka-broker-ingress.knative-eventing.svc/drydock/default":         "/api/v1/namespaces/knative-eventing/services/http:kafka-broker-ingress:80/proxy/drydock/default",
+		"https://b.n.svc.cluster.local/x":                                          "/api/v1/namespaces/n/services/https:b:443/proxy/x",
+		"http://b.n.svc.example.org:8080/x/y":                                      "/api/v1/namespaces/n/services/http:b:8080/proxy/x/y",
+		"http://broker.example.org/x":                                              "",
+		"http://127.0.0.1:9091/drydock/default":                                    "",
+		"kafka://b.n.svc/x":                                                        "",
+		"://":                                                                      "",
+	} {
+		got, err := proxyPath(address)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s is %q, %v; want %q", address, got, err, want)
+		}
+	}
+}
+
+func TestRetryable(t *testing.T) {
+	resize := build.Resize("data=128Mi")
+	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	status := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
+	for name, row := range map[string]struct {
+		set  *appsv1.StatefulSet
+		want string // part of the refusal; empty if there is something to take up
+	}{
+		"it failed":                              {build.Set("web", resize, status(api.Failed)), ""},
+		"it was refused":                         {build.Set("web", resize, status(api.Refused)), ""},
+		"held, and nobody asks any more":         {build.Set("web", build.Status(held)), ""},
+		"failed, and nobody asks any more":       {build.Set("web", status(api.Failed)), "nothing is asked for any more"},
+		"it runs":                                {build.Set("web", resize, status(api.Copying)), "runs, in phase Copying"},
+		"it succeeded":                           {build.Set("web", resize, status(api.Succeeded)), "succeeded"},
+		"nobody ever asked":                      {build.Set("web"), "there was no operation"},
+		"it has not begun":                       {build.Set("web", resize), "no operation has begun"},
+		"the status is another set's":            {build.Set("web", resize, status(api.Failed), build.UID("uid-2")), "no operation has begun"},
+		"the status cannot be read: no guessing": {build.Set("web", resize, build.Annotation(api.StatusAnnotation, "{")), "drydock.dev/status"},
+	} {
+		_, err := retryable(row.set)
+		switch {
+		case err == nil && row.want != "", err != nil && (row.want == "" || !strings.Contains(err.Error(), row.want)):
+			t.Errorf("%s: %v, want %q", name, err, row.want)
+		}
+	}
+}
+
+func letters() []api.Letter {
+	at := metav1.NewTime(build.Now.Add(-time.Hour))
+	return []api.Letter{
+		{Type: events.OwnerPaused, Source: "drydock.dev/pause-owner", ID: "0123456789ab/owner.paused", Operation: build.ID,
+			Subject:    "/apis/apps/v1/namespaces/shop/statefulsets/web",
+			Extensions: map[string]string{"kind": "StatefulSet", "namespace": "shop", "name": "web"}, Time: at,
+			Destination: "http://backup.drydock.svc.cluster.local", Code: 422, Message: "no \x1b[2Jroom"},
+		{Type: events.SourceUpdate, Source: "https://10.96.0.1:443", ID: "random", Subject: "/apis/v1/namespaces/shop/pods/mover",
+			Extensions: map[string]string{"kind": "Pod", "namespace": "shop", "name": "mover"}, Time: at, Destination: "http://sift.drydock.svc.cluster.local",
+			Resent: &metav1.Time{Time: build.Now.Add(-time.Minute)}},
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := printLetters(&out, letters(), build.Now); err != nil {
+		t.Fatal(err)
+	}
+	first, second := letters()[0].Key(), letters()[1].Key()
+	want := "ID         AGE   EVENT             OBJECT             NOT TAKEN BY   CODE   WHY\n" +
+		first + "   60m   owner.paused      statefulsets/web   backup         422    no ?[2Jroom\n" +
+		second + "   60m   resource.update   pods/mover         sift           none   (sent again 60s ago)\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	all := letters()
+	for name, row := range map[string]struct {
+		ids  []string
+		want int
+	}{
+		"all of them":      {nil, 2},
+		"by key":           {[]string{all[0].Key()}, 1},
+		"by event id":      {[]string{"random"}, 1},
+		"both ways":        {[]string{"random", all[0].Key()}, 2},
+		"one is not there": {[]string{"random", "other"}, 0},
+	} {
+		chosen, err := choose(all, row.ids)
+		if len(chosen) != row.want || (err == nil) != (row.want > 0) {
+			t.Errorf("%s: %d, %v", name, len(chosen), err)
+		}
+	}
+}
+
+// TestALetterThatCameBackStays: between sending an event again and taking its letter out, it may have failed again.
+func TestALetterThatCameBackStays(t *testing.T) {
+	all := letters()
+	tool := &redeliver{tool: &tool{now: func() time.Time { return build.Now }}}
+	marked := mark(all, keysOf(all), tool)
+	if all[0].Resent != nil || marked[0].Resent == nil || !marked[1].Resent.Time.Equal(all[1].Resent.Time) {
+		t.Errorf("%+v", marked)
+	}
+	marked[0].Resent = nil // dead-letter wrote it anew
+	left := drop(marked, keysOf(all))
+	if len(left) != 1 || left[0].Key() != all[0].Key() {
+		t.Errorf("%+v", left)
+	}
+	if left := drop(marked, nil); len(left) != 2 {
+		t.Errorf("nothing was accepted, and %d are left", len(left))
+	}
+}

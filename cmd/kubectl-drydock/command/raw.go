@@ -1,0 +1,56 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// raw reads paths of the API server as they are: kinds that package kube does not know, and objects with every field.
+type raw struct {
+	rest *rest.RESTClient
+	host string
+}
+
+func newRaw(config *rest.Config) (*raw, error) {
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &raw{rest: client, host: config.Host}, nil
+}
+
+// get reports false when there is nothing at the path.
+func (r *raw) get(ctx context.Context, path string) ([]byte, bool, error) {
+	body, err := r.rest.Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	return body, err == nil, err
+}
+
+// url is the path as the API server's URL; client is authenticated for that server.
+func (r *raw) url(path string) string { return r.rest.Get().AbsPath(path).URL().String() }
+
+func (r *raw) client() *http.Client { return r.rest.Client }
+
+// printable makes text of others fit for a terminal and a table: one line, nothing that steers.
+func printable(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, text))
+}

@@ -1,0 +1,130 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	"github.com/spf13/pflag"
+)
+
+const (
+	// sendTimeout is longer than a cold start of what is behind a synchronous Broker.
+	sendTimeout = 60 * time.Second
+	// maxAnswer bounds how much of an answer is shown.
+	maxAnswer = 512
+)
+
+// sinkFlags say where events are sent to.
+type sinkFlags struct {
+	broker string
+	url    string
+}
+
+func (f *sinkFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.broker, "broker", "drydock/default", "NAMESPACE/NAME of the Broker, which is reached through the API server's proxy")
+	flags.StringVar(&f.url, "url", "", "post to this URL instead, as http://127.0.0.1:9091/drydock/default")
+}
+
+// sink takes events.
+type sink struct {
+	url    string
+	name   string // for people
+	client *http.Client
+}
+
+// open finds the sink. The credentials of the cluster go to its API server and nowhere else.
+func (f *sinkFlags) open(ctx context.Context, r *raw) (*sink, error) {
+	if f.url != "" {
+		target, err := url.Parse(f.url)
+		if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+			return nil, fmt.Errorf("--url %q is not the URL of a Broker; write it as http://127.0.0.1:9091/drydock/default", f.url)
+		}
+		return &sink{url: f.url, name: target.Redacted(), client: &http.Client{}}, nil
+	}
+	namespace, name, ok := strings.Cut(f.broker, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("--broker %q is not NAMESPACE/NAME; the Broker of config/ is drydock/default", f.broker)
+	}
+	address, err := r.brokerAddress(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	path, err := proxyPath(address)
+	if err != nil {
+		return nil, fmt.Errorf("broker %s: %w", f.broker, err)
+	}
+	return &sink{url: r.url(path), name: "broker " + f.broker, client: r.client()}, nil
+}
+
+// brokerAddress reads where the Broker takes events.
+func (r *raw) brokerAddress(ctx context.Context, namespace, name string) (string, error) {
+	const instead = "post to the standalone Drydock with --url: it takes events on port 9091 of the pod that holds the Lease drydock-standalone"
+	body, found, err := r.get(ctx, "/apis/eventing.knative.dev/v1/namespaces/"+url.PathEscape(namespace)+"/brokers/"+url.PathEscape(name))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading Broker %s/%s: %w", namespace, name, err)
+	case !found:
+		return "", fmt.Errorf("there is no Broker %s/%s; name another with --broker, or %s", namespace, name, instead)
+	}
+	var broker struct {
+		Status struct {
+			Address struct{ URL string }
+		}
+	}
+	if err := json.Unmarshal(body, &broker); err != nil {
+		return "", fmt.Errorf("reading Broker %s/%s: %w", namespace, name, err)
+	}
+	if broker.Status.Address.URL == "" {
+		return "", fmt.Errorf("broker %s/%s has no address: it is not ready; kubectl describe broker -n %s %s says why", namespace, name, namespace, name)
+	}
+	return broker.Status.Address.URL, nil
+}
+
+// proxyPath is the way to a Service of the cluster through the API server, which works from everywhere.
+func proxyPath(address string) (string, error) {
+	target, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("its address: %w", err)
+	}
+	parts := strings.Split(target.Hostname(), ".")
+	if len(parts) < 3 || parts[2] != "svc" || target.Scheme != "http" && target.Scheme != "https" {
+		return "", fmt.Errorf("its address %s is not of a Service in the cluster; post to it with --url from where it can be reached", target.Redacted())
+	}
+	port := target.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
+	}
+	return fmt.Sprintf("/api/v1/namespaces/%s/services/%s:%s:%s/proxy%s", parts[1], target.Scheme, parts[0], port, target.EscapedPath()), nil
+}
+
+// send posts the event in binary mode. Anything but a 2xx answer is an error.
+func (s *sink) send(ctx context.Context, e event.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("making a request to %s: %w", s.name, err)
+	}
+	if err := cehttp.WriteRequest(ctx, binding.ToMessage(&e), request); err != nil {
+		return fmt.Errorf("encoding event %s of type %s: %w", e.ID(), e.Type(), err)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("sending event %s of type %s to %s: %w", e.ID(), e.Type(), s.name, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return fmt.Errorf("sending event %s of type %s: %s answered %s: %s", e.ID(), e.Type(), s.name, response.Status, printable(string(text)))
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+// Command kubectl-drydock is what people type to talk to Drydock: kubectl drydock emit, retry and redeliver. On the PATH
+// it is a plugin of kubectl.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"drydock.dev/cmd/kubectl-drydock/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	if err := command.New(streams).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1) //nolint:gocritic // nothing is left to be stopped
+	}
+}

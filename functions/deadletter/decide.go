@@ -1,0 +1,65 @@
+package deadletter
+
+import (
+	"fmt"
+	"slices"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// Decide is pure. A failure that is listed already is not listed, and not told, again: its own write may be what made
+// the event fail.
+func Decide(in Input) plan.Plan {
+	if in.Set == nil {
+		return plan.Noop(api.SetGone)
+	}
+	if why := unlistable(in); why != "" {
+		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+why))
+	}
+	letters, err := api.LoadDeadLetters(in.Set)
+	if err != nil {
+		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+err.Error()))
+	}
+	letter := in.Letter
+	letter.Time = *plan.Moment(in.Now)
+	at := slices.IndexFunc(letters, func(l api.Letter) bool { return l.Key() == letter.Key() })
+	switch {
+	case at >= 0 && letters[at].Resent == nil:
+		return plan.Noop(api.DeadLettered)
+	case at >= 0: // somebody sent it again, and it failed again
+		letters = slices.Clone(letters)
+		letters[at] = letter
+	case len(letters) == api.MaxDeadLetters:
+		return plan.Do(api.DeadLettered, tell(in, fmt.Sprintf("the event is not listed: %d others are; send them again first with %s",
+			len(letters), redeliver(in))))
+	default:
+		letters = append(slices.Clip(letters), letter)
+	}
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
+	return plan.Do(api.DeadLettered, append(patch.Actions(), tell(in, redeliver(in)+" sends the event again"))...)
+}
+
+// unlistable says why nothing is written on the set.
+func unlistable(in Input) string {
+	switch {
+	case !sts.Managed(in.Set):
+		return "the set has not opted in"
+	case in.Set.DeletionTimestamp != nil:
+		return "the set is being deleted"
+	case in.Rejected != "":
+		return in.Rejected
+	}
+	return malformed(in.Letter)
+}
+
+// tell warns people on the set.
+func tell(in Input, ending string) plan.Action {
+	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.DeadLettered, UID: in.Set.UID,
+		Operation: in.Letter.Operation, Message: describe(in.Letter) + "; the next tick looks at the set again; " + ending})
+}
+
+func redeliver(in Input) string {
+	return fmt.Sprintf("kubectl drydock redeliver -n %s sts/%s", in.Set.Namespace, in.Set.Name)
+}

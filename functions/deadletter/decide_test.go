@@ -1,0 +1,141 @@
+package deadletter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// letter is of a step that backup refused, an hour ago.
+func letter(change ...func(*api.Letter)) api.Letter {
+	l := Read(givenUp(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room")}))
+	l.Operation, l.Time = build.ID, metav1.NewTime(build.Now.Add(-time.Hour))
+	for _, c := range change {
+		c(&l)
+	}
+	return l
+}
+
+func listed(letters ...api.Letter) build.Option {
+	return build.Annotation(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
+}
+
+func coded(code int) api.Letter { return letter(func(l *api.Letter) { l.Code = code }) }
+
+func many(n int) []api.Letter {
+	var letters []api.Letter
+	for i := range n {
+		letters = append(letters, coded(500+i))
+	}
+	return letters
+}
+
+const (
+	failure = "event dev.drydock.owner.paused could not be delivered to http://backup: HTTP 422: no room; the next tick looks at the set again; "
+	added   = `do DeadLettered: patch statefulsets web {+dead-letters}; event DeadLettered "` + failure + `kubectl drydock redeliver -n shop sts/web sends the event again"`
+	nothing = "noop DeadLettered"
+)
+
+func told(why string) string {
+	return fmt.Sprintf("do DeadLettered: event DeadLettered %q", failure+"the event is not listed: "+why)
+}
+
+func TestDecide(t *testing.T) {
+	resent := func(l *api.Letter) { l.Resent = plan.Moment(build.Now) }
+	worded := func(l *api.Letter) { l.ID, l.Message = "other", "no space" }
+	for name, row := range map[string]struct {
+		set      []build.Option
+		change   func(*api.Letter)
+		rejected string
+		want     string
+		list     string // codes of the list that is stored
+	}{
+		"a first letter":                      {nil, nil, "", added, "422"},
+		"another one":                         {[]build.Option{listed(coded(503))}, nil, "", added, "503 422"},
+		"I7: the same again":                  {[]build.Option{listed(letter())}, nil, "", nothing, ""},
+		"I7: the same in other words":         {[]build.Option{listed(letter(worded))}, nil, "", nothing, ""},
+		"sent again, and it failed again":     {[]build.Option{listed(coded(503), letter(resent), coded(500))}, nil, "", added, "503 422 500"},
+		"the last that there is room for":     {[]build.Option{listed(many(7)...)}, nil, "", added, "500 501 502 503 504 505 506 422"},
+		"I7: a full list pushes nothing out":  {[]build.Option{listed(many(8)...)}, nil, "", told("8 others are; send them again first with kubectl drydock redeliver -n shop sts/web"), ""},
+		"I7: the same in a full list":         {[]build.Option{listed(append(many(7), letter())...)}, nil, "", nothing, ""},
+		"a list that cannot be read is kept":  {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", told("annotation drydock.dev/dead-letters of StatefulSet shop/web: version is 0, this Drydock reads version 1; update Drydock"), ""},
+		"a set that has not opted in":         {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", told("the set has not opted in"), ""},
+		"a set that is being deleted":         {[]build.Option{build.Deleting()}, nil, "", told("the set is being deleted"), ""},
+		"I8: the API server refuses the list": {nil, nil, "annotations too long", told("annotations too long"), ""},
+		"an event that is not ours":           {nil, func(l *api.Letter) { l.ID = "<>" }, "", told("one of its attributes is longer than 512 bytes or has characters that none of Drydock's has"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Now: build.Now, Letter: letter(), Rejected: row.rejected, Set: build.Set("web", row.set...)}
+			if row.change != nil {
+				row.change(&in.Letter)
+			}
+			build.Expect(t, build.World(in.Set), func() plan.Plan { return Decide(in) }, row.want, "")
+			if got := codes(t, Decide(in)); got != row.list {
+				t.Errorf("the list is %q, want %q", got, row.list)
+			}
+		})
+	}
+	if p := Decide(Input{Letter: letter()}); p.String() != "noop SetGone" {
+		t.Errorf("without the set: %s", p)
+	}
+}
+
+// codes renders the list that the plan stores, each letter new.
+func codes(t *testing.T, p plan.Plan) string {
+	t.Helper()
+	text := ""
+	for _, a := range p.Actions {
+		for _, op := range a.Ops {
+			if op.Path != "/metadata/annotations/drydock.dev~1dead-letters" {
+				continue
+			}
+			letters, err := api.LoadDeadLetters(build.Set("web", build.Annotation(api.DeadLettersAnnotation, op.Value.(string))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range letters {
+				text += fmt.Sprintf(" %d", l.Code)
+				if l.Code == 422 && (!l.Time.Time.Equal(build.Now) || l.Resent != nil) {
+					t.Errorf("the letter is not of now: %+v", l)
+				}
+			}
+		}
+	}
+	return strings.TrimSpace(text)
+}
+
+// TestI7AWriteThatFeedsItselfEnds: each write of a list is an update of the set, which may be given up again, by any
+// function and with any answer. After as many writes as there is room for it is over.
+func TestI7AWriteThatFeedsItselfEnds(t *testing.T) {
+	set, writes := build.Set("web"), 0
+	for i := range 1000 {
+		in := Input{Now: build.Now.Add(time.Duration(i) * time.Second), Set: set, Letter: letter()}
+		in.Letter.Code, in.Letter.ID = 400+i%100, fmt.Sprint(i)
+		in.Letter.Destination = []string{"http://sift", "http://backup", "http://restore"}[i%3]
+		for _, a := range Decide(in).Actions {
+			if a.Verb == plan.VerbPatch {
+				writes++
+				build.With(set, build.Annotation(api.DeadLettersAnnotation, a.Ops[len(a.Ops)-1].Value.(string)))
+			}
+		}
+	}
+	if writes != api.MaxDeadLetters {
+		t.Errorf("%d writes, want %d", writes, api.MaxDeadLetters)
+	}
+}
+
+// TestSourceEventsAreToldApart: letters about two pods are two letters.
+func TestSourceEventsAreToldApart(t *testing.T) {
+	one, other := Read(source(t, events.KindPod, "a", nil)), Read(source(t, events.KindPod, "b", nil))
+	if one.Key() == other.Key() {
+		t.Error("they are one")
+	}
+}

@@ -1,0 +1,31 @@
+package deadletter
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+)
+
+// Input is what Decide decides on.
+type Input struct {
+	Now time.Time
+	Set *appsv1.StatefulSet // nil: it does not exist
+	// Letter is the event that was given up, without a time.
+	Letter api.Letter
+	// Rejected is why the API server refused to list it for good; empty if it did not.
+	Rejected string
+}
+
+func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
+	in, set := Input{Now: time.Now()}, &appsv1.StatefulSet{}
+	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+	if found {
+		in.Set = set
+	}
+	return in, err
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit"
+)
+
+// failed makes a world whose set is as it was after a copy that failed; movers do not fail any more.
+func failed(t *testing.T) (*kit.World, *kit.Drive) {
+	t.Helper()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
+	w.Node.Set(func(n *kit.Node) { n.FailMovers = true })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	expectPhase(t, w.Finish(drive, "web"), api.Failed)
+	w.Node.Set(func(n *kit.Node) { n.FailMovers = false })
+	return w, drive
+}
+
+// send delivers an event and everything that follows from it, without any tick.
+func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
+	t.Helper()
+	if err := drive.Send(context.Background(), events.NewByHand(eventType, ref, "by-hand")); err != nil {
+		t.Fatal(err)
+	}
+	if err := drive.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRetryEventTakesUpAFailedOperation(t *testing.T) {
+	t.Parallel()
+	w, drive := failed(t)
+	ref := refOf(w)
+	ref.Operation = w.Status("web").Operation
+	send(t, drive, events.Retry, ref)
+	status := w.Status("web")
+	if status.Phase.Terminal() || status.Attempt != 2 {
+		t.Fatalf("phase %s, attempt %d: the retry was not taken", status.Phase, status.Attempt)
+	}
+	send(t, drive, events.Retry, ref) // the same event once more
+	if again := w.Status("web"); again.Operation != status.Operation {
+		t.Errorf("operation %s, then %s", status.Operation, again.Operation)
+	}
+	status = w.Finish(drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	if status.Attempt != 2 {
+		t.Errorf("attempt %d", status.Attempt)
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+}
+
+func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	before, writes := w.Set("web"), &kit.Saboteur{}
+	drive := w.Drive(writes)
+	ref := refOf(w)
+	ref.Operation = ""
+	send(t, drive, events.Retry, ref)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	send(t, drive, events.Retry, ref) // a request that has not begun has not failed either
+	if made := writes.Writes(); len(made) != 0 || len(drive.Seen) != 2 || w.Set("web").Generation != before.Generation {
+		t.Errorf("writes %v, events %v", made, drive.Seen)
+	}
+	send(t, drive, events.ResizeRequested, ref)
+	if status := w.Status("web"); status == nil {
+		t.Error("resize.requested did not make detect-resize look")
+	}
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+}
+
+func TestRetryCommandTakesUpAFailedOperation(t *testing.T) {
+	t.Parallel()
+	w, drive := failed(t)
+	operation := w.Status("web").Operation
+	out, err := command(t, w, "retry", "sts/web")
+	if err != nil || !strings.Contains(out, operation) || !strings.Contains(out, "CopyFailed") {
+		t.Fatalf("%q, %v", out, err)
+	}
+	before := w.Set("web")
+	if _, err := command(t, w, "retry", "sts/web"); err != nil || w.Set("web").ResourceVersion != before.ResourceVersion {
+		t.Errorf("asking twice writes twice, or fails: %v", err)
+	}
+	if err := drive.Tick(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "nothing to take up again") {
+		t.Errorf("while the operation runs: %v", err)
+	}
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	before = w.Set("web")
+	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "succeeded") {
+		t.Errorf("after a success: %v", err)
+	}
+	if w.Set("web").ResourceVersion != before.ResourceVersion {
+		t.Error("a refused retry has written")
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+}

@@ -1,0 +1,28 @@
+package kit
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
+)
+
+// Answer is what a function said to an event that it did not take.
+type Answer struct {
+	By   api.Function
+	Code int
+	Text string
+}
+
+// GiveUp hands an event to dead-letter as a Broker does that could not deliver it.
+func (d *Drive) GiveUp(ctx context.Context, e event.Event, answer Answer) error {
+	e = e.Clone()
+	e.SetExtension("knativebrokerttl", 254)
+	e.SetExtension("knativeerrordest", "http://"+string(answer.By)+".drydock.svc.cluster.local")
+	e.SetExtension("knativeerrorcode", answer.Code)
+	e.SetExtension("knativeerrordata", base64.StdEncoding.EncodeToString([]byte(answer.Text)))
+	_, err := d.functions[api.DeadLetter].Handle(ctx, e)
+	return err
+}
