@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"drydock.dev/test/cluster/build"
 	"drydock.dev/test/cluster/config"
@@ -57,19 +62,22 @@ func (r runtime) importImage(ctx context.Context, i image.Image) error {
 		say(fmt.Sprintf("the image %s is there: %s", i.Name, digest))
 		return nil
 	}
-	return step("importing the image "+i.Name, func() error {
-		scratch := filepath.Dir(r.socket) // goes with the cluster, if this run is killed
-		archive, err := os.CreateTemp(scratch, "image-*.tar")
-		if err != nil {
-			return fmt.Errorf("making a temporary file: %w", err)
-		}
-		defer os.Remove(archive.Name())
-		if err := errors.Join(image.WriteArchive(i.Name, built, scratch, archive), archive.Close()); err != nil {
-			return err
-		}
-		_, err = r.ctr(ctx, "images", "import", archive.Name())
+	return step("importing the image "+i.Name, func() error { return r.load(ctx, i.Name, built) })
+}
+
+// load hands an image to containerd, by way of an archive that goes with the cluster if this run is killed.
+func (r runtime) load(ctx context.Context, name string, built v1.Image) error {
+	scratch := filepath.Dir(r.socket)
+	archive, err := os.CreateTemp(scratch, "image-*.tar")
+	if err != nil {
+		return fmt.Errorf("making a temporary file: %w", err)
+	}
+	defer os.Remove(archive.Name())
+	if err := errors.Join(image.WriteArchive(name, built, scratch, archive), archive.Close()); err != nil {
 		return err
-	})
+	}
+	_, err = r.ctr(ctx, "images", "import", archive.Name())
+	return err
 }
 
 // importBaseImages imports the images that every cluster has.
@@ -96,6 +104,48 @@ func (p places) importBaseImages(ctx context.Context, r runtime) error {
 		}
 	}
 	return nil
+}
+
+// importPrograms makes an image of each program, named like its key, and imports those whose name is not known yet.
+func (r runtime) importPrograms(ctx context.Context, binaries map[string]string) error {
+	list, err := r.ctr(ctx, "images", "list", "--quiet")
+	if err != nil {
+		return err
+	}
+	known := strings.Fields(list)
+	missing := slices.DeleteFunc(slices.Sorted(maps.Keys(binaries)), func(name string) bool { return slices.Contains(known, name) })
+	if len(missing) == 0 {
+		return nil
+	}
+	return step(fmt.Sprintf("importing %d images", len(missing)), func() error {
+		return inParallel(missing, func(name string) error {
+			program, err := image.Program(name, binaries[name])
+			if err != nil {
+				return err
+			}
+			built, err := program.Build()
+			if err != nil {
+				return err
+			}
+			return r.load(ctx, name, built)
+		})
+	})
+}
+
+// inParallel does several things at a time, each of which is small: a few, since they wait for the disk in turns.
+func inParallel(names []string, do func(name string) error) error {
+	const atATime = 3
+	slots, errs := make(chan struct{}, atATime), make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = do(name)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // importProduct makes an image of the product from its binary and imports it.

@@ -12,8 +12,9 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// The claims of the set in verify.yaml.
+// The pod and the claims of the set in verify.yaml.
 const (
+	setPod    = "web-0"
 	dataClaim = "data-web-0"
 	growClaim = "grow-web-0"
 )
@@ -24,7 +25,7 @@ func (v *verification) sizeIsReal(ctx context.Context) error {
 }
 
 func (v *verification) hasSize(ctx context.Context, path string, mebibytes int) error {
-	output, err := v.kubectl.inPod(ctx, "df -k "+path)
+	output, err := v.kubectl.inPod(ctx, setPod, "df -k "+path)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func sizeInDF(output string) (kibibytes int, err error) {
 }
 
 func (v *verification) groupCanWrite(ctx context.Context) error {
-	owner, err := v.kubectl.inPod(ctx, "touch /data/file /grow/file && stat -c %u:%g /data/file")
+	owner, err := v.kubectl.inPod(ctx, setPod, "touch /data/file /grow/file && stat -c %u:%g /data/file")
 	if err != nil {
 		return err
 	}
@@ -64,14 +65,14 @@ func (v *verification) groupCanWrite(ctx context.Context) error {
 }
 
 func (v *verification) fullIsFull(ctx context.Context) error {
-	_, err := v.kubectl.inPod(ctx, "dd if=/dev/zero of=/data/fill bs=1M count=100")
+	_, err := v.kubectl.inPod(ctx, setPod, "dd if=/dev/zero of=/data/fill bs=1M count=100")
 	if err == nil {
 		return errors.New("100 MiB went into a volume of 64 MiB")
 	}
 	if !strings.Contains(err.Error(), "No space left on device") {
 		return err
 	}
-	_, err = v.kubectl.inPod(ctx, "rm /data/fill && df /data")
+	_, err = v.kubectl.inPod(ctx, setPod, "rm /data/fill && df /data")
 	return err
 }
 
@@ -98,7 +99,7 @@ func (v *verification) request(ctx context.Context, claim, size string) error {
 }
 
 func (v *verification) names(ctx context.Context) error {
-	answer, err := v.kubectl.inPod(ctx, "nslookup -type=a kubernetes.default.svc."+config.DNSDomain)
+	answer, err := v.kubectl.inPod(ctx, setPod, "nslookup -type=a kubernetes.default.svc."+config.DNSDomain)
 	if err != nil {
 		return err
 	}
@@ -106,10 +107,10 @@ func (v *verification) names(ctx context.Context) error {
 		return fmt.Errorf("the API server's Service was found elsewhere: %s", answer)
 	}
 	// A short name needs the search list in the pod's resolv.conf, and a port that answers kube-proxy.
-	if _, err := v.kubectl.inPod(ctx, "nc kubernetes.default 443 </dev/null"); err != nil {
+	if _, err := v.kubectl.inPod(ctx, setPod, "nc kubernetes.default 443 </dev/null"); err != nil {
 		return err
 	}
-	heard, err := v.kubectl.inPod(ctx, "(echo hello | nc -l -p 8080 &) && sleep 1 && nc web-0.web 8080 </dev/null")
+	heard, err := v.kubectl.inPod(ctx, setPod, "(echo hello | nc -l -p 8080 &) && sleep 1 && nc web-0.web 8080 </dev/null")
 	if err == nil && strings.TrimSpace(heard) != "hello" {
 		err = fmt.Errorf("the pod heard %q from itself", heard)
 	}

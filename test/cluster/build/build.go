@@ -15,13 +15,14 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// Program is something to compile.
+// Program is something to compile: one program of a module's own, or several of the modules that it requires.
 type Program struct {
-	Name   string
-	Module string // folder of the module
-	Folder string // of the package, in the module
-	Flags  string // for the linker
-	Title  string // for people who wait
+	Name     string
+	Module   string   // folder of the module
+	Folder   string   // of the package, in the module
+	Packages []string // instead of Folder, the import paths of several; go.mod decides their versions
+	Flags    string   // for the linker
+	Title    string   // for people who wait
 }
 
 // Builder keeps the programs in one folder.
@@ -31,7 +32,8 @@ type Builder struct {
 	Say  func(what string)
 }
 
-// Ensure returns the path of a program made from the present sources, compiling it where there is none.
+// Ensure returns the path of a program made from the present sources, compiling it where there is none. Of several it is
+// the folder that holds them, each named like the last element of its package.
 func (b Builder) Ensure(ctx context.Context, p Program) (string, error) {
 	stamp, err := p.stamp()
 	if err != nil {
@@ -59,7 +61,11 @@ func (b Builder) Ensure(ctx context.Context, p Program) (string, error) {
 // so it is not started a second time while one of a killed run still works.
 func (b Builder) compile(ctx context.Context, p Program, path string, lock host.Lock) error {
 	unfinished := filepath.Join(b.Bin, "."+p.Name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w "+p.Flags, "-o", unfinished, "./"+p.Folder)
+	if err := os.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("removing what an ended build of %s left: %w", p.Title, err)
+	}
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + p.Flags, "-o", p.output(unfinished)}
+	cmd := exec.CommandContext(ctx, "go", append(args, p.patterns()...)...)
 	cmd.Dir = p.Module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.ExtraFiles = []*os.File{lock.File()}
@@ -75,6 +81,22 @@ func (b Builder) compile(ctx context.Context, p Program, path string, lock host.
 	return nil
 }
 
+// patterns are what the go command is asked to build.
+func (p Program) patterns() []string {
+	if len(p.Packages) > 0 {
+		return p.Packages
+	}
+	return []string{"./" + p.Folder}
+}
+
+// output ends with a slash where the go command shall make a folder of programs.
+func (p Program) output(path string) string {
+	if len(p.Packages) > 0 {
+		return path + string(filepath.Separator)
+	}
+	return path
+}
+
 // removeOlder removes the builds from older sources. One that is running goes on.
 func removeOlder(bin, name string) error {
 	older, err := filepath.Glob(filepath.Join(bin, name+"-*"))
@@ -85,7 +107,7 @@ func removeOlder(bin, name string) error {
 		if strings.Contains(strings.TrimPrefix(filepath.Base(path), name+"-"), "-") {
 			continue // of a program whose name begins with this one's
 		}
-		if err := os.Remove(path); err != nil {
+		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("removing an older build: %w", err)
 		}
 	}

@@ -14,16 +14,15 @@ import (
 // stamp names what a program is made from: its sources, the versions of its modules, the compiler and the flags.
 // go.sum is left out, since it holds nothing that go.mod does not decide.
 func (p Program) stamp() (string, error) {
-	sources, err := filepath.Glob(filepath.Join(p.Module, p.Folder, "*.go"))
+	sources, err := p.sources()
 	if err != nil {
-		return "", fmt.Errorf("listing the sources of %s: %w", p.Title, err)
-	}
-	sources = slices.DeleteFunc(sources, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
-	if len(sources) == 0 {
-		return "", fmt.Errorf("there are no sources of %s in %s", p.Title, filepath.Join(p.Module, p.Folder))
+		return "", err
 	}
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH, p.Flags)
+	for _, each := range p.Packages {
+		fmt.Fprintln(hash, each)
+	}
 	for _, path := range append(sources, filepath.Join(p.Module, "go.mod")) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -33,4 +32,26 @@ func (p Program) stamp() (string, error) {
 		hash.Write(text)
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:12], nil
+}
+
+// sources are the files of the module's own package. Those of required modules are decided by go.mod.
+func (p Program) sources() ([]string, error) {
+	if len(p.Packages) > 0 {
+		return nil, nil
+	}
+	sources, err := filepath.Glob(filepath.Join(p.Module, p.Folder, "*.go"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the sources of %s: %w", p.Title, err)
+	}
+	sources = slices.DeleteFunc(sources, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("there are no sources of %s in %s", p.Title, filepath.Join(p.Module, p.Folder))
+	}
+	return sources, nil
+}
+
+// StampOf is the stamp in the path of a program that Ensure returned.
+func StampOf(path string) string {
+	name := filepath.Base(path)
+	return name[strings.LastIndexByte(name, '-')+1:]
 }

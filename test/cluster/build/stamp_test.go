@@ -50,6 +50,51 @@ func TestStampFollowsWhatAProgramIsMadeFrom(t *testing.T) {
 	}
 }
 
+func TestStampOfSeveralProgramsFollowsTheirNamesAndVersions(t *testing.T) {
+	dir := t.TempDir()
+	stamp := func(text string, packages ...string) string {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		stamp, err := Program{Name: "all", Module: dir, Packages: packages}.stamp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stamp
+	}
+	first := stamp("module a", "b.c/d", "b.c/e")
+	if stamp("module a", "b.c/d", "b.c/e") != first || stamp("module a", "b.c/d") == first || stamp("module a // 2", "b.c/d", "b.c/e") == first {
+		t.Error("the stamp does not follow what the programs are made from")
+	}
+}
+
+func TestSeveralProgramsAreBuiltIntoAFolder(t *testing.T) {
+	module := t.TempDir()
+	if err := os.WriteFile(filepath.Join(module, "go.mod"), []byte("module a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	quiet := Builder{Bin: t.TempDir(), Step: func(_ string, do func() error) error { return do() }, Say: func(string) {}}
+	older := filepath.Join(quiet.Bin, "all-0123456789ab")
+	if err := os.MkdirAll(filepath.Join(older, "test2json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Two programs of the standard library, which are in the scope of any module.
+	path, err := quiet.Ensure(t.Context(), Program{Name: "all", Module: module, Packages: []string{"cmd/test2json", "cmd/buildid"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !exists(filepath.Join(path, "test2json")) || !exists(filepath.Join(path, "buildid")) {
+		t.Errorf("no programs in %s", path)
+	}
+	if exists(older) {
+		t.Error("the older build is still there")
+	}
+	if stamp := StampOf(path); filepath.Base(path) != "all-"+stamp || len(stamp) != 12 {
+		t.Errorf("the stamp of %s is %s", path, stamp)
+	}
+}
+
 func TestOlderBuildsOfOtherProgramsAreKept(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"kube-0123456789ab", "kube-proxy-0123456789ab", "dns-0123456789ab"} {

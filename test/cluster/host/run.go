@@ -23,7 +23,10 @@ func RunWithInput(ctx context.Context, input []byte, name string, args ...string
 	var output, failure bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &failure
 	if err := cmd.Run(); err != nil {
-		said := strings.TrimSpace(failure.String() + output.String())
+		said := strings.TrimSpace(failure.String())
+		if said == "" {
+			said = strings.TrimSpace(output.String())
+		}
 		return output.String(), fmt.Errorf("running %s %s: %w: %s", name, strings.Join(args, " "), err, said)
 	}
 	return output.String(), nil

@@ -17,14 +17,18 @@ const nonRoot = "65532:65532"
 // searchPath is where a shell looks for programs.
 const searchPath = "PATH=/bin"
 
-// Product is an image of the product, dev.local/NAME:dev: one static binary, by whose name it is called.
+// Product is an image of the product, dev.local/NAME:dev, where NAME is that of its binary.
 func Product(binary string) (Image, error) {
-	name := path.Base(binary)
-	file, err := staticProgram(binary, name)
+	return Program("dev.local/"+path.Base(binary)+":dev", binary)
+}
+
+// Program is an image of one static binary, which it starts.
+func Program(name, binary string) (Image, error) {
+	file, err := staticProgram(binary, path.Base(binary))
 	if err != nil {
 		return Image{}, err
 	}
-	return Image{Name: "dev.local/" + name + ":dev", Entries: append(base(), file), User: nonRoot, Entrypoint: []string{"/" + name}}, nil
+	return Image{Name: name, Entries: append(base(), file), User: nonRoot, Entrypoint: []string{"/" + file.Path}}, nil
 }
 
 // Pause is the image of the container that holds a pod's namespaces.

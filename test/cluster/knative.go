@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"drydock.dev/test/cluster/build"
+	"drydock.dev/test/cluster/config"
+	"drydock.dev/test/cluster/knative"
+)
+
+// knative puts Knative on the local node, or looks at the one of the cluster that KUBECONFIG names.
+func (p places) knative(ctx context.Context) error {
+	if path := os.Getenv("KUBECONFIG"); path != "" {
+		return p.checkKnative(ctx, path)
+	}
+	start := time.Now()
+	c := p.cluster(config.Node)
+	if err := p.up(ctx, c); err != nil {
+		return err
+	}
+	lock, err := p.lock(c)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	images, err := p.knativeImages(ctx, runtime{c.ContainerdSocket()})
+	if err != nil {
+		return err
+	}
+	modules, err := p.knativeModules(ctx)
+	if err != nil {
+		return err
+	}
+	manifests, err := knative.Make(modules, images)
+	if err != nil {
+		return err
+	}
+	i := installation{kubectl: kubectl{p.kubectl(), c.Kubeconfig(), ""}, manifests: manifests}
+	if err := i.ensure(ctx); err != nil {
+		return err
+	}
+	say(fmt.Sprintf("Knative is ready after %s: %s", elapsed(start), versions(modules)))
+	return nil
+}
+
+// knativeFolder is the module that requires Knative.
+func (p places) knativeFolder() string { return filepath.Join(filepath.Dir(p.module), "knative") }
+
+// knativeBuild is a build and the programs of which it makes images.
+type knativeBuild struct {
+	program build.Program
+	members []string // import paths; nil where there is one program
+}
+
+// knativeBuilds come one after the other: each compile uses all of the machine, and the later ones use what the first
+// has compiled.
+func (p places) knativeBuilds() []knativeBuild {
+	several := func(name, title string, packages []string) knativeBuild {
+		return knativeBuild{build.Program{Name: name, Module: p.knativeFolder(), Packages: packages, Title: title}, packages}
+	}
+	return []knativeBuild{
+		several("knative-eventing", "Knative Eventing (some minutes the first time)", knative.Eventing),
+		several("knative-serving", "Knative Serving", knative.Serving),
+		{build.Program{Name: "knative-ingress", Module: p.knativeFolder(), Folder: "ingress", Title: "the ingress of Knative Services"}, nil},
+	}
+}
+
+// knativeImages builds Knative's programs and makes them images of the node. It returns the images' names by program.
+func (p places) knativeImages(ctx context.Context, r runtime) (map[string]string, error) {
+	images := map[string]string{}   // by import path
+	binaries := map[string]string{} // by image
+	for _, b := range p.knativeBuilds() {
+		path, err := p.builder().Ensure(ctx, b.program)
+		if err != nil {
+			return nil, err
+		}
+		stamp := build.StampOf(path)
+		if b.members == nil {
+			images[knative.Ingress] = knative.ImageName(knative.Ingress, stamp)
+			binaries[images[knative.Ingress]] = path
+		}
+		for _, member := range b.members {
+			images[member] = knative.ImageName(member, stamp)
+			binaries[images[member]] = filepath.Join(path, filepath.Base(member))
+		}
+	}
+	return images, r.importPrograms(ctx, binaries)
+}
+
+// knativeModules downloads the modules whose files the manifests are, and returns where they are.
+func (p places) knativeModules(ctx context.Context) ([]knative.Module, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, knative.Modules...)...)
+	cmd.Dir = p.knativeFolder()
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	output, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("downloading Knative's modules in %s: %w: %s", cmd.Dir, err, said(err))
+	}
+	var modules []knative.Module
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
+		var m knative.Module
+		err := decoder.Decode(&m)
+		if errors.Is(err, io.EOF) {
+			return modules, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading where Knative's modules are: %w", err)
+		}
+		modules = append(modules, m)
+	}
+}
+
+// said is what a command wrote to standard error.
+func said(err error) string {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return strings.TrimSpace(string(exit.Stderr))
+	}
+	return ""
+}

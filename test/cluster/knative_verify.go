@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"drydock.dev/test/cluster/config"
+	"drydock.dev/test/cluster/image"
+)
+
+var (
+	//go:embed verify-knative.yaml
+	verifyKnativeManifest string
+	//go:embed verify-knative-ping.yaml
+	verifyPingManifest string
+)
+
+// The objects of verify-knative.yaml. Nobody sends events to the page, so that it is at zero when it is asked.
+const (
+	clientPod       = "client"
+	receiverService = "receiver"
+	pageService     = "page"
+)
+
+// zeroDeadline is several times what a Service needs to go to zero: its window of 6 seconds, Knative's grace period of
+// 30, and the end of its pod.
+const zeroDeadline = 3 * time.Minute
+
+// knativeVerification is one run of the checks, in a namespace of its own.
+type knativeVerification struct {
+	kubectl kubectl
+	values  map[string]any // of the manifests
+}
+
+// verifyKnative proves that Knative on the local node does what functions rely on.
+func (p places) verifyKnative(ctx context.Context) (err error) {
+	c := p.cluster(config.Node)
+	if _, err := os.Stat(c.Kubeconfig()); err != nil {
+		return fmt.Errorf("the node does not run; start it, with Knative, with `knative`: %w", err)
+	}
+	namespace := fmt.Sprintf("verify-knative-%d", time.Now().UnixMilli())
+	v := knativeVerification{
+		kubectl: kubectl{p.kubectl(), c.Kubeconfig(), namespace},
+		values: map[string]any{
+			"Namespace": namespace, "Image": image.BusyboxName, "Services": []string{receiverService, pageService},
+		},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, v.kubectl.removeNamespace(context.WithoutCancel(ctx)))
+		}
+	}()
+	return prove(ctx, []claim{
+		{"a Broker, a Trigger, an ApiServerSource and Services become ready", v.start},
+		{"Services that nobody asks go to zero", v.goesToZero},
+		{"a Service at zero answers a request", v.answersFromZero},
+		{"an event at the Broker reaches a Service at zero", v.eventArrives},
+		{"a changed object arrives as an event", v.changeArrives},
+		{"a PingSource becomes ready and its ticks arrive", v.ticksArrive},
+		{"nothing stays when the namespace is removed", v.removed},
+	})
+}
+
+func (v knativeVerification) start(ctx context.Context) error {
+	if err := v.kubectl.create(ctx, verifyKnativeManifest, v.values); err != nil {
+		return err
+	}
+	return v.ready(ctx, "broker/default", "trigger/all", "apiserversource/changes", "ksvc/"+receiverService, "ksvc/"+pageService, "pod/"+clientPod)
+}
+
+func (v knativeVerification) ready(ctx context.Context, objects ...string) error {
+	args := append([]string{"wait", "--for=condition=Ready", "--timeout=" + podDeadline.String()}, objects...)
+	_, err := v.kubectl.run(ctx, args...)
+	return err
+}
+
+// goesToZero waits for the pods to be gone: a request that comes while one still ends would not be a cold start.
+func (v knativeVerification) goesToZero(ctx context.Context) error {
+	_, err := v.kubectl.run(ctx, "wait", "pods", "--selector=serving.knative.dev/service", "--for=delete", "--timeout="+zeroDeadline.String())
+	return err
+}
+
+func (v knativeVerification) answersFromZero(ctx context.Context) error {
+	start := time.Now()
+	url := fmt.Sprintf("http://%s.%s.svc.%s/", pageService, v.kubectl.namespace, config.DNSDomain)
+	answer, err := v.kubectl.inPod(ctx, clientPod, "wget -q -O - "+url)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(answer) != "hello" {
+		return fmt.Errorf("the Service answered %q", answer)
+	}
+	say(fmt.Sprintf("cold start of a Service, asked by kubectl exec: %s", elapsed(start)))
+	return nil
+}
+
+// eventArrives posts to the Broker. With the in-memory channel's defaults that returns after all subscribers answered.
+func (v knativeVerification) eventArrives(ctx context.Context) error {
+	start := time.Now()
+	broker, err := v.kubectl.field(ctx, "broker/default", ".status.address.url")
+	if err != nil {
+		return err
+	}
+	post := `wget -q -O - --header "Ce-Specversion: 1.0" --header "Ce-Type: verify.posted" --header "Ce-Source: /verify" --header "Ce-Id: 1" ` +
+		`--header "Content-Type: application/json" --post-data "{}" ` + broker
+	if _, err := v.kubectl.inPod(ctx, clientPod, post); err != nil {
+		return err
+	}
+	say(fmt.Sprintf("cold start behind a Broker, asked by kubectl exec: %s", elapsed(start)))
+	return v.arrives(ctx, "verify.posted 1")
+}
+
+func (v knativeVerification) changeArrives(ctx context.Context) error {
+	const name = "watched"
+	if _, err := v.kubectl.run(ctx, "create", "configmap", name); err != nil {
+		return err
+	}
+	// An object that gains the selected label is a new one for the source.
+	if _, err := v.kubectl.run(ctx, "label", "configmap", name, "watched=true"); err != nil {
+		return err
+	}
+	return v.arrives(ctx, "dev.knative.apiserver.resource.add ")
+}
+
+func (v knativeVerification) ticksArrive(ctx context.Context) error {
+	if err := v.kubectl.create(ctx, verifyPingManifest, v.values); err != nil {
+		return err
+	}
+	if err := v.ready(ctx, "pingsource/ticks"); err != nil {
+		return err
+	}
+	return v.arrives(ctx, "dev.knative.sources.ping ")
+}
+
+// arrives waits until the receiver has written a line that begins like this.
+func (v knativeVerification) arrives(ctx context.Context, line string) error {
+	return retry(ctx, time.Minute, func() error {
+		log, err := v.kubectl.run(ctx, "logs", "--selector=serving.knative.dev/service="+receiverService, "--container=user-container", "--tail=-1")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains("\n"+log, "\n"+line) {
+			return fmt.Errorf("the receiver has no event %q, but these: %q", line, log)
+		}
+		return nil
+	})
+}
+
+func (v knativeVerification) removed(ctx context.Context) error {
+	_, err := v.kubectl.run(ctx, "delete", "namespace", v.kubectl.namespace, "--timeout=60s")
+	return err
+}
