@@ -1,0 +1,120 @@
+package knative
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestFunctionIsDeployedMidway gives restore another image while the data are copied: it goes on with what the old one
+// has begun.
+func TestFunctionIsDeployedMidway(t *testing.T) {
+	k := setUp(t)
+	next := k.build(t, "drydock-next", "./cmd/drydock")
+	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+image()) })
+	before := k.begin(t)
+	k.AwaitPhase(t, api.Copying)
+	k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+next)
+	revision := strings.TrimSpace(k.Kubectl(t, "", "-n", drydock, "get", "service.serving.knative.dev", "restore", "-o", "jsonpath={.status.latestReadyRevisionName}"))
+	k.ExpectResized(t, before)
+	if len(k.functions.events(revision, set)) == 0 {
+		t.Errorf("the new revision %s had nothing to do: it came too late for this test", revision)
+	}
+}
+
+// build compiles a program of the module, otherwise than make images does, so that it is another image.
+func (k *knative) build(t *testing.T, name, folder string) string {
+	t.Helper()
+	root := kit.Root(t)
+	binary := filepath.Join(t.TempDir(), name)
+	run := func(command *exec.Cmd) {
+		command.Dir, command.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", command.Args, err, output)
+		}
+	}
+	run(exec.CommandContext(context.Background(), "go", "build", "-o", binary, folder))
+	run(exec.CommandContext(context.Background(), "go", "run", "-C", "test/cluster", ".", "image", "--binary="+binary))
+	return "dev.local/" + name + ":dev"
+}
+
+// TestDeployTouchesOneFunction deploys, rolls back and takes away one function, and looks at everything else.
+func TestDeployTouchesOneFunction(t *testing.T) {
+	k := setUp(t)
+	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=pause-owner", "IMAGE="+image()) })
+	others := k.deployed(t, "pause-owner")
+	first := k.imageOf(t, "pause-owner")
+	next := k.build(t, "drydock-next", "./cmd/drydock")
+	for _, step := range [][]string{{"deploy", "IMAGE=" + next}, {"deploy", "IMAGE=" + first}, {"undeploy"}} {
+		k.make(t, append(step, "FUNCTION=pause-owner")...)
+		if now := k.deployed(t, "pause-owner"); now != others {
+			t.Errorf("after %v the others are\n%s\nbefore\n%s", step, now, others)
+		}
+	}
+	if left := k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component=pause-owner", "-o", "name"); left != "" {
+		t.Errorf("undeployed, but still there: %s", left)
+	}
+}
+
+func (k *knative) imageOf(t *testing.T, function string) string {
+	t.Helper()
+	return k.Kubectl(t, "", "-n", drydock, "get", "ksvc", function, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+}
+
+// deployed lists what Knative knows of all functions but one. The generation counts changes of what was asked for.
+func (k *knative) deployed(t *testing.T, but string) string {
+	t.Helper()
+	const columns = "jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.metadata.generation}\n{end}"
+	return k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component!="+but, "-o", columns)
+}
+
+// versions are those of everything that an operation would write to.
+func (k *knative) versions(t *testing.T) string {
+	t.Helper()
+	ctx := context.Background()
+	var b strings.Builder
+	set := k.Set("web")
+	fmt.Fprintf(&b, "set %s;", set.ResourceVersion)
+	claims, err := k.Kube.CoreV1().PersistentVolumeClaims(k.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims.Items {
+		fmt.Fprintf(&b, " claim %s %s;", c.Name, c.ResourceVersion)
+	}
+	for _, v := range k.Volumes() {
+		fmt.Fprintf(&b, " volume %s %s;", v.Name, v.ResourceVersion)
+	}
+	jobs, err := k.Kube.BatchV1().Jobs(k.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, " %d jobs", len(jobs.Items))
+	return b.String()
+}
+
+// TestManifestsPassTheWebhooks applies everything as a dry run: the API server, Knative's webhooks and pod security
+// judge it. An overlay's Kafka is judged as far as Knative knows it without Kafka.
+func TestManifestsPassTheWebhooks(t *testing.T) {
+	k := setUp(t)
+	root := kit.Root(t)
+	for _, folder := range []string{"config", "config/overlays/cluster", "config/overlays/namespace", "deploy"} {
+		manifests := k.Kubectl(t, "", "kustomize", filepath.Join(root, folder))
+		if folder == "deploy" {
+			manifests = strings.ReplaceAll(manifests, "image: drydock\n", "image: "+stage.Image+"\n")
+		}
+		if _, problem := k.TryKubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--field-manager=test", "-f", "-"); problem != "" {
+			t.Errorf("%s: %s", folder, problem)
+		}
+	}
+}

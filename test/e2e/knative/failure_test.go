@@ -1,0 +1,92 @@
+package knative
+
+import (
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestFunctionCrashesThreeTimes: backup's process ends in the middle of its first three events. The Broker tries again.
+func TestFunctionCrashesThreeTimes(t *testing.T) {
+	k := setUp(t)
+	crashing := k.build(t, "drydock-crashing", "./test/e2e/knative/crashing")
+	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=backup", "IMAGE="+image()) })
+	k.make(t, "deploy", "FUNCTION=backup", "IMAGE="+crashing)
+	// The volume outlives the container: it counts the crashes. The data mover is the real one.
+	const patch = `[
+	 {"op":"add","path":"/spec/template/spec/volumes","value":[{"name":"state","emptyDir":{}}]},
+	 {"op":"add","path":"/spec/template/spec/containers/0/volumeMounts","value":[{"name":"state","mountPath":"/state"}]},
+	 {"op":"replace","path":"/spec/template/spec/containers/0/env/0/value","value":"` + stage.Image + `"},
+	 {"op":"replace","path":"/spec/template/metadata/annotations/autoscaling.knative.dev~1max-scale","value":"1"}]`
+	k.Kubectl(t, "", "-n", drydock, "patch", "ksvc", "backup", "--type=json", "-p", patch)
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=120s", "ksvc/backup")
+	before := k.begin(t)
+	k.ExpectResized(t, before)
+	crashes := 0
+	for _, p := range k.functions.sorted() {
+		for _, l := range p.lines {
+			if l.Message == "crashing" {
+				crashes++
+			}
+		}
+	}
+	if crashes != 3 {
+		t.Errorf("%d crashes were seen, want 3", crashes)
+	}
+}
+
+// TestI8DeadLetterIsListedAndDeliveredAgain takes backup's rights away: it fails until the Broker gives up. The letter
+// is listed on the set, and sent again by hand when the rights are back.
+func TestI8DeadLetterIsListedAndDeliveredAgain(t *testing.T) {
+	k := setUp(t)
+	k.functions.mayBeDenied = true
+	t.Cleanup(func() { k.make(t, "configure") })
+	k.Kubectl(t, "", "delete", "clusterrolebinding", "drydock-backup")
+	before := k.begin(t)
+	letters := ""
+	k.Eventually("the letter is listed on the set", func() string {
+		if letters = k.Set("web").Annotations[api.DeadLettersAnnotation]; letters == "" {
+			return "it is not"
+		}
+		return ""
+	})
+	if !strings.Contains(letters, "backup") || len(letters) > 16<<10 {
+		t.Errorf("%d bytes of letters: %s", len(letters), letters)
+	}
+	if list := k.plugin(t, "redeliver", "sts/web", "--list"); !strings.Contains(list, "backup") {
+		t.Errorf("kubectl drydock redeliver --list says %s", list)
+	}
+	k.make(t, "configure")
+	k.plugin(t, "redeliver", "sts/web")
+	k.ExpectResized(t, before)
+	if left := k.Set("web").Annotations[api.DeadLettersAnnotation]; left != "" {
+		t.Errorf("letters are left after success: %s", left)
+	}
+}
+
+// TestFailedOperationIsTakenUpByAnEvent: a copy fails for good, since it must not copy a file of root's. The cause is
+// mended, and an event injected by hand takes the operation up again.
+func TestFailedOperationIsTakenUpByAnEvent(t *testing.T) {
+	k := setUp(t)
+	k.LabelNamespace(api.RootMoverLabel, "no")
+	t.Cleanup(func() { k.LabelNamespace(api.RootMoverLabel, "no") })
+	k.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))
+	before := k.Data(t)
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	status := k.AwaitEnd(t)
+	if status.Phase != api.Failed || !strings.Contains(status.Message, "roots-file") {
+		t.Fatalf("%s %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	k.AwaitReady(t)
+	k.LabelNamespace(api.RootMoverLabel, api.AllowValue)
+	k.plugin(t, "emit", "retry", "sts/web")
+	k.Eventually("the operation is taken up", func() string {
+		if now := k.Status("web"); now.Phase == api.Failed {
+			return "it is not"
+		}
+		return ""
+	})
+	k.ExpectResized(t, before)
+}

@@ -1,0 +1,125 @@
+// Package knative runs Drydock on a real Knative: the functions as deploy/ ships them, at zero until an event comes,
+// with the rights that config/ gives them and no others. It needs the cluster of `make knative`, or one of one's own by
+// KUBECONFIG, and the images of `make images`.
+//
+// Its tests take Knative's own parts away in the middle of an operation, so they run one after the other.
+package knative
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/stage"
+)
+
+const (
+	// drydock is the namespace that config/ makes.
+	drydock = "drydock"
+	// workloads is the namespace of the sets. It stays, since the source's adapter is deployed anew when one that it
+	// watches comes or goes.
+	workloads = "drydock-e2e"
+	// serviceLabel is what Knative Serving puts on a function's pods.
+	serviceLabel = "serving.knative.dev/service"
+)
+
+// patience is longer than an operation that finds every one of its steps by the tick.
+const patience = 8 * time.Minute
+
+// functions are all that are deployed.
+var functions = []string{"backup", "dead-letter", "detect-resize", "pause-owner", "restore", "sift"}
+
+// knative is a stage with Drydock on it.
+type knative struct {
+	*stage.Stage
+	functions *observer
+}
+
+// setUp installs Drydock, once, and gives a test an empty namespace and an observer of the functions. A verb that a
+// function was denied fails the test (I10).
+func setUp(t *testing.T) *knative {
+	t.Helper()
+	s := stage.In(t, workloads, map[string]string{"drydock.dev/watch": "true"})
+	s.Patience = patience
+	k := &knative{Stage: s}
+	installed.Do(func() { k.install(t) })
+	k.functions = observe(t, s.Kube)
+	return k
+}
+
+var installed sync.Once
+
+func (k *knative) install(t *testing.T) {
+	t.Helper()
+	start := time.Now()
+	k.make(t, "configure")
+	k.make(t, "deploy", "IMAGE="+image())
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s", "broker,apiserversource,pingsource,trigger", "--all")
+	t.Logf("config/ and all functions installed after %s", time.Since(start).Round(time.Second))
+}
+
+// image is the functions' image.
+func image() string { return cmp.Or(os.Getenv("DRYDOCK_TEST_IMAGE"), stage.Image) }
+
+// make runs one of the Makefile's targets, as a user does.
+func (k *knative) make(t *testing.T, args ...string) {
+	t.Helper()
+	command := exec.CommandContext(context.Background(), "make", append([]string{"--no-print-directory", "-C", kit.Root(t)}, args...)...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+k.Kubeconfig, "KUBECTL="+kit.Kubectl(t))
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("make %v: %v\n%s", args, err, output)
+	}
+}
+
+// plugin runs kubectl-drydock in the workload's namespace.
+func (k *knative) plugin(t *testing.T, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(context.Background(), filepath.Join(kit.Root(t), "bin", "kubectl-drydock"), append(args, "-n", k.Namespace)...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+k.Kubeconfig)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl drydock %v: %v\n%s", args, err, output)
+	}
+	t.Logf("kubectl drydock %v\n%s", args, output)
+	return string(output)
+}
+
+// awaitRest waits until every function is at zero.
+func (k *knative) awaitRest(t *testing.T) {
+	t.Helper()
+	k.Eventually("every function is at zero", func() string {
+		pods, err := k.Kube.CoreV1().Pods(drydock).List(context.Background(), metav1.ListOptions{LabelSelector: serviceLabel})
+		if err != nil {
+			return err.Error()
+		}
+		if n := len(pods.Items); n > 0 {
+			return fmt.Sprintf("%d pods, one is %s", n, pods.Items[0].Name)
+		}
+		return ""
+	})
+}
+
+// endPods deletes every pod with the label at once, without letting it end what it does.
+func (k *knative) endPods(t *testing.T, namespace, selector string) {
+	t.Helper()
+	pods := k.Kube.CoreV1().Pods(namespace)
+	list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil || len(list.Items) == 0 {
+		t.Fatalf("looking for pods %s in %s: %d found, %v", selector, namespace, len(list.Items), err)
+	}
+	for _, pod := range list.Items {
+		now := int64(0)
+		if err := pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatalf("deleting pod %s: %v", pod.Name, err)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package knative
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// adapter are the pods of the event source.
+const adapter = "eventing.knative.dev/sourceName=drydock"
+
+// TestI6AdapterGoneForAMinute takes the event source away. A resize that is asked for meanwhile is found by the tick.
+func TestI6AdapterGoneForAMinute(t *testing.T) {
+	k := setUp(t)
+	k.CreateSet(stage.Workload("64Mi"))
+	before := k.Data(t)
+	t.Cleanup(func() { k.make(t, "configure") })
+	k.Kubectl(t, "", "-n", drydock, "delete", "apiserversource", "drydock", "--wait")
+	k.Eventually("the adapter is gone", func() string {
+		pods, err := k.Kube.CoreV1().Pods(drydock).List(context.Background(), metav1.ListOptions{LabelSelector: adapter})
+		if err != nil || len(pods.Items) > 0 {
+			return "it is there"
+		}
+		return ""
+	})
+	gone := time.Now()
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	k.AwaitPhase(t, api.Planned)
+	t.Logf("found after %s without the adapter", time.Since(gone).Round(time.Second))
+	<-time.After(time.Until(gone.Add(time.Minute)))
+	k.make(t, "configure")
+	k.ExpectResized(t, before)
+}
+
+// TestI6BrokerKilledMidway ends the Broker's ingress and its channel's dispatcher, with all events that they hold, while
+// data are copied and again while claims are switched.
+func TestI6BrokerKilledMidway(t *testing.T) {
+	k := setUp(t)
+	before := k.begin(t)
+	for _, phase := range []api.Phase{api.Copying, api.Switching} {
+		k.AwaitPhase(t, phase)
+		k.endPods(t, "knative-eventing", "eventing.knative.dev/brokerRole=ingress")
+		k.endPods(t, "knative-eventing", "messaging.knative.dev/channel=in-memory-channel,messaging.knative.dev/role=dispatcher")
+	}
+	k.ExpectResized(t, before)
+}

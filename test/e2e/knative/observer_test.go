@@ -1,0 +1,212 @@
+package knative
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// observer sees the functions' pods come and go, and keeps what they log.
+type observer struct {
+	kube kubernetes.Interface
+	stop context.CancelFunc
+	all  sync.WaitGroup
+
+	mu   sync.Mutex
+	pods map[string]*seen
+	// mayBeDenied is set by a test that takes rights away.
+	mayBeDenied bool
+}
+
+// seen is one pod of a function.
+type seen struct {
+	name, function, account string
+	from, until, seenAt     time.Time // until it was told to end, or seen last
+	lines                   []line
+}
+
+// line is what a function logs of an event.
+type line struct {
+	Message string `json:"msg"`
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Subject string `json:"subject"`
+	Outcome string `json:"outcome"`
+	Error   string `json:"error"`
+	raw     string
+}
+
+// observe watches until the test ends.
+func observe(t *testing.T, kube kubernetes.Interface) *observer {
+	ctx, stop := context.WithCancel(context.Background())
+	o := &observer{kube: kube, stop: stop, pods: map[string]*seen{}}
+	o.all.Go(func() { o.watch(ctx) })
+	t.Cleanup(func() {
+		stop()
+		o.all.Wait()
+		o.judge(t)
+	})
+	return o
+}
+
+// watch lists: a pod that lives for less than a fifth of a second is none that served.
+func (o *observer) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if list, err := o.kube.CoreV1().Pods(drydock).List(ctx, metav1.ListOptions{LabelSelector: serviceLabel}); err == nil {
+			o.note(ctx, list.Items)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (o *observer) note(ctx context.Context, pods []corev1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, pod := range pods {
+		p := o.pods[pod.Name]
+		if p == nil && pod.DeletionTimestamp != nil {
+			continue // of the test before
+		}
+		if p == nil {
+			p = &seen{name: pod.Name, function: pod.Labels[serviceLabel], account: pod.Spec.ServiceAccountName, from: pod.CreationTimestamp.Time}
+			o.pods[pod.Name] = p
+			o.all.Go(func() { o.follow(ctx, p) })
+		}
+		p.seenAt = time.Now()
+		if pod.DeletionTimestamp == nil {
+			p.until = p.seenAt
+		}
+	}
+}
+
+// follow reads a pod's log from its first line, over restarts of its container.
+func (o *observer) follow(ctx context.Context, p *seen) {
+	var since *metav1.Time
+	for ctx.Err() == nil && o.exists(p) {
+		options := &corev1.PodLogOptions{Container: "function", Follow: true, SinceTime: since}
+		stream, err := o.kube.CoreV1().Pods(drydock).GetLogs(p.name, options).Stream(ctx)
+		if err == nil {
+			o.read(p, stream)
+			now := metav1.Now()
+			since = &now
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (o *observer) exists(p *seen) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return time.Since(p.seenAt) < 2*time.Second
+}
+
+func (o *observer) read(p *seen, stream io.ReadCloser) {
+	defer stream.Close() //nolint:errcheck // read only
+	for scanner := bufio.NewScanner(stream); scanner.Scan(); {
+		l := line{raw: scanner.Text()}
+		_ = json.Unmarshal(scanner.Bytes(), &l) // what is no JSON is kept raw
+		o.mu.Lock()
+		p.lines = append(p.lines, l)
+		o.mu.Unlock()
+	}
+}
+
+// events are the events about a subject that ends so, which pods of the function handled whose name begins so.
+func (o *observer) events(podPrefix, subjectSuffix string) []line {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var found []line
+	for _, p := range o.pods {
+		for _, l := range p.lines {
+			if strings.HasPrefix(p.name, podPrefix) && l.Message == "event" && strings.HasSuffix(l.Subject, subjectSuffix) {
+				found = append(found, l)
+			}
+		}
+	}
+	return found
+}
+
+// handled reports whether any function has handled the event with the id.
+func (o *observer) handled(id string) bool {
+	return slices.ContainsFunc(o.events("", ""), func(l line) bool { return l.ID == id })
+}
+
+// judge says what every test expects of the functions, and shows their logs if the test failed.
+func (o *observer) judge(t *testing.T) {
+	var log bytes.Buffer
+	for _, p := range o.sorted() {
+		if p.account != p.function {
+			t.Errorf("pod %s of function %s has the account %s (I10)", p.name, p.function, p.account)
+		}
+		for _, l := range p.lines {
+			fmt.Fprintf(&log, "%s %s\n", p.function, l.raw)
+			if strings.Contains(l.raw, "forbidden") && !o.mayBeDenied {
+				t.Errorf("function %s was denied something (I10): %s", p.function, l.raw)
+			}
+		}
+	}
+	t.Log("\n" + o.table())
+	if t.Failed() {
+		t.Logf("the functions' logs:\n%s", log.String())
+	}
+}
+
+func (o *observer) sorted() []*seen {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	pods := []*seen{}
+	for _, p := range o.pods {
+		pods = append(pods, p)
+	}
+	slices.SortFunc(pods, func(a, b *seen) int { return a.from.Compare(b.from) })
+	return pods
+}
+
+// appeared are the functions of which a pod was seen, in the order of the first.
+func (o *observer) appeared() []string {
+	var names []string
+	for _, p := range o.sorted() {
+		if !slices.Contains(names, p.function) {
+			names = append(names, p.function)
+		}
+	}
+	return names
+}
+
+// table says which function ran when, for how long, and what it did.
+func (o *observer) table() string {
+	pods := o.sorted()
+	if len(pods) == 0 {
+		return "no function ran"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s %8s %8s %7s\n", "function", "from", "for", "events")
+	for _, p := range pods {
+		handled := 0
+		for _, l := range p.lines {
+			if l.Message == "event" {
+				handled++
+			}
+		}
+		fmt.Fprintf(&b, "%-14s %7.0fs %7.0fs %7d\n", p.function, p.from.Sub(pods[0].from).Seconds(), p.until.Sub(p.from).Seconds(), handled)
+	}
+	return b.String()
+}

@@ -1,0 +1,98 @@
+package knative
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit/stage"
+)
+
+// set is the end of the subject of events about the workload.
+const set = workloads + "/statefulsets/web"
+
+// begin makes the workload and asks for bigger volumes.
+func (k *knative) begin(t *testing.T) stage.Data {
+	t.Helper()
+	k.CreateSet(stage.Workload("64Mi"))
+	before := k.Data(t)
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	return before
+}
+
+// TestResizeFromZeroToZero: no function runs before, each one that has something to do runs in between, and none runs
+// afterwards.
+func TestResizeFromZeroToZero(t *testing.T) {
+	k := setUp(t)
+	k.CreateSet(stage.Workload("64Mi"))
+	before := k.Data(t)
+	k.awaitRest(t)
+	start := time.Now()
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	k.ExpectResized(t, before)
+	t.Logf("asked, and done after %s", time.Since(start).Round(100*time.Millisecond))
+	k.awaitRest(t)
+	t.Logf("every function at zero again after %s", time.Since(start).Round(time.Second))
+	for _, name := range []string{"sift", "detect-resize", "pause-owner", "backup", "restore"} {
+		if !slices.Contains(k.functions.appeared(), name) {
+			t.Errorf("no pod of %s was seen", name)
+		}
+	}
+	if slices.Contains(k.functions.appeared(), "dead-letter") {
+		t.Error("an event was given up")
+	}
+}
+
+// TestEventsTwiceAndInAnyOrder posts every event that functions send to each other, again and again, while they do.
+func TestEventsTwiceAndInAnyOrder(t *testing.T) {
+	k := setUp(t)
+	before := k.begin(t)
+	ref := func() events.Ref { return k.ref() }
+	stop, posted := make(chan struct{}), make(chan int)
+	go func() { posted <- k.storm(t, uint64(time.Now().UnixNano()), ref, stop) }()
+	k.AwaitEnd(t)
+	close(stop)
+	t.Logf("%d events posted on the way", <-posted)
+	k.ExpectResized(t, before)
+}
+
+// ref names the workload and the operation on it, if there is one.
+func (k *knative) ref() events.Ref {
+	ref := events.Ref{Namespace: k.Namespace, Name: "web"}
+	if set := k.Set("web"); set != nil {
+		ref.UID, ref.ResourceVersion = set.UID, set.ResourceVersion
+		if status, err := api.LoadStatus(set); err == nil && status != nil {
+			ref.Operation = status.Operation
+		}
+	}
+	return ref
+}
+
+// TestEventsThatNobodyAskedFor claim all that an event can claim about a set that asks for nothing.
+func TestEventsThatNobodyAskedFor(t *testing.T) {
+	k := setUp(t)
+	k.CreateSet(stage.Workload("64Mi"))
+	before := k.versions(t)
+	ref := k.ref()
+	ref.Operation = "made-up"
+	list := append(everyEvent(ref), events.NewStep("nobody", events.Retry, ref))
+	for _, e := range list {
+		if err := k.post(e); err != nil {
+			t.Error(err)
+		}
+	}
+	k.Eventually("the functions have handled them", func() string {
+		for _, e := range list {
+			if e.Type() != events.OperationFailed && !k.functions.handled(e.ID()) { // no function takes that one
+				return e.Type() + " is missing"
+			}
+		}
+		return ""
+	})
+	k.awaitRest(t)
+	if after := k.versions(t); after != before {
+		t.Errorf("something was written: %s, before %s", after, before)
+	}
+}
