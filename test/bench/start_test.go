@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +23,7 @@ import (
 )
 
 // BenchmarkColdStart measures from the start of a `drydock serve` process to its first answered event, with the memory
-// that it then has.
+// that it then has, without and with a collector to send to.
 func BenchmarkColdStart(b *testing.B) {
 	binary := filepath.Join(kit.Root(b), "bin", "drydock")
 	info, err := os.Stat(binary)
@@ -32,12 +34,21 @@ func BenchmarkColdStart(b *testing.B) {
 	if err := os.WriteFile(kubeconfig, []byte(unreachable), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	var resident int
-	for b.Loop() {
-		resident = coldStart(b, binary, kubeconfig)
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer collector.Close()
+	for name, variables := range map[string][]string{
+		"tracing=off": nil,
+		"tracing=on":  {"OTEL_TRACES_EXPORTER=otlp", "OTEL_METRICS_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var resident int
+			for b.Loop() {
+				resident = coldStart(b, binary, append(variables, "KUBECONFIG="+kubeconfig))
+			}
+			b.ReportMetric(float64(resident)/1024, "MiB-RSS")
+			b.ReportMetric(float64(info.Size())/(1<<20), "MiB-binary")
+		})
 	}
-	b.ReportMetric(float64(resident)/1024, "MiB-RSS")
-	b.ReportMetric(float64(info.Size())/(1<<20), "MiB-binary")
 }
 
 // unreachable is a kubeconfig of nowhere: sift judges an event without the API server.
@@ -45,10 +56,10 @@ const unreachable = `{"apiVersion":"v1","kind":"Config","current-context":"x","c
 	`"contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"users":[{"name":"x","user":{"token":"x"}}]}`
 
 // coldStart returns the resident memory in KiB.
-func coldStart(b *testing.B, binary, kubeconfig string) int {
+func coldStart(b *testing.B, binary string, variables []string) int {
 	port := freePort(b)
 	command := exec.Command(binary, "serve", "sift")
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "K_SINK=http://127.0.0.1:1", fmt.Sprintf("PORT=%d", port))
+	command.Env = append(append(os.Environ(), "K_SINK=http://127.0.0.1:1", fmt.Sprintf("PORT=%d", port)), variables...)
 	command.Stdout = io.Discard
 	if err := command.Start(); err != nil {
 		b.Fatal(err)

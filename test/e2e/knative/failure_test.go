@@ -12,7 +12,10 @@ import (
 func TestFunctionCrashesThreeTimes(t *testing.T) {
 	k := setUp(t)
 	crashing := k.build(t, "drydock-crashing", "./test/e2e/knative/crashing")
-	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=backup", "IMAGE="+image()) })
+	t.Cleanup(func() { // the volume below is not the deployer's: an apply would leave it
+		k.make(t, "undeploy", "FUNCTION=backup")
+		k.make(t, "deploy", "FUNCTION=backup", "IMAGE="+image())
+	})
 	k.make(t, "deploy", "FUNCTION=backup", "IMAGE="+crashing)
 	// The volume outlives the container: it counts the crashes. The data mover is the real one.
 	const patch = `[

@@ -96,14 +96,11 @@ func (o *observer) note(ctx context.Context, pods []corev1.Pod) {
 
 // follow reads a pod's log from its first line, over restarts of its container.
 func (o *observer) follow(ctx context.Context, p *seen) {
-	var since *metav1.Time
 	for ctx.Err() == nil && o.exists(p) {
-		options := &corev1.PodLogOptions{Container: "function", Follow: true, SinceTime: since}
+		options := &corev1.PodLogOptions{Container: "function", Follow: true}
 		stream, err := o.kube.CoreV1().Pods(drydock).GetLogs(p.name, options).Stream(ctx)
 		if err == nil {
 			o.read(p, stream)
-			now := metav1.Now()
-			since = &now
 		}
 		select {
 		case <-ctx.Done():
@@ -124,7 +121,9 @@ func (o *observer) read(p *seen, stream io.ReadCloser) {
 		l := line{raw: scanner.Text()}
 		_ = json.Unmarshal(scanner.Bytes(), &l) // what is no JSON is kept raw
 		o.mu.Lock()
-		p.lines = append(p.lines, l)
+		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) { // what is followed again begins anew
+			p.lines = append(p.lines, l)
+		}
 		o.mu.Unlock()
 	}
 }
