@@ -11,7 +11,7 @@ API      := $(CURDIR)/.cluster/control-plane/kubeconfig
 TOOL     := go tool -modfile=$(CURDIR)/test/tools/go.mod
 BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
 # Packages of the module itself; those that need a cluster are named by their target.
-CLUSTERED := drydock.dev/test/api drydock.dev/test/sim drydock.dev/test/e2e
+CLUSTERED := drydock.dev/test/api drydock.dev/test/sim drydock.dev/test/e2e drydock.dev/test/e2e/knative
 
 # The cluster that configure, deploy and undeploy work on: yours by KUBECONFIG, or the local node.
 KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
@@ -23,7 +23,7 @@ FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static
 
-.PHONY: help packages build images cluster cluster-down knative verify-knative configure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench lint presubmit
+.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ demo: build
 	KUBECONFIG=$(NODE) go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-api test-sim test-e2e ## every test
+test: test-unit test-api test-sim test-e2e ## every test but those that need Knative
 
 test-unit: packages ## the quick part: no cluster (the mover's tests want root for real file systems)
 	go test $$(go list ./... | grep -vFx $(foreach p,$(CLUSTERED),-e $(p)))
@@ -92,6 +92,18 @@ test-e2e: build ## resizes on a real node, data verified
 	KUBECONFIG=$(NODE) go test -count=1 -timeout 30m -parallel 3 ./test/e2e
 endif
 
+# Drydock is taken away again from the local node: there would be two with the next make demo.
+ifdef KUBECONFIG
+test-knative: build ## resizes by the functions on a real Knative, with parts of it taken away meanwhile
+	go test -count=1 -timeout 60m ./test/e2e/knative
+else
+test-knative: build ## resizes by the functions on a real Knative, with parts of it taken away meanwhile
+	$(MAKE) --no-print-directory knative images
+	cd test/knative && CGO_ENABLED=0 go test -trimpath ./...
+	KUBECONFIG=$(NODE) go test -count=1 -timeout 60m ./test/e2e/knative
+	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
+endif
+
 test-func: ## the root as a project of Knative's func, with the func command itself (docs/func.md)
 	cd test/func && go test -count=1 -timeout 40m .
 
@@ -105,6 +117,9 @@ deploy: ## all functions on Knative, or one: FUNCTION=backup IMAGE=registry/dryd
 undeploy: ## removes all functions, or one: FUNCTION=backup
 	@for f in $(or $(FUNCTION),$(FUNCTIONS)); do \
 	  $(TARGET) sh -c "$(KUBECTL) kustomize deploy/$$f | $(KUBECTL) delete --ignore-not-found -f -" || exit 1; done
+
+unconfigure: ## removes the administrator's part, after undeploy; the sets and their volumes stay as they are
+	$(TARGET) $(KUBECTL) delete --ignore-not-found -k $(CONFIG)
 
 bench: build ## benchmarks; the figures of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images

@@ -3,6 +3,7 @@ package function
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -60,7 +61,8 @@ func Names() []string {
 
 // Environment is what a function in a process of its own reads from its environment.
 type Environment struct {
-	Sink string `envconfig:"K_SINK" desc:"URL of the Broker; sift sends what its sweep found there"`
+	Sink      string `envconfig:"K_SINK" desc:"URL of the Broker; sift sends what its sweep found there"`
+	SinkToken string `envconfig:"DRYDOCK_SINK_TOKEN" desc:"file with the token that sift shows the Broker; empty where Knative authenticates nobody"`
 	api.Settings
 }
 
@@ -69,14 +71,32 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, error)
 	if !slices.Contains(Names(), string(name)) {
 		return nil, fmt.Errorf("no function %q; there are %s", name, strings.Join(Names(), ", "))
 	}
-	if name == api.Sift && env.Sink == "" {
-		return nil, fmt.Errorf("function %s sends events: set K_SINK to the Broker's URL", name)
+	var send Sender
+	if name == api.Sift { // all others answer with their events
+		var err error
+		if send, err = env.sender(); err != nil {
+			return nil, fmt.Errorf("function %s sends events: %w", name, err)
+		}
 	}
 	config, err := kube.Config()
 	if err != nil {
 		return nil, err
 	}
-	return Handlers(kube.NewClient(config), env.Settings, serve.NewSender(env.Sink, nil), log)[name], nil
+	return Handlers(kube.NewClient(config), env.Settings, send, log)[name], nil
+}
+
+func (env Environment) sender() (Sender, error) {
+	if env.Sink == "" {
+		return nil, errors.New("set K_SINK to the Broker's URL")
+	}
+	if env.SinkToken == "" {
+		return serve.NewSender(env.Sink, nil), nil
+	}
+	send, err := serve.NewTokenSender(env.Sink, env.SinkToken)
+	if err != nil {
+		return nil, fmt.Errorf("%w; DRYDOCK_SINK_TOKEN names the file", err)
+	}
+	return send, nil
 }
 
 // F is the function that $FUNCTION names, for func's server.

@@ -28,12 +28,13 @@ func TestFuncTellsWhatIsWrong(t *testing.T) {
 		"no function is named":      {nil, `no function ""`},
 		"an unknown one is named":   {map[string]string{"FUNCTION": "sieve"}, "there are backup, dead-letter"},
 		"sift has nowhere to send":  {map[string]string{"FUNCTION": "sift"}, "K_SINK"},
+		"sift has no token":         {map[string]string{"FUNCTION": "sift", "K_SINK": "http://broker", "DRYDOCK_SINK_TOKEN": "/nowhere"}, "DRYDOCK_SINK_TOKEN"},
 		"a setting makes no sense":  {map[string]string{"FUNCTION": "backup", "DRYDOCK_RETENTION": "long"}, "DRYDOCK_RETENTION"},
 		"there is no API server":    {map[string]string{"FUNCTION": "backup"}, "set KUBECONFIG"},
 		"the kubeconfig is missing": {map[string]string{"FUNCTION": "backup", "KUBECONFIG": "/nowhere"}, "/nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, key := range []string{"FUNCTION", "K_SINK", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"} {
+			for _, key := range []string{"FUNCTION", "K_SINK", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "DRYDOCK_SINK_TOKEN"} {
 				t.Setenv(key, row.env[key])
 			}
 			if value := row.env["DRYDOCK_RETENTION"]; value != "" {

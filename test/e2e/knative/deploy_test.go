@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
 )
@@ -117,4 +119,34 @@ func TestManifestsPassTheWebhooks(t *testing.T) {
 			t.Errorf("%s: %s", folder, problem)
 		}
 	}
+}
+
+// TestBrokerAuthenticates turns Knative's authentication on: an event of nobody is refused, and a resize works, with the
+// functions' replies, the source, the tick and sift each showing who they are.
+func TestBrokerAuthenticates(t *testing.T) {
+	k := setUp(t)
+	k.authentication(t, "enabled")
+	t.Cleanup(func() {
+		k.Kubectl(t, "", "delete", "--ignore-not-found", "-f", filepath.Join(kit.Root(t), "config/overlays/oidc/eventpolicy.yaml"))
+		k.authentication(t, "disabled")
+		k.make(t, "configure")
+	})
+	k.make(t, "configure", "CONFIG=config/overlays/oidc")
+	k.awaitRest(t) // what starts now reads the new settings
+	k.CreateSet(stage.Workload("64Mi"))
+	k.Eventually("an event of nobody is refused", func() string {
+		err := k.post(events.NewStep("nobody", events.Retry, k.ref()))
+		if !apierrors.IsUnauthorized(err) {
+			return fmt.Sprintf("it is not: %v", err)
+		}
+		return ""
+	})
+	before := k.Data(t)
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	k.ExpectResized(t, before)
+}
+
+func (k *knative) authentication(t *testing.T, flag string) {
+	t.Helper()
+	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p", `{"data":{"authentication-oidc":"`+flag+`"}}`)
 }

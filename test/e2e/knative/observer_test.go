@@ -20,9 +20,10 @@ import (
 
 // observer sees the functions' pods come and go, and keeps what they log.
 type observer struct {
-	kube kubernetes.Interface
-	stop context.CancelFunc
-	all  sync.WaitGroup
+	kube  kubernetes.Interface
+	start time.Time
+	stop  context.CancelFunc
+	all   sync.WaitGroup
 
 	mu   sync.Mutex
 	pods map[string]*seen
@@ -39,19 +40,20 @@ type seen struct {
 
 // line is what a function logs of an event.
 type line struct {
-	Message string `json:"msg"`
-	ID      string `json:"id"`
-	Type    string `json:"type"`
-	Subject string `json:"subject"`
-	Outcome string `json:"outcome"`
-	Error   string `json:"error"`
+	Time    time.Time `json:"time"`
+	Message string    `json:"msg"`
+	ID      string    `json:"id"`
+	Type    string    `json:"type"`
+	Subject string    `json:"subject"`
+	Outcome string    `json:"outcome"`
+	Error   string    `json:"error"`
 	raw     string
 }
 
 // observe watches until the test ends.
 func observe(t *testing.T, kube kubernetes.Interface) *observer {
 	ctx, stop := context.WithCancel(context.Background())
-	o := &observer{kube: kube, stop: stop, pods: map[string]*seen{}}
+	o := &observer{kube: kube, start: time.Now(), stop: stop, pods: map[string]*seen{}}
 	o.all.Go(func() { o.watch(ctx) })
 	t.Cleanup(func() {
 		stop()
@@ -119,7 +121,9 @@ func (o *observer) read(p *seen, stream io.ReadCloser) {
 	defer stream.Close() //nolint:errcheck // read only
 	for scanner := bufio.NewScanner(stream); scanner.Scan(); {
 		l := line{raw: scanner.Text()}
-		_ = json.Unmarshal(scanner.Bytes(), &l) // what is no JSON is kept raw
+		if err := json.Unmarshal(scanner.Bytes(), &l); err == nil && l.Time.Before(o.start) {
+			continue // of the test before, whose pods may still run
+		}
 		o.mu.Lock()
 		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) { // what is followed again begins anew
 			p.lines = append(p.lines, l)
@@ -179,11 +183,11 @@ func (o *observer) sorted() []*seen {
 	return pods
 }
 
-// appeared are the functions of which a pod was seen, in the order of the first.
-func (o *observer) appeared() []string {
+// appeared are the functions of which a pod was made since then, in the order of the first.
+func (o *observer) appeared(since time.Time) []string {
 	var names []string
 	for _, p := range o.sorted() {
-		if !slices.Contains(names, p.function) {
+		if !p.from.Before(since.Truncate(time.Second)) && !slices.Contains(names, p.function) {
 			names = append(names, p.function)
 		}
 	}

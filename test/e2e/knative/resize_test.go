@@ -36,11 +36,11 @@ func TestResizeFromZeroToZero(t *testing.T) {
 	k.awaitRest(t)
 	t.Logf("every function at zero again after %s", time.Since(start).Round(time.Second))
 	for _, name := range []string{"sift", "detect-resize", "pause-owner", "backup", "restore"} {
-		if !slices.Contains(k.functions.appeared(), name) {
+		if !slices.Contains(k.functions.appeared(start), name) {
 			t.Errorf("no pod of %s was seen", name)
 		}
 	}
-	if slices.Contains(k.functions.appeared(), "dead-letter") {
+	if slices.Contains(k.functions.appeared(start), "dead-letter") {
 		t.Error("an event was given up")
 	}
 }

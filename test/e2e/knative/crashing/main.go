@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/cloudevents/sdk-go/v2/client"
@@ -47,8 +48,10 @@ func serve(log *slog.Logger) error {
 
 // crash ends the process when an event comes in, as long as it has not done so often enough.
 func crash(log *slog.Logger) cehttp.Middleware {
+	var one sync.Mutex // several events may come at once, and the process ends once
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			one.Lock()
 			so, err := os.ReadFile(counter)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				log.Error("reading the counter", "error", err.Error())
@@ -57,9 +60,10 @@ func crash(log *slog.Logger) cehttp.Middleware {
 				if err := os.WriteFile(counter, append(so, '.'), 0o600); err != nil {
 					log.Error("writing the counter", "error", err.Error())
 				}
-				log.Error("crashing", "type", r.Header.Get("Ce-Type"), "time", len(so)+1)
+				log.Error("crashing", "type", r.Header.Get("Ce-Type"), "crash", len(so)+1)
 				os.Exit(2)
 			}
+			one.Unlock()
 			next.ServeHTTP(w, r)
 		})
 	}

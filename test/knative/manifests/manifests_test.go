@@ -1,0 +1,271 @@
+package manifests
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+	eventingv1alpha1 "knative.dev/eventing/pkg/apis/eventing/v1alpha1"
+	"knative.dev/eventing/pkg/apis/feature"
+	sourcesv1 "knative.dev/eventing/pkg/apis/sources/v1"
+	"knative.dev/pkg/apis"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const root = "../../.."
+
+// functions are the folders of deploy/ with a function.
+var functions = []string{"backup", "dead-letter", "detect-resize", "pause-owner", "restore", "sift"}
+
+// overlays are all that an administrator can choose from.
+var overlays = []string{"cluster", "namespace", "kafka", "oidc"}
+
+// render is what kubectl kustomize prints.
+func render(t *testing.T, folder string) []*unstructured.Unstructured {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, folder))
+	if err != nil {
+		t.Fatalf("rendering %s: %v", folder, err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, resource := range resources.Resources() {
+		text, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+	if len(objects) == 0 {
+		t.Fatalf("%s has no objects", folder)
+	}
+	return objects
+}
+
+// decoder knows Kubernetes' kinds and those of Knative that Drydock uses, and refuses every field that they do not have.
+var decoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		kubescheme.AddToScheme, eventingv1.AddToScheme, eventingv1alpha1.AddToScheme, sourcesv1.AddToScheme, servingv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
+	}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}()
+
+// accept does what the API server and Knative's webhook do with an object that is new: fields, defaults, validation.
+func accept(ctx context.Context, object *unstructured.Unstructured) error {
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	typed, _, err := decoder.Decode(text, nil, nil)
+	if err != nil {
+		return err
+	}
+	resource, ok := typed.(interface {
+		apis.Validatable
+		apis.Defaultable
+	})
+	if !ok {
+		if strings.Contains(object.GetAPIVersion(), "knative.dev") {
+			return fmt.Errorf("%s has no validation", object.GetKind())
+		}
+		return nil // one of Kubernetes' own, whose fields were checked
+	}
+	ctx = apis.WithinCreate(ctx)
+	resource.SetDefaults(ctx)
+	if problems := resource.Validate(ctx); problems != nil {
+		return problems
+	}
+	return nil
+}
+
+// knative is the context of the webhooks, with authentication or without.
+func knative(t *testing.T, oidc feature.Flag) context.Context {
+	flags, err := feature.NewFlagsConfigFromMap(map[string]string{feature.OIDCAuthentication: string(oidc)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return feature.ToContext(t.Context(), flags)
+}
+
+func TestManifestsAreWhatKnativeAccepts(t *testing.T) {
+	for _, overlay := range overlays {
+		oidc := feature.Disabled
+		if overlay == "oidc" {
+			oidc = feature.Enabled
+		}
+		expectAccepted(t, knative(t, oidc), "config/overlays/"+overlay)
+	}
+	for _, function := range functions {
+		expectAccepted(t, knative(t, feature.Disabled), "deploy/"+function)
+	}
+}
+
+func expectAccepted(t *testing.T, ctx context.Context, folder string) {
+	t.Helper()
+	for _, object := range render(t, folder) {
+		if err := accept(ctx, object); err != nil {
+			t.Errorf("%s: %s %s: %v", folder, object.GetKind(), object.GetName(), err)
+		}
+	}
+}
+
+// TestWhatIsWrongIsRefused: each of these would be refused by a real webhook too, so the test above can fail.
+func TestWhatIsWrongIsRefused(t *testing.T) {
+	change := func(value any, path ...string) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) {
+			if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, row := range map[string]struct {
+		folder, kind string
+		change       func(*unstructured.Unstructured)
+	}{
+		"a field that does not exist": {"deploy/backup", "Service", change("x", "spec", "template", "spec", "nodePool")},
+		"a scale below zero":          {"deploy/backup", "Service", change("-1", "spec", "template", "metadata", "annotations", "autoscaling.knative.dev/min-scale")},
+		"a timeout beyond Serving's":  {"deploy/backup", "Service", change(int64(100000), "spec", "template", "spec", "timeoutSeconds")},
+		"a delay that is no duration": {"deploy/backup", "Trigger", change("soon", "spec", "delivery", "backoffDelay")},
+		"a subscriber of nobody":      {"deploy/backup", "Trigger", change(map[string]any{}, "spec", "subscriber")},
+		"a source of nothing":         {"config", "ApiServerSource", change([]any{}, "spec", "resources")},
+		"a tick at no time":           {"config", "PingSource", change("sometimes", "spec", "schedule")},
+		"a policy without the flag":   {"config/overlays/oidc", "EventPolicy", func(*unstructured.Unstructured) {}},
+		"a policy with a typo":        {"config", "NetworkPolicy", change("x", "spec", "podselector")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := render(t, row.folder)
+			i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == row.kind })
+			if i < 0 {
+				t.Fatalf("%s has no %s", row.folder, row.kind)
+			}
+			row.change(objects[i])
+			if err := accept(knative(t, feature.Disabled), objects[i]); err == nil {
+				t.Error("it is accepted")
+			}
+		})
+	}
+}
+
+// TestEveryFunctionIsShippedAlike: what deploy/ promises of each function, on the object that Serving sees in the end.
+func TestEveryFunctionIsShippedAlike(t *testing.T) {
+	accounts := map[string]bool{}
+	for _, object := range render(t, "config") {
+		if object.GetKind() == "ServiceAccount" {
+			accounts[object.GetNamespace()+"/"+object.GetName()] = true
+		}
+	}
+	for _, function := range functions {
+		t.Run(function, func(t *testing.T) {
+			service := &servingv1.Service{}
+			for _, object := range render(t, "deploy/"+function) {
+				switch object.GetKind() {
+				case "Service":
+					convert(t, object, service)
+				case "Trigger":
+					trigger := &eventingv1.Trigger{}
+					convert(t, object, trigger)
+					expectDelivery(t, trigger, function)
+				default:
+					t.Errorf("%s %s is not the deployer's", object.GetKind(), object.GetName())
+				}
+			}
+			expectPrivate(t, service)
+			if pod := service.Spec.Template.Spec; !accounts["drydock/"+pod.ServiceAccountName] || pod.ServiceAccountName != function {
+				t.Errorf("account %q is not the function's own, or config/ does not make it", pod.ServiceAccountName)
+			}
+		})
+	}
+}
+
+func convert(t *testing.T, from *unstructured.Unstructured, into any) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectDelivery: a Trigger's delivery replaces the Broker's as a whole, so nothing may be missing from it.
+func expectDelivery(t *testing.T, trigger *eventingv1.Trigger, function string) {
+	t.Helper()
+	d := trigger.Spec.Delivery
+	if d == nil || d.Retry == nil || d.BackoffPolicy == nil || d.BackoffDelay == nil || d.Timeout == nil || d.DeadLetterSink == nil {
+		t.Errorf("the delivery of Trigger %s is incomplete: %+v", trigger.Name, d)
+	}
+	if ref := trigger.Spec.Subscriber.Ref; ref == nil || ref.Name != function {
+		t.Errorf("Trigger %s is for %+v", trigger.Name, ref)
+	}
+}
+
+func expectPrivate(t *testing.T, service *servingv1.Service) {
+	t.Helper()
+	if service.Labels["networking.knative.dev/visibility"] != "cluster-local" {
+		t.Error("it can be called from outside of the cluster")
+	}
+	template := service.Spec.Template
+	if template.Annotations["autoscaling.knative.dev/min-scale"] != "0" {
+		t.Error("it does not scale to zero")
+	}
+	if seconds := template.Spec.TimeoutSeconds; seconds == nil || *seconds >= 60 || *seconds <= 25 {
+		t.Errorf("timeout %v s: between the function's own 25 and the Broker's 60 is right", seconds)
+	}
+	container := template.Spec.Containers[0]
+	if len(container.Resources.Requests) != 2 || container.Resources.Limits.Memory().IsZero() {
+		t.Errorf("resources %v", container.Resources)
+	}
+	yes, no := true, false
+	c := container.SecurityContext
+	if c == nil || c.Capabilities == nil || c.SeccompProfile == nil {
+		t.Fatalf("security context %+v is not restricted", c)
+	}
+	got := []any{c.AllowPrivilegeEscalation, c.ReadOnlyRootFilesystem, c.RunAsNonRoot, c.Capabilities.Drop, string(c.SeccompProfile.Type)}
+	want := []any{&no, &yes, &yes, append(c.Capabilities.Drop[:0:0], "ALL"), "RuntimeDefault"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("security context (-want +got)\n%s", diff)
+	}
+}
+
+// TestKafkaTakesTheSameTriggers: only the Broker and the address differ. sift judges each event by itself, so it does
+// not care about their order.
+func TestKafkaTakesTheSameTriggers(t *testing.T) {
+	cluster, kafka := render(t, "config/overlays/cluster"), render(t, "config/overlays/kafka")
+	var different []string
+	for i := range cluster {
+		a, _ := cluster[i].MarshalJSON()
+		b, _ := kafka[i].MarshalJSON()
+		if !bytes.Equal(a, b) {
+			different = append(different, kafka[i].GetKind()+" "+kafka[i].GetName())
+		}
+	}
+	slices.Sort(different)
+	if diff := cmp.Diff([]string{"Broker default", "ConfigMap drydock-settings"}, different); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, function := range functions {
+		for _, object := range render(t, "deploy/"+function) {
+			if object.GetKind() == "Trigger" && function != "sift" && object.GetAnnotations()["kafka.eventing.knative.dev/delivery.order"] != "ordered" {
+				t.Errorf("Trigger %s does not ask for ordered delivery", object.GetName())
+			}
+		}
+	}
+}
