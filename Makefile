@@ -23,7 +23,7 @@ FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static
 
-.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench lint presubmit
+.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench bench-knative lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,12 @@ bench: build ## benchmarks; the figures of docs/benchmarks.md
 	go test -run '^$$' -bench . -benchtime 3x ./shared/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 20m ./test/e2e
+
+bench-knative: build ## benchmarks on Knative, twenty minutes, ten of which nothing happens
+	$(MAKE) --no-print-directory knative images
+	KUBECONFIG=$(NODE) go test -run '^$$' -bench 'Resize|ColdStart' -benchtime 2x -timeout 40m ./test/e2e/knative
+	KUBECONFIG=$(NODE) go test -run '^$$' -bench Quiet -benchtime 1x -timeout 20m ./test/e2e/knative
+	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
 
 lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }

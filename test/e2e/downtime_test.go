@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -23,15 +22,26 @@ func BenchmarkDowntime(b *testing.B) {
 	size := 160
 	for b.Loop() {
 		restart += outage(b, s, func() { restartPods(b, s) })
-		resize += outage(b, s, func() {
-			s.Annotate("web", map[string]string{api.ResizeAnnotation: quantity(size)})
-			s.AwaitEnd(b)
-		})
+		resize += outage(b, s, func() { s.Resize(b, quantity(size)) })
 		size += 32
 	}
 	b.ReportMetric(resize.Seconds()/float64(b.N), "s-resize")
 	b.ReportMetric(restart.Seconds()/float64(b.N), "s-restart")
 	b.ReportMetric(resize.Seconds()/restart.Seconds(), "resize/restart")
+}
+
+// BenchmarkResize measures from the request to the end of a resize.
+func BenchmarkResize(b *testing.B) {
+	s := stage.New(b)
+	s.CreateSet(stage.Workload("64Mi"))
+	drydock(b, s)
+	var all time.Duration
+	size := 160
+	for b.Loop() {
+		all += s.Resize(b, quantity(size))
+		size += 32
+	}
+	b.ReportMetric(all.Seconds()/float64(b.N), "s-resize")
 }
 
 func restartPods(t testing.TB, s *stage.Stage) {

@@ -46,7 +46,7 @@ type knative struct {
 
 // setUp installs Drydock, once, and gives a test an empty namespace and an observer of the functions. A verb that a
 // function was denied fails the test (I10).
-func setUp(t *testing.T) *knative {
+func setUp(t testing.TB) *knative {
 	t.Helper()
 	s := stage.In(t, workloads, map[string]string{"drydock.dev/watch": "true"})
 	s.Patience = patience
@@ -58,7 +58,7 @@ func setUp(t *testing.T) *knative {
 
 var installed sync.Once
 
-func (k *knative) install(t *testing.T) {
+func (k *knative) install(t testing.TB) {
 	t.Helper()
 	start := time.Now()
 	k.make(t, "configure")
@@ -71,7 +71,7 @@ func (k *knative) install(t *testing.T) {
 func image() string { return cmp.Or(os.Getenv("DRYDOCK_TEST_IMAGE"), stage.Image) }
 
 // make runs one of the Makefile's targets, as a user does.
-func (k *knative) make(t *testing.T, args ...string) {
+func (k *knative) make(t testing.TB, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(context.Background(), "make", append([]string{"--no-print-directory", "-C", kit.Root(t)}, args...)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+k.Kubeconfig, "KUBECTL="+kit.Kubectl(t))
@@ -81,7 +81,7 @@ func (k *knative) make(t *testing.T, args ...string) {
 }
 
 // plugin runs kubectl-drydock in the workload's namespace.
-func (k *knative) plugin(t *testing.T, args ...string) string {
+func (k *knative) plugin(t testing.TB, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(context.Background(), filepath.Join(kit.Root(t), "bin", "kubectl-drydock"), append(args, "-n", k.Namespace)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+k.Kubeconfig)
@@ -94,7 +94,7 @@ func (k *knative) plugin(t *testing.T, args ...string) string {
 }
 
 // awaitRest waits until every function is at zero.
-func (k *knative) awaitRest(t *testing.T) {
+func (k *knative) awaitRest(t testing.TB) {
 	t.Helper()
 	k.Eventually("every function is at zero", func() string {
 		pods, err := k.Kube.CoreV1().Pods(drydock).List(context.Background(), metav1.ListOptions{LabelSelector: serviceLabel})
@@ -109,7 +109,7 @@ func (k *knative) awaitRest(t *testing.T) {
 }
 
 // endPods deletes every pod with the label at once, without letting it end what it does.
-func (k *knative) endPods(t *testing.T, namespace, selector string) {
+func (k *knative) endPods(t testing.TB, namespace, selector string) {
 	t.Helper()
 	pods := k.Kube.CoreV1().Pods(namespace)
 	list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: selector})

@@ -51,7 +51,7 @@ type line struct {
 }
 
 // observe watches until the test ends.
-func observe(t *testing.T, kube kubernetes.Interface) *observer {
+func observe(t testing.TB, kube kubernetes.Interface) *observer {
 	ctx, stop := context.WithCancel(context.Background())
 	o := &observer{kube: kube, start: time.Now(), stop: stop, pods: map[string]*seen{}}
 	o.all.Go(func() { o.watch(ctx) })
@@ -153,7 +153,7 @@ func (o *observer) handled(id string) bool {
 }
 
 // judge says what every test expects of the functions, and shows their logs if the test failed.
-func (o *observer) judge(t *testing.T) {
+func (o *observer) judge(t testing.TB) {
 	var log bytes.Buffer
 	for _, p := range o.sorted() {
 		if p.account != p.function {
@@ -192,6 +192,17 @@ func (o *observer) appeared(since time.Time) []string {
 		}
 	}
 	return names
+}
+
+// latest is the youngest pod of a function.
+func (o *observer) latest(function string) string {
+	name := ""
+	for _, p := range o.sorted() {
+		if p.function == function {
+			name = p.name
+		}
+	}
+	return name
 }
 
 // table says which function ran when, for how long, and what it did.

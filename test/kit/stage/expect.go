@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -94,4 +95,22 @@ func (s *Stage) keptVolumes() int {
 		}
 	}
 	return kept
+}
+
+// Resize asks for it and returns how long it took to succeed.
+func (s *Stage) Resize(t testing.TB, request string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: request})
+	s.Eventually(request+" is done", func() string {
+		status := s.Status("web")
+		if status == nil || status.Request != request || !status.Phase.Terminal() {
+			return fmt.Sprintf("status %+v", status)
+		}
+		if status.Phase != api.Succeeded {
+			t.Fatalf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
+		}
+		return ""
+	})
+	return time.Since(start)
 }
