@@ -47,6 +47,7 @@ type line struct {
 	Subject string    `json:"subject"`
 	Outcome string    `json:"outcome"`
 	Error   string    `json:"error"`
+	TraceID string    `json:"trace_id"`
 	raw     string
 }
 

@@ -1,7 +1,9 @@
 package knative
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,15 +25,17 @@ func (k *knative) begin(t *testing.T) stage.Data {
 }
 
 // TestResizeFromZeroToZero: no function runs before, each one that has something to do runs in between, and none runs
-// afterwards.
+// afterwards. All that they did is one trace.
 func TestResizeFromZeroToZero(t *testing.T) {
 	k := setUp(t)
+	k.set(t, "OTEL_TRACES_EXPORTER", `"console"`)
+	t.Cleanup(func() { k.set(t, "OTEL_TRACES_EXPORTER", "null") })
 	k.CreateSet(stage.Workload("64Mi"))
 	before := k.Data(t)
 	k.awaitRest(t)
 	start := time.Now()
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	k.ExpectResized(t, before)
+	status := k.ExpectResized(t, before)
 	t.Logf("asked, and done after %s", time.Since(start).Round(100*time.Millisecond))
 	k.awaitRest(t)
 	t.Logf("every function at zero again after %s", time.Since(start).Round(time.Second))
@@ -42,6 +46,34 @@ func TestResizeFromZeroToZero(t *testing.T) {
 	}
 	if slices.Contains(k.functions.appeared(start), "dead-letter") {
 		t.Error("an event was given up")
+	}
+	k.expectOneTrace(t, status)
+}
+
+// set gives a setting a value, for the functions that start from now on.
+func (k *knative) set(t *testing.T, name, value string) {
+	t.Helper()
+	k.Kubectl(t, "", "-n", drydock, "patch", "configmap", "drydock-settings", "--type=merge", "-p", fmt.Sprintf(`{"data":{%q:%s}}`, name, value))
+}
+
+// expectOneTrace: whatever woke a function, what it did to the set is in the operation's trace.
+func (k *knative) expectOneTrace(t *testing.T, status *api.Status) {
+	t.Helper()
+	did := map[string]int{}
+	for _, p := range k.functions.sorted() {
+		for _, l := range p.lines {
+			if l.Message != "done" {
+				continue
+			}
+			did[p.function]++
+			if l.TraceID == "" || !strings.Contains(status.Trace, "-"+l.TraceID+"-") {
+				t.Errorf("%s is not in the operation's trace %s: %s", p.function, status.Trace, l.raw)
+			}
+		}
+	}
+	t.Logf("writes in trace %s, by function: %v", status.Trace, did)
+	if len(did) != 4 {
+		t.Errorf("%v wrote, want detect-resize, pause-owner, backup, restore", did)
 	}
 }
 
