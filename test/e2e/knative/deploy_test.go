@@ -122,7 +122,8 @@ func TestManifestsPassTheWebhooks(t *testing.T) {
 }
 
 // TestBrokerAuthenticates turns Knative's authentication on: an event of nobody is refused, and a resize works, with the
-// functions' replies, the source, the tick and sift each showing who they are.
+// tick, the source, sift and the functions' replies each showing who they are. The source comes late, so that it is sift
+// who finds the request, by the tick.
 func TestBrokerAuthenticates(t *testing.T) {
 	k := setUp(t)
 	k.authentication(t, "enabled")
@@ -142,7 +143,10 @@ func TestBrokerAuthenticates(t *testing.T) {
 		return ""
 	})
 	before := k.Data(t)
+	k.removeSource(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	k.AwaitPhase(t, api.Planned)
+	k.make(t, "configure", "CONFIG=config/overlays/oidc")
 	k.ExpectResized(t, before)
 }
 

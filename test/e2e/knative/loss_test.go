@@ -20,6 +20,19 @@ func TestI6AdapterGoneForAMinute(t *testing.T) {
 	k.CreateSet(stage.Workload("64Mi"))
 	before := k.Data(t)
 	t.Cleanup(func() { k.make(t, "configure") })
+	k.removeSource(t)
+	gone := time.Now()
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	k.AwaitPhase(t, api.Planned)
+	t.Logf("found after %s without the adapter", time.Since(gone).Round(time.Second))
+	<-time.After(time.Until(gone.Add(time.Minute)))
+	k.make(t, "configure")
+	k.ExpectResized(t, before)
+}
+
+// removeSource deletes the event source; make configure makes it again.
+func (k *knative) removeSource(t *testing.T) {
+	t.Helper()
 	k.Kubectl(t, "", "-n", drydock, "delete", "apiserversource", "drydock", "--wait")
 	k.Eventually("the adapter is gone", func() string {
 		pods, err := k.Kube.CoreV1().Pods(drydock).List(context.Background(), metav1.ListOptions{LabelSelector: adapter})
@@ -28,13 +41,6 @@ func TestI6AdapterGoneForAMinute(t *testing.T) {
 		}
 		return ""
 	})
-	gone := time.Now()
-	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	k.AwaitPhase(t, api.Planned)
-	t.Logf("found after %s without the adapter", time.Since(gone).Round(time.Second))
-	<-time.After(time.Until(gone.Add(time.Minute)))
-	k.make(t, "configure")
-	k.ExpectResized(t, before)
 }
 
 // TestI6BrokerKilledMidway ends the Broker's ingress and its channel's dispatcher, with all events that they hold, while
