@@ -128,8 +128,9 @@ func TestBrokerAuthenticates(t *testing.T) {
 	k := setUp(t)
 	k.authentication(t, "enabled")
 	t.Cleanup(func() {
-		k.Kubectl(t, "", "delete", "--ignore-not-found", "-f", filepath.Join(kit.Root(t), "config/overlays/oidc/eventpolicy.yaml"))
 		k.authentication(t, "disabled")
+		k.Kubectl(t, "", "-n", drydock, "delete", "eventpolicy", "--all") // Knative leaves one: see config/overlays/oidc
+		k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=60s", "inmemorychannel", "--all")
 		k.make(t, "configure")
 	})
 	k.make(t, "configure", "CONFIG=config/overlays/oidc")
