@@ -126,14 +126,8 @@ func TestManifestsPassTheWebhooks(t *testing.T) {
 // who finds the request, by the tick.
 func TestBrokerAuthenticates(t *testing.T) {
 	k := setUp(t)
-	k.authentication(t, "enabled")
-	t.Cleanup(func() {
-		k.authentication(t, "disabled")
-		k.Kubectl(t, "", "-n", drydock, "delete", "eventpolicy", "--all") // Knative leaves one: see config/overlays/oidc
-		k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=60s", "inmemorychannel", "--all")
-		k.make(t, "configure")
-	})
-	k.make(t, "configure", "CONFIG=config/overlays/oidc")
+	k.authenticate(t, "enabled", "config/overlays/oidc")
+	t.Cleanup(func() { k.authenticate(t, "disabled", "config") })
 	k.awaitRest(t) // what starts now reads the new settings
 	k.CreateSet(stage.Workload("64Mi"))
 	k.Eventually("an event of nobody is refused", func() string {
@@ -151,7 +145,14 @@ func TestBrokerAuthenticates(t *testing.T) {
 	k.ExpectResized(t, before)
 }
 
-func (k *knative) authentication(t *testing.T, flag string) {
+// authenticate switches Knative's authentication, in the way that the overlay tells the administrator.
+func (k *knative) authenticate(t *testing.T, flag, config string) {
 	t.Helper()
 	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p", `{"data":{"authentication-oidc":"`+flag+`"}}`)
+	k.Kubectl(t, "", "-n", drydock, "delete", "broker,eventpolicy", "--all")
+	k.make(t, "configure", "CONFIG="+config)
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s", "broker,inmemorychannel,apiserversource,pingsource,trigger", "--all")
+	if n := len(strings.Fields(k.Kubectl(t, "", "-n", drydock, "get", "inmemorychannel", "-o", "jsonpath={.items[*].spec.subscribers[*].uid}"))); n != len(functions)-1 {
+		t.Errorf("%d subscriptions, want one for each function but the one for dead letters", n)
+	}
 }
