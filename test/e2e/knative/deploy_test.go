@@ -148,10 +148,10 @@ func TestBrokerAuthenticates(t *testing.T) {
 // authenticate switches Knative's authentication, in the way that the overlay tells the administrator.
 func (k *knative) authenticate(t *testing.T, flag, config string) {
 	t.Helper()
-	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p", `{"data":{"authentication-oidc":"`+flag+`"}}`)
+	k.make(t, "undeploy")
 	k.Kubectl(t, "", "-n", drydock, "delete", "broker,eventpolicy", "--all")
-	k.make(t, "configure", "CONFIG="+config)
-	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s", "broker,inmemorychannel,apiserversource,pingsource,trigger", "--all")
+	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p", `{"data":{"authentication-oidc":"`+flag+`"}}`)
+	k.install(t, config)
 	if n := len(strings.Fields(k.Kubectl(t, "", "-n", drydock, "get", "inmemorychannel", "-o", "jsonpath={.items[*].spec.subscribers[*].uid}"))); n != len(functions)-1 {
 		t.Errorf("%d subscriptions, want one for each function but the one for dead letters", n)
 	}

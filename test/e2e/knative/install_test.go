@@ -51,20 +51,20 @@ func setUp(t testing.TB) *knative {
 	s := stage.In(t, workloads, map[string]string{"drydock.dev/watch": "true"})
 	s.Patience = patience
 	k := &knative{Stage: s}
-	installed.Do(func() { k.install(t) })
+	installed.Do(func() { k.install(t, "config") })
 	k.functions = observe(t, s.Kube)
 	return k
 }
 
 var installed sync.Once
 
-func (k *knative) install(t testing.TB) {
+func (k *knative) install(t testing.TB, config string) {
 	t.Helper()
 	start := time.Now()
-	k.make(t, "configure")
+	k.make(t, "configure", "CONFIG="+config)
 	k.make(t, "deploy", "IMAGE="+image())
-	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s", "broker,apiserversource,pingsource,trigger", "--all")
-	t.Logf("config/ and all functions installed after %s", time.Since(start).Round(time.Second))
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s", "broker,inmemorychannel,apiserversource,pingsource,trigger", "--all")
+	t.Logf("%s and all functions installed after %s", config, time.Since(start).Round(time.Second))
 }
 
 // image is the functions' image.
