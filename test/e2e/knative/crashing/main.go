@@ -60,11 +60,14 @@ func crash(log *slog.Logger) cehttp.Middleware {
 				if err := os.WriteFile(counter, append(so, '.'), 0o600); err != nil {
 					log.Error("writing the counter", "error", err.Error())
 				}
-				log.Error("crashing", "type", r.Header.Get("Ce-Type"), "crash", len(so)+1)
+				log.Error("crashing", "id", r.Header.Get("Ce-Id"), "crash", len(so)+1)
 				os.Exit(2)
 			}
 			one.Unlock()
 			next.ServeHTTP(w, r)
+			if r.Method == http.MethodPost {
+				log.Info("event", "id", r.Header.Get("Ce-Id"))
+			}
 		})
 	}
 }
