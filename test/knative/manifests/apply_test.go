@@ -1,0 +1,64 @@
+package manifests
+
+import (
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const digest = "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+// apply runs deploy/apply with KUBECTL, or that of the local cluster.
+func apply(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	kubectl, err := filepath.Abs(cmp.Or(os.Getenv("KUBECTL"), filepath.Join(root, ".cluster", "bin", "kubectl")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(root, "deploy", "apply"), args...)
+	command.Env = append(os.Environ(), "KUBECTL="+kubectl)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// TestApplyNamesTheImage: the function and the data mover that it starts are the same image, named by what does not change.
+func TestApplyNamesTheImage(t *testing.T) {
+	for _, image := range []string{"example.com/team/drydock" + digest, "example.com:5000/drydock:v1"} {
+		output, err := apply(t, "--render", image, "backup", "restore")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		// backup's container, its data mover, and restore's container.
+		if n := strings.Count(output, ": "+image+"\n"); n != 3 {
+			t.Errorf("%s is named %d times, want 3:\n%s", image, n, output)
+		}
+		if strings.Contains(output, "image: drydock\n") {
+			t.Errorf("an image has no name yet:\n%s", output)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(root, "deploy", ".apply-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestApplyRefuses(t *testing.T) {
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an image that could be any":    {[]string{"--render", "example.com/drydock", "backup"}, "neither a digest nor a tag"},
+		"a port that is no tag":         {[]string{"--render", "example.com:5000/drydock", "backup"}, "neither a digest nor a tag"},
+		"a function that there is none": {[]string{"--render", "drydock:v1", "backup", "sieve"}, "there are: backup dead-letter detect-resize"},
+		"no function":                   {[]string{"drydock:v1"}, "deploy/apply IMAGE FUNCTION"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := apply(t, row.args...)
+			if err == nil || !strings.Contains(output, row.want) {
+				t.Errorf("%v: %s", err, output)
+			}
+		})
+	}
+}
