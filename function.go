@@ -16,6 +16,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/kelseyhightower/envconfig"
+	"k8s.io/client-go/transport"
 
 	"drydock.dev/eventsource/sift"
 	"drydock.dev/functions/backup"
@@ -92,11 +93,12 @@ func (env Environment) sender() (Sender, error) {
 	if env.SinkToken == "" {
 		return serve.NewSender(env.Sink, nil), nil
 	}
-	send, err := serve.NewTokenSender(env.Sink, env.SinkToken)
+	// The token is read again as the kubelet renews it.
+	authorized, err := transport.NewBearerAuthWithRefreshRoundTripper("", env.SinkToken, serve.NewTransport())
 	if err != nil {
-		return nil, fmt.Errorf("%w; DRYDOCK_SINK_TOKEN names the file", err)
+		return nil, fmt.Errorf("reading the token that DRYDOCK_SINK_TOKEN names: %w", err)
 	}
-	return send, nil
+	return serve.NewSender(env.Sink, authorized), nil
 }
 
 // F is the function that $FUNCTION names, for func's server.

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +99,37 @@ func TestEveryFunctionIsMade(t *testing.T) {
 		if handler == nil {
 			t.Errorf("%s is nil", name)
 		}
+	}
+}
+
+// TestSiftShowsItsToken: a Broker that authenticates gets the token of the file.
+func TestSiftShowsItsToken(t *testing.T) {
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer who-i-am" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer sink.Close()
+	e := event.New()
+	e.SetID("7")
+	e.SetType("dev.drydock.object.changed")
+	e.SetSource("drydock.dev/sift")
+	file := filepath.Join(t.TempDir(), "token")
+	env := Environment{Sink: sink.URL, SinkToken: file}
+	if _, err := env.sender(); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("without the file: got %v, want its name", err)
+	}
+	if err := os.WriteFile(file, []byte("who-i-am\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	send, err := env.sender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send.Send(t.Context(), e); err != nil {
+		t.Error(err)
+	}
+	if err := serve.NewSender(sink.URL, nil).Send(t.Context(), e); err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "who-i-am") {
+		t.Errorf("without the token: got %v, want 401", err)
 	}
 }

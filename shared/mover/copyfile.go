@@ -62,7 +62,7 @@ func (c *copier) createTemp(at pair, e *entry) (out int, tmp string, err error) 
 		return err
 	})
 	if err != nil {
-		return -1, "", at.fault(target, "creating", e, err)
+		return -1, "", at.fault(target, opCreating, e, err)
 	}
 	return out, tmp, nil
 }
@@ -108,7 +108,7 @@ func (c *copier) copySpecial(at pair, e *entry) error {
 		return unix.Mknodat(at.dst, name, e.meta.kind()|0o600, int(e.meta.size))
 	})
 	if err != nil {
-		return at.fault(target, "creating", e, err)
+		return at.fault(target, opCreating, e, err)
 	}
 	if err := c.dressSpecial(at, e, named(at.dst, tmp), attrs); err != nil {
 		c.discard(at.dst, tmp)

@@ -128,10 +128,22 @@ func noSpace(err error, dst *root) *Error {
 	case errors.Is(err, unix.EDQUOT):
 		e.Reason = ReasonQuota
 		e.Message = fmt.Sprintf("the quota on the target is used up: %v; raise it, then copy again, which resumes", err)
-	case dst != nil && unix.Fstatfs(dst.fd, &st) == nil && st.Files > 0 && st.Ffree == 0:
+	case dst != nil && unix.Fstatfs(dst.fd, &st) == nil && needsInode(err) && inodesAreScarcer(&st):
 		e.Message = fmt.Sprintf("the target has no inodes left (of %d): %v; make it larger or with more inodes, then copy again", st.Files, err)
 	default:
 		e.Message = fmt.Sprintf("the target is full (%d bytes in all): %v; make it larger, then copy again, which resumes", int64(st.Blocks)*st.Bsize, err)
 	}
 	return e
+}
+
+// needsInode reports whether what failed makes a new entry: writing to a file takes blocks only.
+func needsInode(err error) bool {
+	var f *fault
+	return errors.As(err, &f) && (f.op == opCreating || f.op == opMaking)
+}
+
+// inodesAreScarcer tells which of inodes and blocks ran out. Neither has to be at zero any more: the other workers have
+// removed the files that they had begun. A file system that makes inodes as it needs them, as btrfs, counts none.
+func inodesAreScarcer(st *unix.Statfs_t) bool {
+	return float64(st.Ffree)*float64(st.Blocks) < float64(st.Bfree)*float64(st.Files)
 }

@@ -36,6 +36,12 @@ func quote(path string) string {
 	return strconv.Quote(path)
 }
 
+// What takes an inode.
+const (
+	opCreating = "creating"
+	opMaking   = "making the directory"
+)
+
 // Errors without an errno.
 var (
 	errChanged       = errors.New("it was changed while it was copied")

@@ -47,7 +47,7 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 func (c *copier) makeDir(parent int, d *dir, name string) error {
 	err := againErr(func() error { return unix.Mkdirat(parent, name, 0o700) })
 	if err != nil && err != unix.EEXIST {
-		return &fault{target, "making the directory", d.join(name), err}
+		return &fault{target, opMaking, d.join(name), err}
 	}
 	fd, err := openUsable(parent, name)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
-	"k8s.io/client-go/transport"
 
 	"drydock.dev/shared/telemetry"
 )
@@ -30,24 +29,15 @@ type Sender struct {
 }
 
 // NewSender sends to the sink's URL over the transport; nil is a transport of its own.
-func NewSender(sink string, over http.RoundTripper) *Sender {
-	if over == nil {
-		over = newTransport()
+func NewSender(sink string, transport http.RoundTripper) *Sender {
+	if transport == nil {
+		transport = NewTransport()
 	}
-	return &Sender{sink: sink, client: &http.Client{Transport: over, Timeout: sendTimeout}}
+	return &Sender{sink: sink, client: &http.Client{Transport: transport, Timeout: sendTimeout}}
 }
 
-// NewTokenSender sends to the sink's URL with the bearer token in the file, which is read again as the kubelet renews it:
-// a Broker under Knative's authentication asks for one. It is an error if there is no token now.
-func NewTokenSender(sink, file string) (*Sender, error) {
-	over, err := transport.NewBearerAuthWithRefreshRoundTripper("", file, newTransport())
-	if err != nil {
-		return nil, fmt.Errorf("reading the token to send events with: %w", err)
-	}
-	return NewSender(sink, over), nil
-}
-
-func newTransport() http.RoundTripper {
+// NewTransport makes the transport of a Sender, for who wraps it.
+func NewTransport() http.RoundTripper {
 	return &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 8, IdleConnTimeout: idleTimeout}
 }
 

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -160,36 +158,5 @@ func TestSender(t *testing.T) {
 	}
 	if err := NewSender("", nil).Send(t.Context(), e); err == nil || !strings.Contains(err.Error(), "K_SINK") {
 		t.Errorf("without a sink: got %v, want to be told to set K_SINK", err)
-	}
-}
-
-// TestTokenSender: a Broker that authenticates gets the token of the file.
-func TestTokenSender(t *testing.T) {
-	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer who-i-am" {
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-	}))
-	defer sink.Close()
-	e := event.New()
-	e.SetID("7")
-	e.SetType("dev.drydock.object.changed")
-	e.SetSource("drydock.dev/sift")
-	file := filepath.Join(t.TempDir(), "token")
-	if _, err := NewTokenSender(sink.URL, file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("without the file: got %v, want its name", err)
-	}
-	if err := os.WriteFile(file, []byte("who-i-am\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	send, err := NewTokenSender(sink.URL, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := send.Send(t.Context(), e); err != nil {
-		t.Error(err)
-	}
-	if err := NewSender(sink.URL, nil).Send(t.Context(), e); err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "who-i-am") {
-		t.Errorf("without the token: got %v, want 401", err)
 	}
 }
