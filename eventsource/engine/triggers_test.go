@@ -72,7 +72,7 @@ func TestShippedTriggersRoute(t *testing.T) {
 		"the copy is done":                  {step(events.BackupCompleted), []string{"restore"}},
 		"the switch is done":                {step(events.RestoreCompleted), []string{"pause-owner"}},
 		"the owner goes on":                 {step(events.OwnerResumed), nil},
-		"a failure is for people":           {step(events.OperationFailed), nil},
+		"a failure":                         {step(events.OperationFailed), []string{"pause-owner"}},
 		"a stranger":                        {plainEvent("com.example.event"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,9 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
@@ -68,9 +70,13 @@ func checkOwner(in Input, _ *wish) *problem {
 	if owner == nil || api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore {
 		return nil
 	}
-	return refuse(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; this version cannot pause it: "+
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if _, known := owners.BuiltIn().Find(gv.Group, owner.Kind); known && err == nil {
+		return nil // pause-owner pauses it, or finds out why it cannot
+	}
+	return refuse(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; %s: "+
 		"pause it yourself, then set the annotation %s=%s and ask again with %s",
-		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore, api.RetryAnnotation)
+		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, owners.Unknown(gv.Group, owner.Kind), api.OwnerPolicyAnnotation, api.OwnerIgnore, api.RetryAnnotation)
 }
 
 func checkMover(in Input, w *wish) *problem {

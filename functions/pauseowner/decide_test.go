@@ -1,11 +1,18 @@
 package pauseowner
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
@@ -24,24 +31,15 @@ func TestDecide(t *testing.T) {
 		want string
 		next string
 	}{
-		"there is no set":                 {in: Input{Observed: build.World()}, want: "noop SetGone"},
-		"the set is being deleted":        {in: set(planned, build.Deleting()), want: "noop SetGone"},
-		"the status cannot be read":       {in: set(planned, build.Annotation(api.StatusAnnotation, "{")), want: "noop StatusInvalid"},
-		"there is no operation":           {in: Input{Observed: build.World(build.Set("web"))}, want: "noop NotOurPhase"},
-		"another function has it":         {in: set(build.Operation(api.Copying)), want: "noop NotOurPhase"},
-		"I3: the status is another set's": {in: set(planned, build.UID("uid-2")), want: "noop NotOurPhase"},
-		"nobody owns the set":             {in: set(planned), want: goesOn, next: copying},
-		"an owner that is to be ignored":  {in: set(planned, build.Owned("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "ignore")), want: goesOn, next: copying},
-		"I5: an owner that came meanwhile": {
-			in:   set(planned, build.Owned("Database", "main")),
-			want: "do OwnerNotPausable: patch statefulsets web {+status}",
-			next: "RollingBack OwnerNotPausable at Planned" + part,
-		},
-		"an owner, and a policy that is none": {
-			in:   set(planned, build.Owned("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "whatever")),
-			want: "do OwnerNotPausable: patch statefulsets web {+status}",
-			next: "RollingBack OwnerNotPausable at Planned" + part,
-		},
+		"there is no set":                  {in: Input{Observed: build.World()}, want: "noop SetGone"},
+		"the set is being deleted":         {in: set(planned, build.Deleting()), want: "noop SetGone"},
+		"the status cannot be read":        {in: set(planned, build.Annotation(api.StatusAnnotation, "{")), want: "noop StatusInvalid"},
+		"there is no operation":            {in: Input{Observed: build.World(build.Set("web"))}, want: "noop NotOurPhase"},
+		"another function has it":          {in: set(build.Operation(api.Copying)), want: "noop NotOurPhase"},
+		"I3: the status is another set's":  {in: set(planned, build.UID("uid-2")), want: "noop NotOurPhase"},
+		"nobody owns the set":              {in: set(planned), want: goesOn, next: copying},
+		"an owner that is to be ignored":   {in: set(planned, build.Owned("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "ignore")), want: goesOn, next: copying},
+		"I5: an owner that came meanwhile": {in: set(planned, build.Owned("Database", "main")), want: "noop OwnerNotPausable"},
 		"somebody aborts; the annotation is taken": {
 			in:   set(planned, build.Annotation(api.AbortAnnotation, "")),
 			want: "do Aborted: patch statefulsets web {+status, -abort}",
@@ -55,6 +53,145 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			build.Expect(t, row.in.Observed, func() plan.Plan { return Decide(row.in) }, row.want, row.next)
+		})
+	}
+}
+
+const (
+	kind     = "RedisReplication"
+	resource = plan.Resource("redisreplications.v1beta2.redis.redis.opstreelabs.in")
+	key      = "redisreplication.opstreelabs.in/skip-reconcile"
+)
+
+// redis is the owner of set web.
+func redis(annotations map[string]string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetAPIVersion("redis.redis.opstreelabs.in/v1beta2")
+	object.SetKind(kind)
+	object.SetNamespace(build.Namespace)
+	object.SetName("main")
+	object.SetUID("uid-main")
+	object.SetResourceVersion("7")
+	object.SetAnnotations(annotations)
+	return object
+}
+
+// held are the annotations of an owner that the operations have paused.
+func held(operations ...string) map[string]string {
+	pause := &api.Pause{Version: api.StatusVersion, Made: []api.Made{{In: "annotation", Key: key, Value: "true"}}}
+	for _, o := range operations {
+		pause.For = append(pause.For, api.Holder{Operation: o, Set: "web"})
+	}
+	return map[string]string{key: "true", api.OwnerPausedAnnotation: pause.Encode()}
+}
+
+func ownerIs(object *unstructured.Unstructured) *Owner {
+	row, _ := owners.BuiltIn().Find("redis.redis.opstreelabs.in", kind)
+	return &Owner{Ref: metav1.OwnerReference{APIVersion: "redis.redis.opstreelabs.in/v1beta2", Kind: kind, Name: "main", UID: "uid-main"},
+		Row: row, Resource: resource, Object: object}
+}
+
+// recordOf is the record of the pause, for an operation.
+func recordOf(operation string, object *unstructured.Unstructured) Record {
+	status := build.Operation(api.Planned)
+	status.Operation = operation
+	revision := resources.MakeOwnerRecord(build.Set("web"), status, api.PausedOwner{Version: api.StatusVersion, Kind: kind, Name: "main"})
+	revision.UID, revision.ResourceVersion = "uid-record", "9"
+	link, _ := api.LoadLink(revision)
+	return Record{Revision: revision, Link: link, Resource: resource, Object: object}
+}
+
+func TestConsentOfAnOwner(t *testing.T) {
+	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Parts(api.ClaimPending, "data-web-0"))
+	const goesOn = "do OwnerConsents: patch statefulsets web {+status} -> owner.paused"
+	const copying = "Copying OwnerConsents, attempt 1, round 1, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending"
+	const refused = "do OwnerNotPausable: patch statefulsets web {+status}"
+	const rolled = "RollingBack OwnerNotPausable at Planned, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending"
+	const record = "create controllerrevisions drydock-" + build.ID + "-owner; "
+	const patch = "patch " + string(resource) + " main {+" + key + ", +owner-paused}"
+	deleting := redis(nil)
+	deleting.SetDeletionTimestamp(&metav1.Time{Time: build.Now})
+	problem := ownerIs(redis(nil))
+	problem.Problem = "nobody knows how"
+	for name, row := range map[string]struct {
+		owner   *Owner
+		records []Record
+		denied  error
+		want    string
+		next    string
+	}{
+		"it works: recorded, then paused":             {owner: ownerIs(redis(nil)), want: "do OwnerPausing: " + record + patch},
+		"died after the record":                       {owner: ownerIs(redis(nil)), records: []Record{recordOf(build.ID, redis(nil))}, want: "do OwnerPausing: " + patch},
+		"a record of another operation is none":       {owner: ownerIs(redis(nil)), records: []Record{recordOf("other", redis(nil))}, want: "do OwnerPausing: " + record + patch},
+		"paused for this operation":                   {owner: ownerIs(redis(held(build.ID))), records: []Record{recordOf(build.ID, nil)}, want: goesOn, next: copying},
+		"paused for another operation":                {owner: ownerIs(redis(held("other"))), want: "do OwnerPausing: " + record + "patch " + string(resource) + " main {+owner-paused}"},
+		"I5: paused by a person, which stays theirs":  {owner: ownerIs(redis(map[string]string{key: "true"})), want: goesOn, next: copying},
+		"the operator took the pause away: once more": {owner: ownerIs(redis(map[string]string{api.OwnerPausedAnnotation: held(build.ID)[api.OwnerPausedAnnotation]})), records: []Record{recordOf(build.ID, nil)}, want: "do OwnerPausing: patch " + string(resource) + " main {+" + key + "}"},
+		"it cannot be paused":                         {owner: problem, want: refused, next: rolled},
+		"the API server refuses":                      {owner: ownerIs(redis(nil)), denied: errors.New("forbidden"), want: refused, next: rolled},
+		"it does not exist":                           {owner: ownerIs(nil), want: refused, next: rolled},
+		"what we did to it cannot be read":            {owner: ownerIs(redis(map[string]string{api.OwnerPausedAnnotation: "{"})), want: refused, next: rolled},
+		"it is being deleted": {owner: ownerIs(deleting), want: "do OwnerDeleting: patch statefulsets web {+status}",
+			next: "RollingBack OwnerDeleting at Planned, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := build.Set("web", build.Status(planned), build.Replicas(3), build.Owned(kind, "main"))
+			in := Input{Observed: build.World(set), Settings: build.Settings(), Owner: row.owner, Records: row.records, Denied: row.denied}
+			build.Expect(t, in.Observed, func() plan.Plan { return Decide(in) }, row.want, row.next, seen(in)...)
+		})
+	}
+}
+
+// seen are the objects of the input beside the observed ones.
+func seen(in Input) []metav1.Object {
+	var all []metav1.Object
+	if in.Owner != nil && in.Owner.Object != nil {
+		all = append(all, in.Owner.Object)
+	}
+	for _, r := range in.Records {
+		all = append(all, r.Revision)
+		if r.Object != nil {
+			all = append(all, r.Object)
+		}
+	}
+	return all
+}
+
+func TestResume(t *testing.T) {
+	const release = "do OwnerResumed: patch " + string(resource) + " main {-" + key + ", -owner-paused}"
+	const forget = "do OwnerResumed: delete controllerrevisions drydock-" + build.ID + "-owner -> owner.resumed"
+	paused := []Record{recordOf(build.ID, redis(held(build.ID)))}
+	on := func(status *api.Status, objects ...metav1.Object) Input {
+		return Input{Observed: build.World(append(objects, build.Set("web", build.Status(status)))...), Records: paused}
+	}
+	other := build.Operation(api.Copying)
+	other.Operation = "other"
+	stuck := build.Operation(api.Failed)
+	stuck.FailedAt = api.Switching
+	unreadable := recordOf(build.ID, redis(held(build.ID)))
+	unreadable.Err = fmt.Errorf("no record")
+	for name, row := range map[string]struct {
+		in   Input
+		want string
+	}{
+		"I5: the operation succeeded":             {on(build.Operation(api.Succeeded)), release},
+		"I5: the operation failed":                {on(build.Operation(api.Failed)), release},
+		"I5: the set is gone":                     {Input{Observed: build.World(), Records: paused}, release},
+		"I5: the set lost its status":             {Input{Observed: build.World(build.Set("web")), Records: paused}, release},
+		"another operation runs":                  {on(other), release},
+		"released, and died before the record":    {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, redis(nil))}}, forget},
+		"the owner is gone":                       {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, nil)}}, forget},
+		"another operation needs the pause":       {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, redis(held(build.ID, "other")))}}, "do OwnerResumed: patch " + string(resource) + " main {+owner-paused}"},
+		"the operation runs":                      {on(build.Operation(api.Switching)), "noop OwnerStays"},
+		"I1: a claim is not whole":                {on(stuck), "noop OwnerStays"},
+		"the set is just being made again":        {Input{Observed: build.World(build.Journal(build.Operation(api.Switching))), Records: paused}, "noop OwnerStays"},
+		"a set that lost its status, a journal":   {Input{Observed: build.World(build.Set("web"), build.Journal(build.Operation(api.Switching))), Records: paused}, "noop OwnerStays"},
+		"the record cannot be read":               {Input{Observed: build.World(), Records: []Record{unreadable}}, "noop OwnerStays"},
+		"what we did to the owner cannot be read": {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, redis(map[string]string{api.OwnerPausedAnnotation: "{"}))}}, "noop OwnerStays"},
+		"nothing is paused":                       {Input{Observed: build.World(build.Set("web"))}, "noop NotOurPhase"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			build.Expect(t, row.in.Observed, func() plan.Plan { return Decide(row.in) }, row.want, "", seen(row.in)...)
 		})
 	}
 }

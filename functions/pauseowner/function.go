@@ -1,27 +1,29 @@
-// Package pauseowner asks the custom resource that controls a StatefulSet for its consent before the set is stopped.
+// Package pauseowner pauses the custom resource that controls a StatefulSet before the set is stopped, and resumes it when
+// the operation is over.
 //
-//	in    resize.detected, restore.completed; StatefulSets with a planned operation; the tick
-//	get   the StatefulSet
-//	do    patch the StatefulSet: status
-//	out   owner.paused
-//	never lets an operation go on whose owner would undo it: a set without owner, or with owner-policy "ignore", goes on
-//	at once; any other is rolled back
+//	in    resize.detected, restore.completed, operation.failed; StatefulSets with a planned operation; records of paused
+//	owners whose operation is over; the tick
+//	get   the StatefulSet, its owner; list ControllerRevisions
+//	do    patch the StatefulSet: status; create and delete the record of a paused owner; patch the owner: the settings that
+//	pause it, what was there before
+//	out   owner.paused, owner.resumed
+//	never lets an operation go on whose owner would undo it; never touches a pause that somebody else has made; never leaves
+//	an owner paused without a record of it
 package pauseowner
 
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
 )
 
 // Function is pause-owner.
@@ -29,25 +31,36 @@ type Function struct {
 	client   *kube.Client
 	apply    *apply.Executor
 	settings api.Settings
+	registry owners.Registry
 }
 
 // New makes the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings}
+	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings, registry: owners.BuiltIn()}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once.
+// Handle is safe to repeat, to reorder and to run twice at once. What the API server will never let us do to the owner
+// is a reason to give the operation up, and not only the event.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	return f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
-		in := Input{Observed: &sts.Observed{Now: time.Now(), Name: ref.Name}, Settings: f.settings}
-		set := &appsv1.StatefulSet{}
-		found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+	var denied error
+	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		if found {
-			in.Set = set
+		in.Denied = denied
+		decided := Decide(in)
+		if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
+			return plan.Plan{}, fault.Permanent(problems) // a dead letter on the set tells people
 		}
-		return Decide(in), nil
-	})
+		return decided, nil
+	}
+	answer, err := f.apply.Handle(ctx, e, step)
+	if fault.IsPermanent(err) {
+		if _, malformed := events.SetOf(e); malformed == nil {
+			denied = err
+			answer, err = f.apply.Handle(ctx, e, step)
+		}
+	}
+	return answer, err
 }

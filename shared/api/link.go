@@ -19,6 +19,7 @@ const (
 	RoleMover     Role = "mover"     // the Job that copies, and its Pod
 	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
 	RoleRetired   Role = "retired"   // an old volume in its window
+	RoleOwner     Role = "owner"     // the ControllerRevision that records which custom resource is paused
 )
 
 // Link ties an object to an operation and to the StatefulSet it is for.

@@ -18,7 +18,10 @@ const (
 // The operation moves on.
 const (
 	ResizeDetected  Reason = "ResizeDetected"
+	OwnerPausing    Reason = "OwnerPausing"
 	OwnerConsents   Reason = "OwnerConsents"
+	OwnerResumed    Reason = "OwnerResumed"
+	OwnerStays      Reason = "OwnerStays" // paused: the operation goes on, or a claim of the set is not whole
 	Preparing       Reason = "Preparing"
 	Quiescing       Reason = "Quiescing"
 	CopyRunning     Reason = "CopyRunning"
@@ -53,6 +56,7 @@ const (
 	LimitExceeded    Reason = "LimitExceeded"
 	TooManyClaims    Reason = "TooManyClaims"
 	OwnerNotPausable Reason = "OwnerNotPausable"
+	OwnerDeleting    Reason = "OwnerDeleting"
 	RootMoverNeeded  Reason = "RootMoverNeeded"
 )
 

@@ -50,6 +50,9 @@ func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 
 // groupOf says in which API group a resource lives.
 func groupOf(resource plan.Resource) schema.GroupVersion {
+	if custom, ok := resource.Custom(); ok {
+		return custom.GroupVersion()
+	}
 	switch resource {
 	case plan.StatefulSets, plan.ControllerRevisions:
 		return appsv1.SchemeGroupVersion
@@ -59,6 +62,14 @@ func groupOf(resource plan.Resource) schema.GroupVersion {
 		return storagev1.SchemeGroupVersion
 	}
 	return corev1.SchemeGroupVersion
+}
+
+// plural is the resource's name in a URL.
+func plural(resource plan.Resource) string {
+	if custom, ok := resource.Custom(); ok {
+		return custom.Resource
+	}
+	return string(resource)
 }
 
 // Client reaches the API server. Its methods classify errors for package fault.
@@ -125,7 +136,7 @@ func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, nam
 	if err != nil {
 		return false, err
 	}
-	err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).Name(name).Do(ctx).Into(into)
+	err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).Do(ctx).Into(into)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -144,7 +155,7 @@ func (c *Client) List(ctx context.Context, resource plan.Resource, namespace str
 	if err != nil {
 		return err
 	}
-	err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).
+	err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).
 		VersionedParams(&options, parameters).Do(ctx).Into(into)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
@@ -159,7 +170,7 @@ func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container stri
 		return nil, err
 	}
 	lines := int64(1)
-	raw, err := client.Get().Namespace(namespace).Resource(string(plan.Pods)).Name(pod).SubResource("log").
+	raw, err := client.Get().Namespace(namespace).Resource(plural(plan.Pods)).Name(pod).SubResource("log").
 		VersionedParams(&corev1.PodLogOptions{Container: container, TailLines: &lines}, parameters).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the log of pod %s: %w", pod, fault.FromAPI(err))
@@ -177,6 +188,6 @@ func (c *Client) Create(ctx context.Context, resource plan.Resource, namespace s
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	return client.Post().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).
+	return client.Post().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).
 		VersionedParams(&options, parameters).Body(object).Do(ctx).Error()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -19,8 +20,8 @@ func (c *Client) Patch(ctx context.Context, resource plan.Resource, namespace, n
 	if err != nil {
 		return err
 	}
-	return client.Patch(types.JSONPatchType).NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).Name(name).
-		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, parameters).Body(body).Do(ctx).Error()
+	return client.Patch(types.JSONPatchType).NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).
+		SpecificallyVersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, parameters, schema.GroupVersion{Version: "v1"}).Body(body).Do(ctx).Error()
 }
 
 // Delete removes the object if its UID and resourceVersion are as given. Dependents are orphaned or deleted in the
@@ -38,5 +39,5 @@ func (c *Client) Delete(ctx context.Context, resource plan.Resource, namespace, 
 		PropagationPolicy: &propagation,
 		Preconditions:     &metav1.Preconditions{UID: ptr.To(uid), ResourceVersion: ptr.To(version)},
 	}
-	return client.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(string(resource)).Name(name).Body(options).Do(ctx).Error()
+	return client.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).Body(options).Do(ctx).Error()
 }

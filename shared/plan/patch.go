@@ -71,6 +71,32 @@ func Set[T comparable](p *Patch, path string, is, want T, words string) *Patch {
 	return p
 }
 
+// SetField writes the field at the path of an object without a Go type, and makes the parents that it lacks.
+func (p *Patch) SetField(content map[string]any, path []string, value any) *Patch {
+	pointer, node := "", content
+	for _, name := range path[:len(path)-1] {
+		pointer += "/" + escape(name)
+		child, ok := node[name].(map[string]any)
+		if !ok && !p.made[pointer] {
+			p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: pointer, Value: map[string]any{}})
+			p.made[pointer] = true
+		}
+		node = child
+	}
+	return p.Replace(pointer+"/"+escape(path[len(path)-1]), value, fmt.Sprintf("%s = %v", strings.Join(path, "."), value))
+}
+
+// RemoveField removes the field at the path, which is there.
+func (p *Patch) RemoveField(path []string) *Patch {
+	pointer := ""
+	for _, name := range path {
+		pointer += "/" + escape(name)
+	}
+	p.action.Ops = append(p.action.Ops, Op{Op: "remove", Path: pointer})
+	p.action.Words = append(p.action.Words, "-"+strings.Join(path, "."))
+	return p
+}
+
 // Replace writes a field whatever its value was.
 func (p *Patch) Replace(path string, value any, words string) *Patch {
 	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: path, Value: value})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
@@ -101,6 +102,20 @@ const (
 	Pods                Resource = "pods"
 	Events              Resource = "events"
 )
+
+// CustomResource names a resource of a custom group, as kubectl does: plural.version.group.
+func CustomResource(plural string, gv schema.GroupVersion) Resource {
+	return Resource(plural + "." + gv.Version + "." + gv.Group)
+}
+
+// Custom takes such a name apart. It reports false for a resource that Kubernetes has itself.
+func (r Resource) Custom() (schema.GroupVersionResource, bool) {
+	gvr, _ := schema.ParseResourceArg(string(r))
+	if gvr == nil {
+		return schema.GroupVersionResource{}, false
+	}
+	return *gvr, true
+}
 
 // Verb is what an action does.
 type Verb string

@@ -52,17 +52,26 @@ func MakeHeldSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status
 // MakeJournal builds the operation's durable record. A ControllerRevision is Kubernetes' own place for such data: it
 // cannot be changed once written, and whoever may read StatefulSets may usually read it too.
 func MakeJournal(set *appsv1.StatefulSet, status *api.Status) *appsv1.ControllerRevision {
-	link := api.Link{Operation: status.Operation, Role: api.RoleJournal, Namespace: set.Namespace, Set: status.Set}
 	journal := api.Journal{Version: api.StatusVersion, Status: *status}
+	return record(set, status, api.RoleJournal, JournalName(status.Operation), journal.Encode())
+}
+
+// MakeOwnerRecord builds the durable record of which owner the operation pauses.
+func MakeOwnerRecord(set *appsv1.StatefulSet, status *api.Status, owner api.PausedOwner) *appsv1.ControllerRevision {
+	return record(set, status, api.RoleOwner, OwnerRecordName(status.Operation), owner.Encode())
+}
+
+func record(set *appsv1.StatefulSet, status *api.Status, role api.Role, name string, data []byte) *appsv1.ControllerRevision {
+	link := api.Link{Operation: status.Operation, Role: role, Namespace: set.Namespace, Set: status.Set}
 	return &appsv1.ControllerRevision{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   set.Namespace,
-			Name:        JournalName(status.Operation),
+			Name:        name,
 			Labels:      map[string]string{api.OperationLabel: status.Operation},
 			Annotations: map[string]string{api.OperationAnnotation: link.Encode()},
 		},
-		Data:     runtime.RawExtension{Raw: journal.Encode()},
+		Data:     runtime.RawExtension{Raw: data},
 		Revision: 1,
 	}
 }

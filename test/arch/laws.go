@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources"}
+	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
@@ -52,6 +52,8 @@ var laws = []law{
 		never: effects, nowhere: []string{clientGo}},
 	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api"},
 		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/plan"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/telemetry", why: "what measures everything knows nothing of it, and no SDK", others: []string{cloudEvent, otelAPI + "/attribute",
 		otelAPI + "/codes", otelAPI + "/metric", otelAPI + "/propagation", otelAPI + "/semconv", otelAPI + "/trace"}, nowhere: []string{clientGo, otelAPI + "/sdk"}},
 	{of: "shared/telemetry/export", why: "it is cheap to link, as a function's image has to be", own: []string{"shared/telemetry"},
@@ -66,7 +68,7 @@ var laws = []law{
 	{of: "", why: "it puts the functions together", own: []string{"functions", "eventsource/sift", "shared"}},
 	{of: "cmd", why: "it puts processes together", own: []string{"", "functions", "eventsource", "shared", "deploy"}},
 	{of: "cmd/kubectl-drydock", why: "people have it on their machines: it asks, and takes no function along",
-		own:     []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/kube", "shared/apply"},
+		own:     []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/owners", "shared/kube", "shared/apply"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test", otelAPI + "/sdk"}},
 	{of: "test", why: "tests may look at everything", own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"}},
 }

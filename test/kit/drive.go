@@ -134,7 +134,7 @@ func Receivers(e event.Event) []api.Function {
 		return events.Concerns(e)
 	case events.ResizeRequested, events.Retry:
 		return []api.Function{api.DetectResize}
-	case events.ResizeDetected, events.RestoreCompleted:
+	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed:
 		return []api.Function{api.PauseOwner}
 	case events.OwnerPaused:
 		return []api.Function{api.Backup}

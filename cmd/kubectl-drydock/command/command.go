@@ -24,7 +24,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:           "kubectl-drydock",
-		Short:         "Events, retries and dead letters of Drydock, by hand",
+		Short:         "Events, retries, dead letters and rights of Drydock, by hand",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drydock"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -34,7 +34,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: time.Now}
-	root.AddCommand(newEmit(tool), newRetry(tool), newRedeliver(tool))
+	root.AddCommand(newEmit(tool), newRetry(tool), newRedeliver(tool), newRBAC(tool))
 	return root
 }
 

@@ -13,8 +13,8 @@ import (
 
 // Expect checks a decision: the plan on one line, and the status that it stores, as Summary renders it. And it checks
 // what is true of every decision: it is a function of what was observed and changes nothing of it, and each of its
-// writes carries the identity and version of the object that was seen.
-func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next string) {
+// writes carries the identity and version of the object that was seen: one of the observed, or of the others.
+func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
 	t.Helper()
 	before := encode(o)
 	p := decide()
@@ -31,7 +31,7 @@ func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next s
 		t.Errorf("the same observation leads to another plan:\n%s", again)
 	}
 	for _, a := range p.Actions {
-		if problem := unguarded(o, a); problem != "" {
+		if problem := unguarded(o, others, a); problem != "" {
 			t.Errorf("%s: %s", a, problem)
 		}
 	}
@@ -46,7 +46,7 @@ func encode(o *sts.Observed) string {
 }
 
 // unguarded says what precondition the action lacks.
-func unguarded(o *sts.Observed, a plan.Action) string {
+func unguarded(o *sts.Observed, others []metav1.Object, a plan.Action) string {
 	if a.Verb == plan.VerbCreate {
 		if m := a.Object.(metav1.Object); m.GetUID() != "" || m.GetResourceVersion() != "" {
 			return "a new object has no UID or resourceVersion"
@@ -56,7 +56,7 @@ func unguarded(o *sts.Observed, a plan.Action) string {
 	if a.Verb == plan.VerbRecord {
 		return ""
 	}
-	seen := find(o, a)
+	seen := find(o, others, a)
 	switch {
 	case seen == nil:
 		return "the object was not observed"
@@ -68,7 +68,7 @@ func unguarded(o *sts.Observed, a plan.Action) string {
 	return ""
 }
 
-func find(o *sts.Observed, a plan.Action) metav1.Object {
+func find(o *sts.Observed, others []metav1.Object, a plan.Action) metav1.Object {
 	var all []metav1.Object
 	switch a.Resource {
 	case plan.StatefulSets:
@@ -86,7 +86,7 @@ func find(o *sts.Observed, a plan.Action) metav1.Object {
 			all = append(all, v)
 		}
 	}
-	for _, object := range all {
+	for _, object := range append(all, others...) {
 		if object.GetName() == a.Name && object.GetNamespace() == a.Namespace {
 			return object
 		}

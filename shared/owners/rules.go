@@ -1,0 +1,56 @@
+package owners
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// RulesLabel marks the ClusterRoles that make up what pause-owner may do to custom resources (config/rbac/owners.yaml).
+const RulesLabel = api.Prefix + "owners"
+
+// Roles are the rights that pausing the operators' resources takes, a ClusterRole an operator. Without operators there is
+// one for each that the registry knows. An operator that it does not know is an error that names those it does.
+func (r Registry) Roles(operators ...string) ([]*rbacv1.ClusterRole, error) {
+	known := r.Operators()
+	if len(operators) == 0 {
+		operators = known
+	}
+	var roles []*rbacv1.ClusterRole
+	for _, operator := range operators {
+		if !slices.Contains(known, operator) {
+			return nil, fmt.Errorf("no operator %q; there are %s", operator, strings.Join(known, ", "))
+		}
+		roles = append(roles, r.role(operator))
+	}
+	return roles, nil
+}
+
+func (r Registry) role(operator string) *rbacv1.ClusterRole {
+	role := &rbacv1.ClusterRole{
+		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "drydock-owners-" + operator,
+			Labels: map[string]string{"app.kubernetes.io/name": "drydock", RulesLabel: "true"},
+		},
+	}
+	for _, row := range r {
+		if row.Operator != operator || row.Off {
+			continue
+		}
+		rule := rbacv1.PolicyRule{APIGroups: []string{row.Group}, Verbs: []string{"get", "patch"}}
+		if row.Up {
+			rule.Verbs = []string{"get"}
+		}
+		for _, kind := range row.Kinds {
+			rule.Resources = append(rule.Resources, kind.Plural)
+		}
+		role.Rules = append(role.Rules, rule)
+	}
+	return role
+}

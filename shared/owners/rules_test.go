@@ -1,0 +1,49 @@
+package owners
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+func TestRolesOfAnOperator(t *testing.T) {
+	roles, err := BuiltIn().Roles("percona-pg")
+	if err != nil || len(roles) != 1 || roles[0].Name != "drydock-owners-percona-pg" || roles[0].Labels[RulesLabel] != "true" {
+		t.Fatalf("%v, %v", roles, err)
+	}
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{"upstream.pgv2.percona.com"}, Resources: []string{"postgresclusters"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"pgv2.percona.com"}, Resources: []string{"perconapgclusters"}, Verbs: []string{"get", "patch"}},
+	}
+	if diff := cmp.Diff(want, roles[0].Rules); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestI10NoRoleIsWide: each rule names its group and its resources, and reads and patches only.
+func TestI10NoRoleIsWide(t *testing.T) {
+	roles, err := BuiltIn().Roles()
+	if err != nil || len(roles) != len(BuiltIn().Operators()) {
+		t.Fatalf("%d roles, %v", len(roles), err)
+	}
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			if len(rule.APIGroups) != 1 || len(rule.Resources) == 0 {
+				t.Errorf("%s: %+v", role.Name, rule)
+			}
+			for _, word := range append(append(rule.APIGroups, rule.Resources...), rule.Verbs...) {
+				if strings.Contains(word, "*") || word == "" || word == "delete" || word == "update" {
+					t.Errorf("%s: %+v", role.Name, rule)
+				}
+			}
+		}
+	}
+}
+
+func TestUnknownOperator(t *testing.T) {
+	if _, err := BuiltIn().Roles("eck", "oracle"); err == nil || !strings.Contains(err.Error(), "redis-operator") {
+		t.Errorf("got %v, want to be told which ones there are", err)
+	}
+}

@@ -1,0 +1,238 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/owners"
+	"drydock.dev/test/kit"
+)
+
+// rowOf is the row about the kind.
+func rowOf(t *testing.T, group, kind string) owners.Row {
+	t.Helper()
+	row, ok := owners.BuiltIn().Find(group, kind)
+	if !ok {
+		t.Fatalf("no row about %s of %s", kind, group)
+	}
+	return row
+}
+
+// content is what people and operators see of a custom resource.
+func content(o *unstructured.Unstructured) map[string]any {
+	return map[string]any{"labels": o.GetLabels(), "annotations": o.GetAnnotations(), "spec": o.Object["spec"]}
+}
+
+// TestI5EveryOwnerIsPausedAndResumed resizes a set of each row's first kind: while the set is stopped, its owner is paused;
+// afterwards the owner is what it was.
+func TestI5EveryOwnerIsPausedAndResumed(t *testing.T) {
+	t.Parallel()
+	kit.NewWorld(t).MayPause(slices.DeleteFunc(owners.BuiltIn().Operators(), func(o string) bool { return o == denied })...)
+	for _, row := range owners.BuiltIn() {
+		if row.Up || row.Off || row.Operator == denied {
+			continue
+		}
+		t.Run(row.Operator+"/"+row.Kinds[0].Name+"."+row.Group, func(t *testing.T) {
+			t.Parallel()
+			w, kind := kit.NewWorld(t), row.Kinds[0].Name
+			w.DefineKind(row, kind)
+			owner := w.CreateCustom(row, kind, "main", map[string]any{"replicas": int64(1)}, nil)
+			expectPausedMeanwhile(t, w, row, kind, owner)
+		})
+	}
+}
+
+// expectPausedMeanwhile resizes a set that the resource controls.
+func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind string, controller *unstructured.Unstructured) {
+	t.Helper()
+	before := content(w.Custom(row, kind, "main"))
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.OwnedBy("web", controller)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive, paused := w.Drive(nil), 0
+	drive.Passed = func(e event.Event) {
+		now := w.Custom(row, kind, "main")
+		switch e.Type() {
+		case events.OwnerPaused, events.BackupCompleted, events.RestoreCompleted:
+			if paused++; !row.Paused(now) {
+				t.Errorf("%s, and the owner is not paused: %v", e.Type(), now.Object)
+			}
+		case events.ResizeDetected:
+			if row.Paused(now) {
+				t.Error("the owner is paused before the preflight is over")
+			}
+		}
+	}
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	if paused != 3 {
+		t.Errorf("the owner was looked at %d times, want 3", paused)
+	}
+	expectResumed(t, w, drive, row, kind, before)
+	if got := *w.Set("web").Spec.Replicas; got != 1 {
+		t.Errorf("%d replicas, want 1", got)
+	}
+}
+
+// expectResumed ticks until the owner is what it was, and nothing is left (I9).
+func expectResumed(t *testing.T, w *kit.World, drive *kit.Drive, row owners.Row, kind string, before map[string]any) {
+	t.Helper()
+	w.Eventually("the owner is resumed (I5)", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if left := w.Leftovers(); len(left) > 0 {
+			return strings.Join(left, ", ")
+		}
+		return cmp.Diff(before, content(w.Custom(row, kind, "main")))
+	})
+}
+
+// TestI5TheTopOwnerIsPaused: Percona's operator writes the lower resource, so a pause there would be undone.
+func TestI5TheTopOwnerIsPaused(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.MayPause("percona-pg")
+	top, low := rowOf(t, "pgv2.percona.com", "PerconaPGCluster"), rowOf(t, "upstream.pgv2.percona.com", "PostgresCluster")
+	w.DefineKind(top, "PerconaPGCluster")
+	w.DefineKind(low, "PostgresCluster")
+	controller := w.CreateCustom(top, "PerconaPGCluster", "main", map[string]any{}, nil)
+	expectPausedMeanwhile(t, w, top, "PerconaPGCluster", w.CreateCustom(low, "PostgresCluster", "inner", map[string]any{}, controller))
+	if got := w.Custom(low, "PostgresCluster", "inner"); got.GetGeneration() != 1 || len(got.GetAnnotations()) > 0 {
+		t.Errorf("the lower owner was written to: %v", got.Object)
+	}
+}
+
+// ownedWorld has a set that a Prometheus controls, and a request.
+func ownedWorld(t *testing.T) (*kit.World, owners.Row) {
+	t.Helper()
+	w, row := kit.NewWorld(t), rowOf(t, "monitoring.coreos.com", "Prometheus")
+	w.MayPause(row.Operator)
+	w.DefineKind(row, "Prometheus")
+	owner := w.CreateCustom(row, "Prometheus", "main", map[string]any{"paused": false}, nil)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.OwnedBy("web", owner)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	return w, row
+}
+
+// pausedNow drives the functions until the set's owner is paused, and no further.
+func pausedNow(t *testing.T, w *kit.World) *kit.Drive {
+	t.Helper()
+	drive := w.Drive(nil)
+	w.Eventually("the operation is under way", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status := w.Status("web"); status == nil || status.Phase != api.Copying {
+			return fmt.Sprintf("%+v", status)
+		}
+		return ""
+	})
+	return drive
+}
+
+// TestI5AHumansPauseStays: before, during and after.
+func TestI5AHumansPauseStays(t *testing.T) {
+	t.Parallel()
+	w, row := ownedWorld(t)
+	w.UpdateCustom(row, "Prometheus", "main", func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(o.Object, true, "spec", "paused")
+	})
+	before := w.Custom(row, "Prometheus", "main")
+	expectPhase(t, w.Finish(w.Drive(nil), "web"), api.Succeeded)
+	if after := w.Custom(row, "Prometheus", "main"); after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Errorf("it was written to: %v", after.Object)
+	}
+}
+
+// TestI5TheSetIsDeletedMidway: nothing tells of the operation then but its records.
+func TestI5TheSetIsDeletedMidway(t *testing.T) {
+	t.Parallel()
+	w, row := ownedWorld(t)
+	before := content(w.Custom(row, "Prometheus", "main"))
+	drive := pausedNow(t, w)
+	w.DeleteSet("web", metav1.DeletePropagationBackground)
+	expectResumed(t, w, drive, row, "Prometheus", before)
+}
+
+// TestI5TheOwnerIsDeletedMidway: nothing is left of it to resume, and the operation goes on.
+func TestI5TheOwnerIsDeletedMidway(t *testing.T) {
+	t.Parallel()
+	w, row := ownedWorld(t)
+	drive := pausedNow(t, w)
+	w.DeleteCustom(row, "Prometheus", "main")
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	w.Eventually("nothing is left (I9)", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		return strings.Join(w.Leftovers(), ", ")
+	})
+}
+
+// TestI5AbortedAndResumed: an operation that is rolled back gives its owner back too.
+func TestI5AbortedAndResumed(t *testing.T) {
+	t.Parallel()
+	w, row := ownedWorld(t)
+	before := content(w.Custom(row, "Prometheus", "main"))
+	drive := pausedNow(t, w)
+	w.Annotate("web", map[string]string{api.AbortAnnotation: "yes"})
+	expectPhase(t, w.Finish(drive, "web"), api.Failed)
+	expectResumed(t, w, drive, row, "Prometheus", before)
+}
+
+// TestI5SomebodyElseResumesMidway: what they decided stays, in the end.
+func TestI5SomebodyElseResumesMidway(t *testing.T) {
+	t.Parallel()
+	w, row := ownedWorld(t)
+	before := content(w.Custom(row, "Prometheus", "main"))
+	drive := pausedNow(t, w)
+	w.UpdateCustom(row, "Prometheus", "main", func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(o.Object, false, "spec", "paused")
+	})
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	expectResumed(t, w, drive, row, "Prometheus", before)
+}
+
+// denied is an operator that pause-owner may not pause until a test gives the rights.
+const denied = "tidb"
+
+// TestI5WithoutRightsNothingIsStopped: the set says what is missing, and how to give it; with it a retry succeeds.
+func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
+	t.Parallel()
+	w, row := kit.NewWorld(t), rowOf(t, "pingcap.com", "TidbCluster")
+	w.MayNotPause(denied)
+	w.DefineKind(row, "TidbCluster")
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.OwnedBy("web", w.CreateCustom(row, "TidbCluster", "main", map[string]any{}, nil))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Failed)
+	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) || status.Stopped != nil {
+		t.Errorf("%s: %s (stopped %v)", status.Reason, status.Message, status.Stopped)
+	}
+	w.MayPause(denied)
+	before := content(w.Custom(row, "TidbCluster", "main"))
+	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Eventually("the retry succeeds", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status := w.Status("web"); status.Phase != api.Succeeded {
+			return fmt.Sprintf("%s: %s", status.Phase, status.Message)
+		}
+		return ""
+	})
+	expectResumed(t, w, drive, row, "TidbCluster", before)
+}
