@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
 	"drydock.dev/test/kit"
 )
 
@@ -74,12 +75,25 @@ func TestResizeSurvivesOthers(t *testing.T) {
 	}
 }
 
+const ownerKind = "Prometheus"
+
+var owner, _ = owners.BuiltIn().Find("monitoring.coreos.com", ownerKind)
+
+// paused says what the owner is, if it is not what it was.
+func paused(w *kit.World) string {
+	now := w.Custom(owner, ownerKind, "main")
+	if owner.Paused(now) || len(now.GetAnnotations()) > 0 {
+		return fmt.Sprintf("the owner is %v", now.Object)
+	}
+	return ""
+}
+
 // cleanRun counts the writes of an operation that nobody disturbs.
 func cleanRun(t *testing.T) int {
 	w := newWorld(t)
 	saboteur := &kit.Saboteur{}
-	status := w.Finish(w.Drive(saboteur), "web")
-	judge(t, w, status, 1)
+	drive := w.Drive(saboteur)
+	judge(t, w, drive, w.Finish(drive, "web"), 1)
 	writes := saboteur.Writes()
 	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
 	return len(writes)
@@ -91,9 +105,14 @@ func newSet() setType {
 	return set
 }
 
+// newWorld has a set that an operator's resource controls, which is to be paused and resumed.
 func newWorld(t *testing.T) *kit.World {
 	w := kit.NewWorld(t)
+	w.MayPause(owner.Operator)
+	w.DefineKind(owner, ownerKind)
+	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)
 	w.CreateSet(newSet())
+	w.OwnedBy("web", resource)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	return w
 }
@@ -133,7 +152,8 @@ func sabotaged(t *testing.T, k int, what kit.Sabotage) {
 		}
 		return "it has not"
 	})
-	judge(t, w, w.Finish(w.Drive(nil), "web"), 1)
+	drive = w.Drive(nil)
+	judge(t, w, drive, w.Finish(drive, "web"), 1)
 }
 
 func interfered(t *testing.T, k int, act interference) {
@@ -160,11 +180,11 @@ func interfered(t *testing.T, k int, act interference) {
 	if set == nil {
 		t.Fatal("the set is gone")
 	}
-	judge(t, w, w.Status("web"), 1, 2, 0)
+	judge(t, w, drive, w.Status("web"), 1, 2, 0)
 }
 
-// judge checks the invariants at the end of an operation.
-func judge(t *testing.T, w *kit.World, status *api.Status, replicas ...int32) {
+// judge checks the invariants at the end of an operation. What was left to do after its end is the tick's.
+func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Status, replicas ...int32) {
 	t.Helper()
 	if status != nil && status.Phase != api.Succeeded && !(len(replicas) > 1 && status.Phase == api.Failed) {
 		t.Errorf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
@@ -189,5 +209,13 @@ func judge(t *testing.T, w *kit.World, status *api.Status, replicas ...int32) {
 	for _, problem := range w.Whole(claims...) {
 		t.Error(problem)
 	}
-	w.Eventually("nothing is left behind (I9)", func() string { return strings.Join(w.Leftovers(), ", ") })
+	w.Eventually("nothing is left behind (I9), and the owner is not paused (I5)", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if left := w.Leftovers(); len(left) > 0 {
+			return strings.Join(left, ", ")
+		}
+		return paused(w)
+	})
 }
