@@ -94,6 +94,16 @@ func consent(in Input, status *api.Status) plan.Plan {
 	return pause(in, status)
 }
 
+// asksOwner reports whether the operation waits for its owner. One that is aborted or overdue does not, so that it ends
+// also when the owner cannot be read.
+func asksOwner(in Input, status *api.Status) bool {
+	if in.Set == nil || status == nil || status.Phase != api.Planned || plan.Overdue(status, in.Now) {
+		return false
+	}
+	_, abort := in.Set.Annotations[api.AbortAnnotation]
+	return !abort && owned(in.Set)
+}
+
 // owned reports whether somebody has to be paused before the set is stopped.
 func owned(set *appsv1.StatefulSet) bool {
 	return sts.Controller(set) != nil && api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore

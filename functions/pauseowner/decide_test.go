@@ -195,3 +195,28 @@ func TestResume(t *testing.T) {
 		})
 	}
 }
+
+// TestI8AnOwnerIsAskedInTimeOnly: an operation that is over anyway does not need what perhaps cannot be read.
+func TestI8AnOwnerIsAskedInTimeOnly(t *testing.T) {
+	planned, late := build.Operation(api.Planned, build.Due(time.Minute)), build.Operation(api.Planned, build.Due(-time.Second))
+	ownedBy, ignore := build.Owned(kind, "main"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))
+	for name, row := range map[string]struct {
+		status  *api.Status
+		options []build.Option
+		want    bool
+	}{
+		"planned":               {planned, []build.Option{ownedBy}, true},
+		"overdue":               {late, []build.Option{ownedBy}, false},
+		"aborted":               {planned, []build.Option{ownedBy, build.Annotation(api.AbortAnnotation, "")}, false},
+		"ignored":               {planned, []build.Option{ownedBy, ignore}, false},
+		"nobody owns it":        {planned, nil, false},
+		"under way":             {build.Operation(api.Copying), []build.Option{ownedBy}, false},
+		"there is no operation": {nil, []build.Option{ownedBy}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := asksOwner(Input{Observed: build.World(build.Set("web", row.options...))}, row.status); got != row.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

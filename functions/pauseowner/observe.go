@@ -29,8 +29,12 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
-	if status, err := in.Status(); err == nil && status != nil && status.Phase == api.Planned {
-		if in.Owner, err = f.owner(ctx, set); err != nil || in.Owner == nil {
+	status, err := in.Status()
+	if err != nil || status != nil && status.Phase == api.Planned && !asksOwner(in, status) {
+		return in, nil //nolint:nilerr // an unreadable status is Decide's to judge
+	}
+	if asksOwner(in, status) {
+		if in.Owner, err = f.owner(ctx, set); err != nil {
 			return in, err
 		}
 	}
@@ -41,11 +45,8 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 // mostOwners bounds the walk from a StatefulSet to the resource that people write.
 const mostOwners = 4
 
-// owner finds who has to be paused before the set is stopped; nil when nobody has.
+// owner finds who has to be paused before the set is stopped, which somebody controls.
 func (f *Function) owner(ctx context.Context, set *appsv1.StatefulSet) (*Owner, error) {
-	if !owned(set) {
-		return nil, nil
-	}
 	ref := sts.Controller(set)
 	for range mostOwners {
 		o := &Owner{Ref: *ref}
