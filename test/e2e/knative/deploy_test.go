@@ -18,13 +18,14 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestFunctionIsDeployedMidway gives restore another image while the data are copied: it goes on with what the old one
-// has begun.
+// TestFunctionIsDeployedMidway gives restore another image while the set stops: it goes on with the operation.
 func TestFunctionIsDeployedMidway(t *testing.T) {
 	k := setUp(t)
 	next := k.build(t, "drydock-next", "./cmd/drydock")
 	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+image()) })
-	before := k.begin(t)
+	k.CreateSet(stage.StoppingFor(15, stage.Workload("64Mi"))) // time to deploy, also on a slow machine
+	before := k.Data(t)
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	k.AwaitPhase(t, api.Copying)
 	k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+next)
 	revision := strings.TrimSpace(k.Kubectl(t, "", "-n", drydock, "get", "service.serving.knative.dev", "restore", "-o", "jsonpath={.status.latestReadyRevisionName}"))

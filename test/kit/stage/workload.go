@@ -52,6 +52,14 @@ func WithRootsFile(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	return set
 }
 
+// StoppingFor makes the pods take their time to end, so that something can happen meanwhile.
+func StoppingFor(seconds int64, set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	pod := &set.Spec.Template.Spec
+	pod.TerminationGracePeriodSeconds = ptr.To(seconds + 10)
+	pod.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}}
+	return set
+}
+
 // Data is what the workload's volumes hold, and their size.
 type Data struct {
 	Sums      []string // of web-0 and web-1

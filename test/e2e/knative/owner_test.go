@@ -1,0 +1,38 @@
+package knative
+
+import (
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestI5OwnerIsPausedAndResumed: with the rights that `kubectl drydock rbac` prints, and no others, pause-owner pauses the
+// resource that controls the set, and puts back what was there.
+func TestI5OwnerIsPausedAndResumed(t *testing.T) {
+	k := setUp(t)
+	const kind = "Prometheus"
+	row, _ := owners.BuiltIn().Find("monitoring.coreos.com", kind)
+	k.DefineKind(row, kind)
+	k.Kubectl(t, k.plugin(t, "rbac", "--owners", row.Operator), "apply", "-f", "-")
+	t.Cleanup(func() { k.MayNotPause(row.Operator) })
+	k.MayPause(row.Operator) // waits until the rights count
+	owner := k.CreateCustom(row, kind, "main", map[string]any{"paused": false}, nil)
+	t.Cleanup(func() { k.DeleteCustom(row, kind, "main") })
+	k.CreateSet(stage.Workload("64Mi"))
+	k.OwnedBy("web", owner)
+	before := k.Data(t)
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	k.AwaitPhase(t, api.Copying)
+	if now := k.Custom(row, kind, "main"); !row.Paused(now) {
+		t.Errorf("the set is being stopped, and its owner is not paused: %v", now.Object)
+	}
+	k.ExpectResized(t, before)
+	k.Eventually("the owner is as before", func() string {
+		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) > 0 {
+			return "it is paused"
+		}
+		return ""
+	})
+}
