@@ -170,7 +170,7 @@ func TestI5TheOwnerIsDeletedMidway(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	drive := pausedNow(t, w)
-	w.DeleteCustom(row, "Prometheus", "main")
+	w.OrphanCustom(row, "Prometheus", "main")
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	w.Eventually("nothing is left (I9)", func() string {
 		if err := drive.Tick(context.Background()); err != nil {

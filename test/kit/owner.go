@@ -90,11 +90,18 @@ func (w *World) UpdateCustom(row owners.Row, kind, name string, change func(*uns
 	w.must(err)
 }
 
-// DeleteCustom deletes a custom resource and leaves what it controls.
-func (w *World) DeleteCustom(row owners.Row, kind, name string) {
+// OrphanCustom deletes a custom resource, leaves what it controls, and waits until the garbage collector has made both
+// true. It learns of a new kind within half a minute.
+func (w *World) OrphanCustom(row owners.Row, kind, name string) {
 	w.T.Helper()
 	orphan := metav1.DeletePropagationOrphan
 	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &orphan}))
+	w.Eventually(kind+" is gone", func() string {
+		if w.Custom(row, kind, name) != nil {
+			return "it is there"
+		}
+		return ""
+	})
 }
 
 func controllerRef(owner *unstructured.Unstructured) metav1.OwnerReference {

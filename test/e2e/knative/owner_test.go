@@ -19,7 +19,7 @@ func TestI5OwnerIsPausedAndResumed(t *testing.T) {
 	t.Cleanup(func() { k.MayNotPause(row.Operator) })
 	k.MayPause(row.Operator) // waits until the rights count
 	owner := k.CreateCustom(row, kind, "main", map[string]any{"paused": false}, nil)
-	t.Cleanup(func() { k.DeleteCustom(row, kind, "main") })
+	t.Cleanup(func() { k.OrphanCustom(row, kind, "main") })
 	k.CreateSet(stage.Workload("64Mi"))
 	k.OwnedBy("web", owner)
 	before := k.Data(t)
