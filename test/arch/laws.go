@@ -54,6 +54,8 @@ var laws = []law{
 		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/plan"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/owners/rights", why: "it is made from the table, and no function carries it", own: []string{"shared/api", "shared/owners"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/telemetry", why: "what measures everything knows nothing of it, and no SDK", others: []string{cloudEvent, otelAPI + "/attribute",
 		otelAPI + "/codes", otelAPI + "/metric", otelAPI + "/propagation", otelAPI + "/semconv", otelAPI + "/trace"}, nowhere: []string{clientGo, otelAPI + "/sdk"}},
 	{of: "shared/telemetry/export", why: "it is cheap to link, as a function's image has to be", own: []string{"shared/telemetry"},

@@ -15,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/owners/rights"
 )
 
 // customVersion is the version of every custom resource in a World.
@@ -120,7 +121,7 @@ func (w *World) OwnedBy(set string, owner *unstructured.Unstructured) {
 // MayPause gives pause-owner the rights that `kubectl drydock rbac` prints for the operators, and waits until they count.
 func (w *World) MayPause(operators ...string) {
 	w.T.Helper()
-	roles, err := owners.BuiltIn().Roles(operators...)
+	roles, err := rights.Roles(owners.BuiltIn(), operators...)
 	w.must(err)
 	for _, role := range roles {
 		if _, err := w.Kube.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -133,7 +134,7 @@ func (w *World) MayPause(operators ...string) {
 // MayNotPause takes the rights away that an earlier test may have given.
 func (w *World) MayNotPause(operators ...string) {
 	w.T.Helper()
-	roles, err := owners.BuiltIn().Roles(operators...)
+	roles, err := rights.Roles(owners.BuiltIn(), operators...)
 	w.must(err)
 	for _, role := range roles {
 		err := w.Kube.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{})

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/owners/rights"
 )
 
 // newRBAC prints the rights to pause operators. It asks no cluster.
@@ -30,7 +31,7 @@ func printRoles(t *tool, operators []string) error {
 	if len(operators) == 1 && operators[0] == "all" {
 		operators = nil
 	}
-	roles, err := owners.BuiltIn().Roles(operators...)
+	roles, err := rights.Roles(owners.BuiltIn(), operators...)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package owners
+package rights
 
 import (
 	"strings"
@@ -6,11 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"drydock.dev/shared/owners"
 )
 
 func TestRolesOfAnOperator(t *testing.T) {
-	roles, err := BuiltIn().Roles("percona-pg")
-	if err != nil || len(roles) != 1 || roles[0].Name != "drydock-owners-percona-pg" || roles[0].Labels[RulesLabel] != "true" {
+	roles, err := Roles(owners.BuiltIn(), "percona-pg")
+	if err != nil || len(roles) != 1 || roles[0].Name != "drydock-owners-percona-pg" || roles[0].Labels[Label] != "true" {
 		t.Fatalf("%v, %v", roles, err)
 	}
 	want := []rbacv1.PolicyRule{
@@ -24,8 +26,8 @@ func TestRolesOfAnOperator(t *testing.T) {
 
 // TestI10NoRoleIsWide: each rule names its group and its resources, and reads and patches only.
 func TestI10NoRoleIsWide(t *testing.T) {
-	roles, err := BuiltIn().Roles()
-	if err != nil || len(roles) != len(BuiltIn().Operators()) {
+	roles, err := Roles(owners.BuiltIn())
+	if err != nil || len(roles) != len(owners.BuiltIn().Operators()) {
 		t.Fatalf("%d roles, %v", len(roles), err)
 	}
 	for _, role := range roles {
@@ -43,7 +45,7 @@ func TestI10NoRoleIsWide(t *testing.T) {
 }
 
 func TestUnknownOperator(t *testing.T) {
-	if _, err := BuiltIn().Roles("eck", "oracle"); err == nil || !strings.Contains(err.Error(), "redis-operator") {
+	if _, err := Roles(owners.BuiltIn(), "eck", "oracle"); err == nil || !strings.Contains(err.Error(), "redis-operator") {
 		t.Errorf("got %v, want to be told which ones there are", err)
 	}
 }

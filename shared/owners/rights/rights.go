@@ -1,4 +1,5 @@
-package owners
+// Package rights makes the RBAC roles with which pause-owner may pause operators. The functions themselves do not need it.
+package rights
 
 import (
 	"fmt"
@@ -9,15 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
 )
 
-// RulesLabel marks the ClusterRoles that make up what pause-owner may do to custom resources (config/rbac/owners.yaml).
-const RulesLabel = api.Prefix + "owners"
+// Label marks the ClusterRoles that make up what pause-owner may do to custom resources (config/rbac/owners.yaml).
+const Label = api.Prefix + "owners"
 
 // Roles are the rights that pausing the operators' resources takes, a ClusterRole an operator. Without operators there is
 // one for each that the registry knows. An operator that it does not know is an error that names those it does.
-func (r Registry) Roles(operators ...string) ([]*rbacv1.ClusterRole, error) {
-	known := r.Operators()
+func Roles(registry owners.Registry, operators ...string) ([]*rbacv1.ClusterRole, error) {
+	known := registry.Operators()
 	if len(operators) == 0 {
 		operators = known
 	}
@@ -26,20 +28,20 @@ func (r Registry) Roles(operators ...string) ([]*rbacv1.ClusterRole, error) {
 		if !slices.Contains(known, operator) {
 			return nil, fmt.Errorf("no operator %q; there are %s", operator, strings.Join(known, ", "))
 		}
-		roles = append(roles, r.role(operator))
+		roles = append(roles, role(registry, operator))
 	}
 	return roles, nil
 }
 
-func (r Registry) role(operator string) *rbacv1.ClusterRole {
+func role(registry owners.Registry, operator string) *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   "drydock-owners-" + operator,
-			Labels: map[string]string{"app.kubernetes.io/name": "drydock", RulesLabel: "true"},
+			Labels: map[string]string{"app.kubernetes.io/name": "drydock", Label: "true"},
 		},
 	}
-	for _, row := range r {
+	for _, row := range registry {
 		if row.Operator != operator || row.Off {
 			continue
 		}
