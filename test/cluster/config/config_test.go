@@ -3,9 +3,11 @@ package config
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -161,5 +163,26 @@ func TestFingerprintFollowsTheConfiguration(t *testing.T) {
 func TestAnUnknownSizeIsAnError(t *testing.T) {
 	if _, err := ParseSize("big"); err == nil || !strings.Contains(err.Error(), `"node" or "control-plane"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestConfigurationIsWrittenOnce: kube-proxy ends itself when its file is written to, also with the same text.
+func TestConfigurationIsWrittenOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kube-proxy.yaml")
+	long := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for i, text := range []string{"a", "a", "b"} {
+		if err := writeChanged(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if written := !info.ModTime().Equal(long); written != (i != 1) {
+			t.Errorf("write %d: written %v", i, written)
+		}
+		if err := os.Chtimes(path, long, long); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

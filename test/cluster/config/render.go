@@ -63,11 +63,20 @@ func (c Cluster) WriteNodeFiles() error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(c.Path("config", name), text, 0o644); err != nil {
+		if err := writeChanged(c.Path("config", name), text); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
 	}
 	return c.writeResolvConf("/etc/resolv.conf")
+}
+
+// writeChanged leaves a file alone that says the same: kube-proxy ends itself when its configuration is written to, so a
+// cluster that runs would lose it (kubernetes cmd/kube-proxy/app/options.go).
+func writeChanged(path string, text []byte) error {
+	if is, err := os.ReadFile(path); err == nil && bytes.Equal(is, text) {
+		return nil
+	}
+	return os.WriteFile(path, text, 0o644)
 }
 
 // writeResolvConf copies the machine's nameservers for names outside the cluster, without those on loopback: behind
@@ -77,7 +86,7 @@ func (c Cluster) writeResolvConf(source string) error {
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("reading the machine's nameservers: %w", err)
 	}
-	if err := os.WriteFile(c.Path("config", "resolv.conf"), []byte(outsideNameservers(string(text))), 0o644); err != nil {
+	if err := writeChanged(c.Path("config", "resolv.conf"), []byte(outsideNameservers(string(text)))); err != nil {
 		return fmt.Errorf("writing resolv.conf: %w", err)
 	}
 	return nil
