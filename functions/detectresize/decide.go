@@ -199,7 +199,7 @@ func refused(in Input, w *wish, found *problem) plan.Plan {
 
 func (w *wish) status(in Input, phase api.Phase) *api.Status {
 	return &api.Status{
-		Version: api.StatusVersion, Kind: "Resize", Phase: phase, Request: w.request, Attempt: w.attempt,
+		Version: api.StatusVersion, Kind: api.KindResize, Phase: phase, Request: w.request, Attempt: w.attempt,
 		Operation: resources.OperationID(in.Set.UID, w.request, w.attempt),
 		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Replicas: sts.Replicas(in.Set),
 		Started: metav1.NewTime(in.Now), Trace: in.Trace,

@@ -31,6 +31,41 @@ const (
 	// OwnerPolicyAnnotation on a StatefulSet: an OwnerPolicy, "pause" when absent.
 	OwnerPolicyAnnotation = Prefix + "owner-policy"
 
+	// PausedAnnotation on a StatefulSet, "true": the set sleeps until it is removed.
+	PausedAnnotation = Prefix + "paused"
+
+	// IdleTimeoutAnnotation on a StatefulSet: a Go duration. The set sleeps when nothing was active for so long. Without it
+	// no clock puts the set to sleep.
+	IdleTimeoutAnnotation = Prefix + "idle-timeout"
+
+	// LastActivityAnnotation on a StatefulSet: RFC 3339, when somebody last used the set. Events only move it later.
+	LastActivityAnnotation = Prefix + "last-activity"
+
+	// AwakeUntilAnnotation on a StatefulSet: RFC 3339, the set is awake before it. Events only move it later.
+	AwakeUntilAnnotation = Prefix + "awake-until"
+
+	// KeepWarmAnnotation on a StatefulSet: windows of the week in which the set is awake, see ParseWindows.
+	KeepWarmAnnotation = Prefix + "keep-warm"
+
+	// MinUptimeAnnotation on a StatefulSet: a Go duration. The set stays awake for so long once it is ready.
+	MinUptimeAnnotation = Prefix + "min-uptime"
+
+	// GroupLabel on StatefulSets of a namespace: those with the same value wake and sleep together. It is a label so that
+	// the API server can select by it.
+	GroupLabel = Prefix + "group"
+
+	// DependsOnAnnotation on a StatefulSet of a group: names of other sets of it, separated by commas. They are ready
+	// before this one starts, and stop after it.
+	DependsOnAnnotation = Prefix + "depends-on"
+
+	// ActivityProbeAnnotation on a StatefulSet: how to find out at the end of the timeout whether somebody uses the set,
+	// see ParseProbe.
+	ActivityProbeAnnotation = Prefix + "activity-probe"
+
+	// WakeReplicasAnnotation on a StatefulSet: how many replicas a set gets that sleeps without Drydock having put it to
+	// sleep. Without it such a set stays at zero.
+	WakeReplicasAnnotation = Prefix + "wake-replicas"
+
 	// RootMoverLabel on a Namespace, value "allow": movers there run as root with the capabilities that file ownership
 	// needs. Without it a mover runs as the workload's own user under the restricted Pod Security level.
 	RootMoverLabel = Prefix + "root-mover"
@@ -40,6 +75,10 @@ const (
 const (
 	// StatusAnnotation on a StatefulSet: the Status document. Stays after the operation ended.
 	StatusAnnotation = Prefix + "status"
+
+	// SleepAnnotation on a StatefulSet: the Status document of its latest sleep, from the decision to the end of the
+	// wake-up. It is not in StatusAnnotation, so that a set that sleeps every night still tells how its resize has ended.
+	SleepAnnotation = Prefix + "sleep"
 
 	// DeadLettersAnnotation on a StatefulSet: the list of events about it that no function took, see Letter. dead-letter
 	// writes it, people and `kubectl drydock redeliver` read it; no decision depends on it. A letter goes when it was
@@ -107,5 +146,7 @@ const (
 	PauseOwner   Function = "pause-owner"
 	Backup       Function = "backup"
 	Restore      Function = "restore"
+	IdleTimeout  Function = "idle-timeout"
+	WakeGateway  Function = "wake-gateway"
 	DeadLetter   Function = "dead-letter"
 )

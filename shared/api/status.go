@@ -27,6 +27,12 @@ const (
 	Starting Phase = "Starting"
 	// RollingBack: the operation failed before the switch; restore gives the set back as it was.
 	RollingBack Phase = "RollingBack"
+	// Stopping: the owner consents to a sleep; idle-timeout scales the set to zero.
+	Stopping Phase = "Stopping"
+	// Asleep: the set is at zero until there is a reason to wake it.
+	Asleep Phase = "Asleep"
+	// Waking: the set gets its replicas back; idle-timeout waits until it is ready.
+	Waking Phase = "Waking"
 	// Succeeded, Failed and Refused are terminal. Refused means that the preflight found a reason and nothing was touched.
 	Succeeded Phase = "Succeeded"
 	Failed    Phase = "Failed"
@@ -61,7 +67,7 @@ type Status struct {
 	Kind      string `json:"kind"`
 	Method    Method `json:"method,omitempty"`
 	Phase     Phase  `json:"phase"`
-	// Request is the value of the resize annotation that asked for the operation.
+	// Request is the value of the resize annotation that asked for the operation, or why a set sleeps.
 	Request string `json:"request"`
 	// Attempt counts the operations on the set, from 1, so that each has an id of its own.
 	Attempt int    `json:"attempt"`
@@ -72,12 +78,15 @@ type Status struct {
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 	// Templates are the volumeClaimTemplates that the operation concerns and what they are to ask for.
 	Templates []TemplateTarget `json:"templates,omitempty"`
+	// OwnerStops is true when the owner's operator scales the set to zero and back, and Drydock does not.
+	OwnerStops bool `json:"ownerStops,omitempty"`
 	// Recreate is true when the StatefulSet itself needs the new template.
 	Recreate bool `json:"recreate,omitempty"`
 	// Generation is the StatefulSet's metadata.generation for which the copies are current: any later write to its
 	// spec, as a scale-up, makes them stale. 0 before the set was seen to be quiet.
 	Generation int64 `json:"generation,omitempty"`
-	// Round counts the copies of the whole set, from 1. It grows when somebody started pods in between.
+	// Round counts the copies of the whole set, or the scalings to zero of a sleep, from 1. It grows when somebody started
+	// pods in between.
 	Round   int         `json:"round,omitempty"`
 	Started metav1.Time `json:"started"`
 	// Stopping is when the set was scaled to zero for this round, Stopped when it first was, Quiesced when nothing ran any more, Ready when it was ready again.
@@ -156,20 +165,45 @@ func (s *Status) Clone() *Status {
 // Encode renders the document. It does not fail: every field can be marshalled.
 func (s *Status) Encode() string { return mustJSON(s) }
 
+// Kinds of operations.
+const (
+	KindResize = "Resize"
+	KindSleep  = "Sleep"
+)
+
+// Annotation is where the document is stored.
+func (s *Status) Annotation() string {
+	if s.Kind == KindSleep {
+		return SleepAnnotation
+	}
+	return StatusAnnotation
+}
+
 // LoadStatus reads the StatefulSet's status. A set without one yields nil. Unreadable text, a version of the future
 // and a document without operation are errors, never "no operation": who cannot read the state must not act.
-func LoadStatus(set *appsv1.StatefulSet) (*Status, error) {
-	text, ok := set.Annotations[StatusAnnotation]
+func LoadStatus(set *appsv1.StatefulSet) (*Status, error) { return loadStatus(set, StatusAnnotation) }
+
+// LoadSleep reads the document of the StatefulSet's latest sleep, as LoadStatus does.
+func LoadSleep(set *appsv1.StatefulSet) (*Status, error) {
+	status, err := loadStatus(set, SleepAnnotation)
+	if err == nil && status != nil && status.Kind != KindSleep {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s is about a %q; remove it", SleepAnnotation, set.Namespace, set.Name, status.Kind)
+	}
+	return status, err
+}
+
+func loadStatus(set *appsv1.StatefulSet, annotation string) (*Status, error) {
+	text, ok := set.Annotations[annotation]
 	if !ok {
 		return nil, nil
 	}
 	status := &Status{}
 	if err := json.Unmarshal([]byte(text), status); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove the annotation if no operation runs",
-			StatusAnnotation, set.Namespace, set.Name, err)
+			annotation, set.Namespace, set.Name, err)
 	}
 	if err := status.validate(); err != nil {
-		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", StatusAnnotation, set.Namespace, set.Name, err)
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", annotation, set.Namespace, set.Name, err)
 	}
 	return status, nil
 }

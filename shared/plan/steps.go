@@ -11,7 +11,7 @@ import (
 
 // Store patches the status of the StatefulSet, unless it says the same already.
 func Store(set *appsv1.StatefulSet, status *api.Status) *Patch {
-	return PatchOf(StatefulSets, set).Annotate(api.StatusAnnotation, status.Encode())
+	return PatchOf(StatefulSets, set).Annotate(status.Annotation(), status.Encode())
 }
 
 // Enter makes the status of the phase that follows, with its deadline.

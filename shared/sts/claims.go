@@ -3,6 +3,7 @@
 package sts
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -132,6 +133,28 @@ func Ready(set *appsv1.StatefulSet) bool {
 // AtZero reports whether the controller has seen that no replica is wanted and counts none.
 func AtZero(set *appsv1.StatefulSet) bool {
 	return Replicas(set) == 0 && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0
+}
+
+// RollingOut says what is left of a rollout, or is empty when there is none: the controller has seen the set's spec, and
+// every replica that the update strategy is to renew is of the newest revision. With OnDelete somebody else says when.
+func RollingOut(set *appsv1.StatefulSet) string {
+	switch strategy := set.Spec.UpdateStrategy; {
+	case set.Status.ObservedGeneration < set.Generation:
+		return "the StatefulSet controller has not seen the newest spec yet"
+	case set.Status.Replicas != Replicas(set):
+		return fmt.Sprintf("there are %d of %d replicas", set.Status.Replicas, Replicas(set))
+	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType || set.Status.UpdateRevision == set.Status.CurrentRevision:
+		return ""
+	default:
+		wanted := Replicas(set)
+		if strategy.RollingUpdate != nil && strategy.RollingUpdate.Partition != nil {
+			wanted = max(0, wanted-*strategy.RollingUpdate.Partition)
+		}
+		if set.Status.UpdatedReplicas < wanted {
+			return fmt.Sprintf("%d of %d replicas are updated", set.Status.UpdatedReplicas, wanted)
+		}
+		return ""
+	}
 }
 
 // GracePeriod is how long the set's pods may take to end; 30 s when the template does not say (core/v1 defaulting).

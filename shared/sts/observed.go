@@ -50,6 +50,15 @@ func (o *Observed) Status() (*api.Status, error) {
 	return status, nil
 }
 
+// SleepOf is the document of the set's latest sleep if it is this very set's, as Status is.
+func SleepOf(set *appsv1.StatefulSet) (*api.Status, error) {
+	nap, err := api.LoadSleep(set)
+	if err != nil || nap == nil || nap.Set.Name != set.Name || nap.Set.UID != set.UID {
+		return nil, err
+	}
+	return nap, nil
+}
+
 // Names reports whether the claim's name is one of the set's, or one that a journal names: of a set that is gone nothing
 // else tells which claims it had.
 func (o *Observed) Names(claim string) bool {

@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners"}
+	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
@@ -50,6 +50,8 @@ var laws = []law{
 		never: []string{"context", "net", "os", "math/rand"}, nowhere: []string{clientGo}},
 	{of: "shared/sts", why: "what is known of StatefulSets is a function of objects", own: []string{"shared/api"}, others: []string{kubeAPI, machinery},
 		never: effects, nowhere: []string{clientGo}},
+	{of: "shared/idle", why: "when a set is to be awake is a function of objects and a time", own: []string{"shared/api", "shared/sts"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api"},
 		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/plan"},

@@ -1,0 +1,112 @@
+package idle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Window is a part of the days of a week in a time zone.
+type Window struct {
+	days [7]bool // from Sunday, the days on which it begins
+	// from and to are minutes of the day by the clock on the wall; to <= from ends on the next day.
+	from, to int
+	zone     *time.Location
+}
+
+const windowFormat = `write DAYS FROM-TO ZONE, windows separated by semicolons, as "Mon-Fri 08:00-18:00 Europe/Berlin; Sat,Sun 10:00-12:00"; without a zone it is UTC`
+
+// most windows that one annotation may hold.
+const mostWindows = 50
+
+// ParseWindows reads windows of the week:
+//
+//	Mon-Fri 08:00-18:00 Europe/Berlin    five days, by the clock of Berlin
+//	Sat,Sun 10:00-12:00                  in UTC
+//	Fri 22:00-02:00                      until Saturday morning
+//	Daily 00:00-24:00                    always
+func ParseWindows(text string) ([]Window, error) {
+	parts := strings.Split(text, ";")
+	if len(parts) > mostWindows {
+		return nil, fmt.Errorf("more than %d windows", mostWindows)
+	}
+	windows := make([]Window, len(parts))
+	for i, part := range parts {
+		var err error
+		if windows[i], err = parseWindow(strings.Fields(part)); err != nil {
+			return nil, fmt.Errorf("%w; %s", err, windowFormat)
+		}
+	}
+	return windows, nil
+}
+
+func parseWindow(fields []string) (Window, error) {
+	w := Window{zone: time.UTC}
+	if len(fields) != 2 && len(fields) != 3 {
+		return w, fmt.Errorf("%q is no window", strings.Join(fields, " "))
+	}
+	if err := w.parseDays(fields[0]); err != nil {
+		return w, err
+	}
+	from, to, ok := strings.Cut(fields[1], "-")
+	var fromOK, toOK bool
+	w.from, fromOK = minute(from)
+	w.to, toOK = minute(to)
+	if !ok || !fromOK || !toOK || w.from == 24*60 {
+		return w, fmt.Errorf("%q are no hours", fields[1])
+	}
+	if len(fields) == 3 {
+		zone, err := time.LoadLocation(fields[2])
+		if err != nil || fields[2] == "Local" { // the machine's own zone is nobody's business
+			return w, fmt.Errorf("time zone %q is unknown", fields[2])
+		}
+		w.zone = zone
+	}
+	return w, nil
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+func (w *Window) parseDays(text string) error {
+	if strings.EqualFold(text, "daily") {
+		text = "Sun-Sat"
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(strings.ToLower(part), "-")
+		if !isRange {
+			last = first
+		}
+		from, to := slices.Index(weekdays, first), slices.Index(weekdays, last)
+		if from < 0 || to < 0 {
+			return fmt.Errorf("%q are no days", part)
+		}
+		for day := from; ; day = (day + 1) % 7 {
+			w.days[day] = true
+			if day == to {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// minute reads the minute of the day, which 24:00 ends.
+func minute(text string) (int, bool) {
+	if text == "24:00" {
+		return 24 * 60, true
+	}
+	t, err := time.Parse("15:04", text)
+	return t.Hour()*60 + t.Minute(), err == nil && len(text) == len("15:04")
+}
+
+// Open reports whether the time is in the window, by the clock of its zone: an hour that summer time skips or repeats is
+// as short or as long as it is on the wall.
+func (w Window) Open(now time.Time) bool {
+	local := now.In(w.zone)
+	day, at := int(local.Weekday()), local.Hour()*60+local.Minute()
+	if w.from < w.to {
+		return w.days[day] && at >= w.from && at < w.to
+	}
+	return w.days[day] && at >= w.from || w.days[(day+6)%7] && at < w.to
+}
