@@ -18,12 +18,12 @@ KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
 TARGET    = KUBECONFIG=$(or $(KUBECONFIG),$(NODE)) KUBECTL=$(KUBECTL)
 IMAGE    ?= $(if $(KUBECONFIG),,dev.local/drydock:dev)
 CONFIG   ?= config
-FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore
+FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout wake-gateway
 
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
-PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static
+PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static chromium
 
-.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench bench-knative lint presubmit
+.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench bench-knative rights lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,9 @@ bench-knative: build ## benchmarks on Knative, twenty minutes, ten of which noth
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench 'Resize|ColdStart' -benchtime 2x -timeout 40m ./test/e2e/knative
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench Quiet -benchtime 1x -timeout 20m ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
+
+rights: ## the ClusterRoles with which Drydock may pause and stop operators, all or some: OWNERS=rabbitmq,pgo
+	@go run ./cmd/kubectl-drydock rbac --owners $(or $(OWNERS),all)
 
 lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -22,11 +21,13 @@ import (
 	"drydock.dev/functions/backup"
 	"drydock.dev/functions/deadletter"
 	"drydock.dev/functions/detectresize"
+	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/functions/restore"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/serve"
 	"drydock.dev/shared/telemetry"
 	"drydock.dev/shared/telemetry/export"
@@ -39,21 +40,27 @@ type Handler = serve.Handler
 type Sender = sift.Sender
 
 // Handlers makes every function.
-func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) map[api.Function]Handler {
+func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
+	registry, err := owners.FromSettings(settings.Owners)
+	if err != nil {
+		return nil, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
+	}
 	return map[api.Function]Handler{
 		api.Sift:         sift.New(client, settings, send, log),
-		api.DetectResize: serve.Turns(detectresize.New(client, settings, log)),
-		api.PauseOwner:   serve.Turns(pauseowner.New(client, settings, log)),
+		api.DetectResize: serve.Turns(detectresize.New(client, settings, registry, log)),
+		api.PauseOwner:   serve.Turns(pauseowner.New(client, settings, registry, log)),
 		api.Backup:       serve.Turns(backup.New(client, settings, log)),
 		api.Restore:      serve.Turns(restore.New(client, settings, log)),
+		api.IdleTimeout:  serve.Turns(idletimeout.New(client, settings, log)),
 		api.DeadLetter:   deadletter.New(client, settings, log),
-	}
+	}, nil
 }
 
 // Names are the functions that Handlers makes, in order.
 func Names() []string {
 	names := []string{}
-	for name := range maps.Keys(Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler))) {
+	handlers, _ := Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)) //nolint:errcheck // no setting is read
+	for name := range handlers {
 		names = append(names, string(name))
 	}
 	slices.Sort(names)
@@ -83,7 +90,8 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, error)
 	if err != nil {
 		return nil, err
 	}
-	return Handlers(kube.NewClient(config), env.Settings, send, log)[name], nil
+	handlers, err := Handlers(kube.NewClient(config), env.Settings, send, log)
+	return handlers[name], err
 }
 
 func (env Environment) sender() (Sender, error) {

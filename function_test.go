@@ -95,7 +95,11 @@ func TestFuncSetsADeadline(t *testing.T) {
 }
 
 func TestEveryFunctionIsMade(t *testing.T) {
-	for name, handler := range Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)) {
+	handlers, err := Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, handler := range handlers {
 		if handler == nil {
 			t.Errorf("%s is nil", name)
 		}

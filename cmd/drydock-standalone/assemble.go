@@ -27,7 +27,11 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	// The engine needs the functions, and sift needs the engine to send events to.
 	late := &lateSender{}
 	handlers := map[api.Function]http.Handler{}
-	for name, f := range function.Handlers(kube.NewClient(config), o.Settings, late, log) {
+	functions, err := function.Handlers(kube.NewClient(config), o.Settings, late, log)
+	if err != nil {
+		return nil, err
+	}
+	for name, f := range functions {
 		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout, measure.Telemetry, log)
 	}
 	var source *engine.Source

@@ -3,6 +3,7 @@ package sift
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/sts"
 )
 
@@ -24,12 +26,12 @@ type look struct {
 
 // Sift decides on the copy of the object that the event carries, and on nothing else: a wrong hint costs a look, a
 // missing one a tick's wait.
-func Sift(e cloudevents.Event) (look, error) {
+func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (look, error) {
 	kind, _ := e.Extensions()["kind"].(string)
 	switch kind {
 	case "StatefulSet":
 		set := &appsv1.StatefulSet{}
-		return siftAs(e, set, func() look { return lookOf(set, concernsOfSet(set, e.Type())) })
+		return siftAs(e, set, func() look { return lookOf(set, concernsOfAlone(set, e.Type(), now, retry)) })
 	case "PersistentVolumeClaim":
 		claim := &corev1.PersistentVolumeClaim{}
 		return siftAs(e, claim, func() look { return lookOfLinked(claim, concernsOfClaim(claim, e.Type())) })
@@ -71,7 +73,14 @@ func seen(object metav1.Object) string {
 	return string(object.GetUID()) + "/" + object.GetResourceVersion()
 }
 
-// concernsOfSet is about a change of the set itself. In a phase that waits for something else, the many status updates
+// concernsOfAlone is about a change of a set of whose group nothing is known: what wakes it is seen in it, and that others
+// keep it awake is found by who looks.
+func concernsOfAlone(set *appsv1.StatefulSet, change string, now time.Time, retry time.Duration) []api.Function {
+	alone := idle.Group{idle.MemberOf(set)}
+	return append(concernsOfSet(set, change), concernsOfSleep(alone[0], alone.Judge(now, time.Time{})[0], change, now, retry)...)
+}
+
+// concernsOfSet is about a change of the set itself, as an operation on its volumes sees it. In a phase that waits for something else, the many status updates
 // of a set that stops or starts wake nobody.
 func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
 	status, err := (&sts.Observed{Set: set}).Status()
@@ -122,7 +131,7 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 	text, asked := set.Annotations[api.ResizeAnnotation]
 	_, retry := set.Annotations[api.RetryAnnotation]
 	switch {
-	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil:
+	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil || sleeps(set):
 		return nil
 	case retry && (asked || status.Held()):
 		return []api.Function{api.DetectResize}
@@ -139,6 +148,12 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 		}
 	}
 	return nil
+}
+
+// sleeps reports whether the set is asleep, or on the way there or back: a resize waits for the end of it.
+func sleeps(set *appsv1.StatefulSet) bool {
+	nap, err := sts.SleepOf(set)
+	return err != nil || nap.Active()
 }
 
 // concernsOfClaim is about claims of an operation: the switch waits for old ones to go and for new ones to be bound.

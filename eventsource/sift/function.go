@@ -12,6 +12,7 @@ package sift
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
@@ -30,6 +31,7 @@ type Sender interface {
 type Function struct {
 	client     *kube.Client
 	namespaces []string
+	retry      time.Duration
 	send       Sender
 	log        *slog.Logger
 }
@@ -40,7 +42,7 @@ func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logg
 	if len(namespaces) == 0 {
 		namespaces = []string{""} // all, in one list call
 	}
-	return &Function{client: client, namespaces: namespaces, send: send, log: log}
+	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, send: send, log: log}
 }
 
 // Handle answers a change with one event, or with none. It is safe to repeat: the answer's id derives from what it saw.
@@ -48,7 +50,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	if e.Type() == events.Tick {
 		return nil, f.sweep(ctx)
 	}
-	l, err := Sift(e)
+	l, err := Sift(e, time.Now(), f.retry)
 	if err != nil {
 		return nil, fault.Permanent(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
@@ -24,7 +25,7 @@ func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
 	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}}
 	for _, namespace := range f.namespaces {
-		if err := errors.Join(f.sweepSets(ctx, namespace, found), f.sweepJournals(ctx, namespace, found)); err != nil {
+		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, found)); err != nil {
 			return fmt.Errorf("sweeping: %w", err)
 		}
 	}
@@ -72,7 +73,8 @@ func (r *findings) add(l look) {
 	r.order, r.looks[key] = append(r.order, key), l
 }
 
-func (f *Function) sweepSets(ctx context.Context, namespace string, found *findings) error {
+func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Time, found *findings) error {
+	groups := map[events.Ref]idle.Group{}
 	lagging := map[string][]*appsv1.StatefulSet{} // by namespace: sets that may lag behind
 	selector := api.ManagedLabel + "=true"
 	err := kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
@@ -85,6 +87,12 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, found *findi
 			}
 			concerns := concernsOfSet(set, sweepChange(status))
 			found.add(lookOf(set, concerns))
+			nap, _ := sts.SleepOf(set) //nolint:errcheck // an unreadable one is idle-timeout's to judge
+			if nap.Active() {
+				found.active[nap.Operation] = true
+			}
+			key := groupOf(set)
+			groups[key] = append(groups[key], idle.MemberOf(set))
 			if err == nil && len(concerns) == 0 && mayLag(set, status) {
 				lagging[set.Namespace] = append(lagging[set.Namespace], set)
 			}
@@ -93,12 +101,34 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, found *findi
 	if err != nil {
 		return err
 	}
+	for _, group := range groups {
+		f.sweepGroup(group, now, found)
+	}
 	for namespace, sets := range lagging {
 		if err := f.sweepClaims(ctx, found, namespace, sets); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// groupOf names the group that a set sleeps and wakes with: of its own name where it has none.
+func groupOf(set *appsv1.StatefulSet) events.Ref {
+	if group := set.Labels[api.GroupLabel]; group != "" {
+		return events.Ref{Namespace: set.Namespace, Name: group, Operation: "group"}
+	}
+	return events.Ref{Namespace: set.Namespace, Name: set.Name}
+}
+
+// sweepGroup finds the sets whose wish and state differ, and those on their way: only the tick knows that time has passed.
+func (f *Function) sweepGroup(group idle.Group, now time.Time, found *findings) {
+	for i, v := range group.Judge(now, time.Time{}) {
+		change := events.SourceUpdate
+		if group[i].Nap.Active() {
+			change = events.SourceAdd
+		}
+		found.add(lookOf(group[i].Set, concernsOfSleep(group[i], v, change, now, f.retry)))
+	}
 }
 
 // sweepChange is as which change the sweep judges a set: one with an operation is always looked at, another only for
@@ -113,7 +143,7 @@ func sweepChange(status *api.Status) string {
 // mayLag reports whether the set asks for a resize that only a look at its claims can find unmet.
 func mayLag(set *appsv1.StatefulSet, status *api.Status) bool {
 	text, asked := set.Annotations[api.ResizeAnnotation]
-	return asked && !status.Active() && !(status != nil && status.Request == text && status.Phase != api.Succeeded)
+	return asked && !status.Active() && !sleeps(set) && !(status != nil && status.Request == text && status.Phase != api.Succeeded)
 }
 
 func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace string, sets []*appsv1.StatefulSet) error {

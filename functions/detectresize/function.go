@@ -18,6 +18,7 @@ import (
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 )
 
@@ -26,11 +27,12 @@ type Function struct {
 	client   *kube.Client
 	apply    *apply.Executor
 	settings api.Settings
+	registry owners.Registry
 }
 
 // New makes the function.
-func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.DetectResize, log), settings: settings}
+func New(client *kube.Client, settings api.Settings, registry owners.Registry, log *slog.Logger) *Function {
+	return &Function{client: client, apply: apply.New(client, api.DetectResize, log), settings: settings, registry: registry}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once. Every event makes it look; a retry event is a retry

@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/sts"
 )
 
@@ -16,6 +17,7 @@ import (
 type Input struct {
 	*sts.Observed
 	Settings api.Settings
+	Registry owners.Registry
 	// Retry is what a retry event asks for; nil for any other event.
 	Retry *Retry
 	// Cluster is read only when a resize is wanted.
@@ -38,7 +40,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, asked *Retry) (I
 	if err != nil {
 		return Input{}, err
 	}
-	in := Input{Observed: observed, Settings: f.settings, Retry: asked}
+	in := Input{Observed: observed, Settings: f.settings, Registry: f.registry, Retry: asked}
 	if wanted, _ := want(in); wanted == nil {
 		return in, nil
 	}

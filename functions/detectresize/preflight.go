@@ -71,7 +71,7 @@ func checkOwner(in Input, _ *wish) *problem {
 		return nil
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
-	if _, known := owners.BuiltIn().Find(gv.Group, owner.Kind); known && err == nil {
+	if _, known := in.Registry.Find(gv.Group, owner.Kind); known && err == nil {
 		return nil // pause-owner pauses it, or finds out why it cannot
 	}
 	return refuse(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; %s: "+

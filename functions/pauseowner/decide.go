@@ -1,7 +1,6 @@
 package pauseowner
 
 import (
-	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,15 +19,18 @@ import (
 type Input struct {
 	*sts.Observed
 	Settings api.Settings
-	// Owner is who is to be paused before the planned operation, of a set that needs it.
-	Owner *Owner
+	// Owners are who is to be paused before the planned operation, of a set that needs it: the custom resource that controls
+	// the set, and what scales it.
+	Owners []Owner
+	// Siblings are the other sets that the same resource controls. They are read for a sleep only.
+	Siblings []*appsv1.StatefulSet
 	// Records are the owners that operations on this set have paused, or were about to.
 	Records []Record
-	// Denied is why the API server did not let us pause the owner; nil when it was not asked yet.
+	// Denied is why the API server did not let us pause an owner; nil when it was not asked yet.
 	Denied error
 }
 
-// Owner is a custom resource that controls a StatefulSet, itself or through another one.
+// Owner is a custom resource that would undo what an operation does to a StatefulSet.
 type Owner struct {
 	Ref      metav1.OwnerReference
 	Row      owners.Row
@@ -38,162 +40,242 @@ type Owner struct {
 	Problem string
 }
 
-// Record is a record of a paused owner, with the owner as it is now.
-type Record struct {
-	Revision *appsv1.ControllerRevision
-	Link     *api.Link
-	Resource plan.Resource
-	Object   *unstructured.Unstructured // nil: it is gone
-	Err      error                      // the record cannot be read
-}
-
 // Decide is pure.
 func Decide(in Input) plan.Plan {
-	status, err := in.Status()
+	documents, err := in.documents()
 	if err != nil {
-		return plan.Noop(api.StatusInvalid) // detect-resize says so on the set
+		return plan.Noop(api.StatusInvalid) // detect-resize or idle-timeout says so on the set
 	}
-	if in.Set != nil && in.Set.DeletionTimestamp == nil && status != nil && status.Phase == api.Planned {
-		return consent(in, status)
+	if planned := documents.planned(in.Set); planned != nil {
+		return consent(in, planned)
 	}
-	for _, record := range in.Records {
-		if p := resume(in, status, record); p.Kind == plan.KindDo {
+	return resumeAll(in, documents)
+}
+
+// documents are what the set tells about operations: its latest resize, its latest sleep.
+type documents []*api.Status
+
+func (in Input) documents() (documents, error) {
+	if in.Set == nil {
+		return nil, nil
+	}
+	resize, err := in.Status()
+	if err != nil {
+		return nil, err
+	}
+	nap, err := sts.SleepOf(in.Set)
+	if err != nil {
+		return nil, err
+	}
+	var all documents
+	for _, d := range []*api.Status{resize, nap} {
+		if d != nil {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// planned is the operation on the set that waits for the owners' consent; nil if none does.
+func (d documents) planned(set *appsv1.StatefulSet) *api.Status {
+	for _, status := range d {
+		if status.Phase == api.Planned && set.DeletionTimestamp == nil {
+			return status
+		}
+	}
+	return nil
+}
+
+// find returns the document of the operation, or nil.
+func (d documents) find(operation string) *api.Status {
+	for _, status := range d {
+		if status.Operation == operation {
+			return status
+		}
+	}
+	return nil
+}
+
+// consent lets the planned operation go on, or gives it up.
+func consent(in Input, status *api.Status) plan.Plan {
+	switch {
+	case aborted(in.Set) && status.Kind == api.KindSleep:
+		return plan.Noop(api.NotOurPhase) // idle-timeout ends it
+	case aborted(in.Set):
+		return giveUp(in, status, api.Aborted, "aborted before anything was touched")
+	case plan.Overdue(status, in.Now):
+		return giveUp(in, status, api.DeadlineExceeded, "the owner's consent took too long; ask again with the annotation "+api.RetryAnnotation)
+	case !heeds(in.Set):
+		return goOn(in, status)
+	case sts.Controller(in.Set) != nil && len(in.Owners) == 0:
+		return plan.Noop(api.OwnerNotPausable) // it was read before the set had an owner
+	}
+	for _, o := range in.Owners {
+		if p := ask(in, status, o); p.Kind != plan.KindNoop {
 			return p
 		}
 	}
-	switch {
-	case len(in.Records) > 0:
-		return plan.Noop(api.OwnerStays)
-	case in.Set == nil || in.Set.DeletionTimestamp != nil:
-		return plan.Noop(api.SetGone)
-	}
-	return plan.Noop(api.NotOurPhase)
+	return goOn(in, status)
 }
 
-// consent lets the planned operation go on, or rolls it back.
-func consent(in Input, status *api.Status) plan.Plan {
-	_, abort := in.Set.Annotations[api.AbortAnnotation]
-	switch {
-	case abort:
-		return rollBack(in, status, api.Aborted, "aborted before anything was touched")
-	case plan.Overdue(status, in.Now):
-		return rollBack(in, status, api.DeadlineExceeded, "the owner's consent took too long; ask again with the annotation "+api.RetryAnnotation)
-	case !owned(in.Set):
-		return goOn(in, status)
-	case in.Owner == nil:
-		return plan.Noop(api.OwnerNotPausable) // it was read before the set had an owner
-	case in.Denied != nil:
-		return refuse(in, status, "%v; to give the rights: kubectl drydock rbac --owners %s", in.Denied, in.Owner.Row.Operator)
-	case in.Owner.Problem != "":
-		return refuse(in, status, "%s", in.Owner.Problem)
-	case in.Owner.Object == nil:
-		return refuse(in, status, "it does not exist")
-	case in.Owner.Object.GetDeletionTimestamp() != nil:
-		return rollBack(in, status, api.OwnerDeleting, fmt.Sprintf("%s %s, which controls the set, is being deleted", in.Owner.Ref.Kind, in.Owner.Ref.Name))
-	}
-	return pause(in, status)
+func aborted(set *appsv1.StatefulSet) bool {
+	_, abort := set.Annotations[api.AbortAnnotation]
+	return abort
 }
 
-// asksOwner reports whether the operation waits for its owner. One that is aborted or overdue does not, so that it ends
-// also when the owner cannot be read.
-func asksOwner(in Input, status *api.Status) bool {
-	if in.Set == nil || status == nil || status.Phase != api.Planned || plan.Overdue(status, in.Now) {
+// asksOwners reports whether the operation waits for owners. One that is aborted or overdue does not, so that it ends also
+// when an owner cannot be read.
+func asksOwners(in Input, status *api.Status) bool {
+	return status != nil && status.Phase == api.Planned && !aborted(in.Set) && !plan.Overdue(status, in.Now) && heeds(in.Set)
+}
+
+// heeds reports whether the set's owners have a say.
+func heeds(set *appsv1.StatefulSet) bool {
+	return api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore
+}
+
+// ask pauses one owner, or has it stop the set. A Noop means that it consents.
+func ask(in Input, status *api.Status, o Owner) plan.Plan {
+	switch {
+	case in.Denied != nil && !in.consents(status, o):
+		return refuse(in, status, o, "%v; to give the rights: kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
+	case o.Problem != "":
+		return refuse(in, status, o, "%s", o.Problem)
+	case o.Object == nil:
+		return refuse(in, status, o, "it does not exist")
+	case o.Object.GetDeletionTimestamp() != nil:
+		return giveUp(in, status, api.OwnerDeleting, fmt.Sprintf("%s %s, which controls the set, is being deleted", o.Ref.Kind, o.Ref.Name))
+	}
+	by, p := means(in, status, o)
+	if p.Kind != plan.KindNoop {
+		return p
+	}
+	return hold(in, status, o, by)
+}
+
+// consents reports whether the owner is paused or stopped already.
+func (in Input) consents(status *api.Status, o Owner) bool {
+	if o.Object == nil {
 		return false
 	}
-	_, abort := in.Set.Annotations[api.AbortAnnotation]
-	return !abort && owned(in.Set)
+	by, p := means(in, status, o)
+	return p.Kind == plan.KindNoop && o.Row.Held(by, o.Object)
 }
 
-// owned reports whether somebody has to be paused before the set is stopped.
-func owned(set *appsv1.StatefulSet) bool {
-	return sts.Controller(set) != nil && api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore
+// means says how the owner is kept from undoing the operation. Its operator's own stop comes first for a sleep, but stops all
+// of its sets: so all have to be about to sleep. One that is paused would not obey a stop.
+func means(in Input, status *api.Status, o Owner) (owners.Means, plan.Plan) {
+	canPause, canStop := o.Row.Can(owners.ByPause), o.Row.Can(owners.ByStop)
+	consents := plan.Noop(api.OwnerConsents)
+	switch {
+	case status.OwnerStops:
+		return owners.ByStop, consents
+	case status.Kind != api.KindSleep && !canPause:
+		return "", refuse(in, status, o, "its operator can stop its sets for a sleep, but not pause for another operation")
+	case status.Kind != api.KindSleep || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
+		return owners.ByPause, consents
+	}
+	sibling := awakeSibling(in.Siblings)
+	switch {
+	case sibling == nil:
+		return owners.ByStop, consents
+	case sts.Managed(sibling) && sameGroup(sibling, in.Set):
+		return "", plan.Wait(api.SiblingAwake, "its operator stops %s too, which is about to sleep", sibling.Name)
+	case canPause:
+		return owners.ByPause, consents
+	}
+	return "", refuse(in, status, o, "its operator can only stop all its sets, and StatefulSet %s is awake. Label both %s=true, and %s with the same name, so that they sleep together",
+		sibling.Name, api.ManagedLabel, api.GroupLabel)
 }
 
-// pause writes the record first: whatever happens then, the owner is found and resumed.
-func pause(in Input, status *api.Status) plan.Plan {
-	o := in.Owner
-	hold, err := o.Row.Hold(o.Resource, o.Object, api.Holder{Operation: status.Operation, Set: in.Set.Name})
+// awakeSibling is a set that the stop of its owner would take by surprise.
+func awakeSibling(siblings []*appsv1.StatefulSet) *appsv1.StatefulSet {
+	for _, set := range siblings {
+		nap, err := sts.SleepOf(set)
+		if asleep := err == nil && nap.Active() && nap.Phase != api.Waking; !asleep && sts.Replicas(set) > 0 {
+			return set
+		}
+	}
+	return nil
+}
+
+func sameGroup(a, b *appsv1.StatefulSet) bool {
+	group := a.Labels[api.GroupLabel]
+	return group != "" && group == b.Labels[api.GroupLabel]
+}
+
+// hold writes the record first: whatever happens then, the owner is found and resumed.
+func hold(in Input, status *api.Status, o Owner, by owners.Means) plan.Plan {
+	if by == owners.ByStop {
+		if p := beforeStop(in, status, o); p.Kind != plan.KindNoop {
+			return p
+		}
+	}
+	hold, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: status.Operation, Set: in.Set.Name})
 	if err != nil {
-		return refuse(in, status, "%v", err)
+		return refuse(in, status, o, "%v", err)
 	}
 	if len(hold) == 0 {
-		return goOn(in, status)
+		return plan.Noop(api.OwnerConsents)
 	}
-	if !in.recorded(status.Operation) {
+	if !in.recorded(status.Operation, o) {
 		doc := api.PausedOwner{Version: api.StatusVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
-			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID()}
+			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: by == owners.ByStop}
 		hold = append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, status, doc))}, hold...)
 	}
 	return plan.Do(api.OwnerPausing, hold...)
 }
 
-func (in Input) recorded(operation string) bool {
+// beforeStop writes down that the operator scales the set, so that nobody else does; and refuses what would lose data: the
+// claims of a set that its operator scales to zero are its own to keep.
+func beforeStop(in Input, status *api.Status, o Owner) plan.Plan {
+	switch {
+	case sts.WhenScaled(in.Set) != sts.Retain:
+		return giveUp(in, status, api.DeletesClaims, fmt.Sprintf("%s %s stops the set, whose claims are deleted when it is scaled down; set "+
+			"persistentVolumeClaimRetentionPolicy.whenScaled to Retain", o.Ref.Kind, o.Ref.Name))
+	case status.OwnerStops:
+		return plan.Noop(api.OwnerConsents)
+	}
+	next := status.Clone()
+	next.OwnerStops = true
+	return plan.Do(api.OwnerPausing, plan.Store(in.Set, next).Actions()...)
+}
+
+func (in Input) recorded(operation string, o Owner) bool {
 	for _, r := range in.Records {
-		if r.Link.Operation == operation {
+		if r.Link.Operation == operation && r.Err == nil && r.Owner.UID == o.Object.GetUID() {
 			return true
 		}
 	}
 	return false
 }
 
-// goOn hands the operation to backup.
+// goOn hands the operation to the function that stops the set.
 func goOn(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Copying, in.Now, in.Settings.CopyTimeout)
 	next.Reason, next.Message = api.OwnerConsents, "the targets are prepared"
+	if status.Kind == api.KindSleep {
+		next = plan.Enter(status, api.Stopping, in.Now, in.Settings.QuiesceTimeout+sts.GracePeriod(in.Set))
+		next.Reason, next.Message = api.OwnerConsents, "the set is scaled to zero"
+	}
 	return plan.Do(api.OwnerConsents, plan.Store(in.Set, next).Actions()...).Then(events.OwnerPaused, status.Operation)
 }
 
-// refuse rolls back an operation whose owner would undo it (I5).
-func refuse(in Input, status *api.Status, why string, args ...any) plan.Plan {
-	return rollBack(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls the set and cannot be paused: %s. Or pause it yourself, set the "+
-		"annotation %s=%s and ask again with %s", in.Owner.Ref.Kind, in.Owner.Ref.Name, fmt.Sprintf(why, args...),
+// refuse gives up an operation whose owner would undo it (I5).
+func refuse(in Input, status *api.Status, o Owner, why string, args ...any) plan.Plan {
+	return giveUp(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls the set and cannot be paused: %s. Or pause it yourself, set the "+
+		"annotation %s=%s and ask again with %s", o.Ref.Kind, o.Ref.Name, fmt.Sprintf(why, args...),
 		api.OwnerPolicyAnnotation, api.OwnerIgnore, api.RetryAnnotation))
 }
 
-func rollBack(in Input, status *api.Status, reason api.Reason, message string) plan.Plan {
-	next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, reason, message)
-	return plan.Do(reason, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
-}
-
-// resume ends one pause when its operation is over, and then removes the record.
-func resume(in Input, status *api.Status, record Record) plan.Plan {
-	if record.Err != nil || in.runs(status, record.Link.Operation) {
-		return plan.Noop(api.OwnerStays)
+// giveUp ends an operation before it has touched the set. Of a resize, restore clears what was prepared.
+func giveUp(in Input, status *api.Status, reason api.Reason, message string) plan.Plan {
+	if status.Kind != api.KindSleep {
+		next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, reason, message)
+		return plan.Do(reason, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 	}
-	if record.Object != nil {
-		release, err := owners.Release(record.Resource, record.Object, record.Link.Operation)
-		if err != nil {
-			return plan.Noop(api.OwnerStays)
-		}
-		if len(release) > 0 {
-			return plan.Do(api.OwnerResumed, release...)
-		}
-	}
-	return plan.Do(api.OwnerResumed, plan.Delete(plan.ControllerRevisions, record.Revision)).Then(events.OwnerResumed, record.Link.Operation)
-}
-
-// runs reports whether the operation still needs its owner paused: it is under way by the set's status; or by a journal,
-// while there is no set or one that tells of no operation; or a claim was left that is not whole, on which no pod may start.
-func (in Input) runs(status *api.Status, operation string) bool {
-	if status != nil && status.Operation == operation {
-		return status.Active() || status.Held()
-	}
-	return in.Journal(operation) != nil
-}
-
-// problems are what stands in the way of resuming.
-func (in Input) problems() error {
-	var all []error
-	for _, r := range in.Records {
-		if r.Err != nil {
-			all = append(all, r.Err)
-			continue
-		}
-		if r.Object != nil {
-			if _, err := api.LoadPause(r.Object); err != nil {
-				all = append(all, err)
-			}
-		}
-	}
-	return errors.Join(all...)
+	next := status.Clone()
+	next.Phase, next.FailedAt, next.OwnerStops = api.Refused, status.Phase, false
+	next.Reason, next.Message, next.Finished, next.Deadline = reason, message, plan.Moment(in.Now), nil
+	return plan.Do(reason, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...).Then(events.OperationFailed, status.Operation)
 }

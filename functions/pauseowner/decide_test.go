@@ -85,20 +85,21 @@ func held(operations ...string) map[string]string {
 	return map[string]string{key: "true", api.OwnerPausedAnnotation: pause.Encode()}
 }
 
-func ownerIs(object *unstructured.Unstructured) *Owner {
+func ownerIs(object *unstructured.Unstructured) []Owner {
 	row, _ := owners.BuiltIn().Find("redis.redis.opstreelabs.in", kind)
-	return &Owner{Ref: metav1.OwnerReference{APIVersion: "redis.redis.opstreelabs.in/v1beta2", Kind: kind, Name: "main", UID: "uid-main"},
-		Row: row, Resource: resource, Object: object}
+	return []Owner{{Ref: metav1.OwnerReference{APIVersion: "redis.redis.opstreelabs.in/v1beta2", Kind: kind, Name: "main", UID: "uid-main"},
+		Row: row, Resource: resource, Object: object}}
 }
 
 // recordOf is the record of the pause, for an operation.
 func recordOf(operation string, object *unstructured.Unstructured) Record {
 	status := build.Operation(api.Planned)
 	status.Operation = operation
-	revision := resources.MakeOwnerRecord(build.Set("web"), status, api.PausedOwner{Version: api.StatusVersion, Kind: kind, Name: "main"})
+	doc := api.PausedOwner{Version: api.StatusVersion, Kind: kind, Name: "main", UID: "uid-main"}
+	revision := resources.MakeOwnerRecord(build.Set("web"), status, doc)
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
 	link, _ := api.LoadLink(revision)
-	return Record{Revision: revision, Link: link, Resource: resource, Object: object}
+	return Record{Revision: revision, Link: link, Owner: &doc, Resource: resource, Object: object}
 }
 
 func TestConsentOfAnOwner(t *testing.T) {
@@ -107,14 +108,14 @@ func TestConsentOfAnOwner(t *testing.T) {
 	const copying = "Copying OwnerConsents, attempt 1, round 1, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending"
 	const refused = "do OwnerNotPausable: patch statefulsets web {+status}"
 	const rolled = "RollingBack OwnerNotPausable at Planned, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending"
-	const record = "create controllerrevisions drydock-" + build.ID + "-owner; "
+	const record = "create controllerrevisions drydock-" + build.ID + "-owner-2b2628ce" + "; "
 	const patch = "patch " + string(resource) + " main {+" + key + ", +owner-paused}"
 	deleting := redis(nil)
 	deleting.SetDeletionTimestamp(&metav1.Time{Time: build.Now})
 	problem := ownerIs(redis(nil))
-	problem.Problem = "nobody knows how"
+	problem[0].Problem = "nobody knows how"
 	for name, row := range map[string]struct {
-		owner   *Owner
+		owner   []Owner
 		records []Record
 		denied  error
 		want    string
@@ -136,7 +137,7 @@ func TestConsentOfAnOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := build.Set("web", build.Status(planned), build.Replicas(3), build.Owned(kind, "main"))
-			in := Input{Observed: build.World(set), Settings: build.Settings(), Owner: row.owner, Records: row.records, Denied: row.denied}
+			in := Input{Observed: build.World(set), Settings: build.Settings(), Owners: row.owner, Records: row.records, Denied: row.denied}
 			build.Expect(t, in.Observed, func() plan.Plan { return Decide(in) }, row.want, row.next, seen(in)...)
 		})
 	}
@@ -145,8 +146,10 @@ func TestConsentOfAnOwner(t *testing.T) {
 // seen are the objects of the input beside the observed ones.
 func seen(in Input) []metav1.Object {
 	var all []metav1.Object
-	if in.Owner != nil && in.Owner.Object != nil {
-		all = append(all, in.Owner.Object)
+	for _, o := range in.Owners {
+		if o.Object != nil {
+			all = append(all, o.Object)
+		}
 	}
 	for _, r := range in.Records {
 		all = append(all, r.Revision)
@@ -159,7 +162,7 @@ func seen(in Input) []metav1.Object {
 
 func TestResume(t *testing.T) {
 	const release = "do OwnerResumed: patch " + string(resource) + " main {-" + key + ", -owner-paused}"
-	const forget = "do OwnerResumed: delete controllerrevisions drydock-" + build.ID + "-owner -> owner.resumed"
+	const forget = "do OwnerResumed: delete controllerrevisions drydock-" + build.ID + "-owner-2b2628ce" + " -> owner.resumed"
 	paused := []Record{recordOf(build.ID, redis(held(build.ID)))}
 	on := func(status *api.Status, objects ...metav1.Object) Input {
 		return Input{Observed: build.World(append(objects, build.Set("web", build.Status(status)))...), Records: paused}
@@ -205,16 +208,16 @@ func TestI8AnOwnerIsAskedInTimeOnly(t *testing.T) {
 		options []build.Option
 		want    bool
 	}{
-		"planned":               {planned, []build.Option{ownedBy}, true},
-		"overdue":               {late, []build.Option{ownedBy}, false},
-		"aborted":               {planned, []build.Option{ownedBy, build.Annotation(api.AbortAnnotation, "")}, false},
-		"ignored":               {planned, []build.Option{ownedBy, ignore}, false},
-		"nobody owns it":        {planned, nil, false},
+		"planned": {planned, []build.Option{ownedBy}, true},
+		"overdue": {late, []build.Option{ownedBy}, false},
+		"aborted": {planned, []build.Option{ownedBy, build.Annotation(api.AbortAnnotation, "")}, false},
+		"ignored": {planned, []build.Option{ownedBy, ignore}, false},
+		"nobody owns it, but something may scale it": {planned, nil, true},
 		"under way":             {build.Operation(api.Copying), []build.Option{ownedBy}, false},
 		"there is no operation": {nil, []build.Option{ownedBy}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := asksOwner(Input{Observed: build.World(build.Set("web", row.options...))}, row.status); got != row.want {
+			if got := asksOwners(Input{Observed: build.World(build.Set("web", row.options...))}, row.status); got != row.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -1,10 +1,10 @@
-// Package pauseowner pauses the custom resource that controls a StatefulSet before the set is stopped, and resumes it when
-// the operation is over.
+// Package pauseowner pauses the custom resource that controls a StatefulSet before the set is stopped, or has its operator
+// stop the set, and resumes it when the operation is over.
 //
-//	in    resize.detected, restore.completed, operation.failed; StatefulSets with a planned operation; records of paused
-//	owners whose operation is over; the tick
-//	get   the StatefulSet, its owner; list ControllerRevisions
-//	do    patch the StatefulSet: status; create and delete the record of a paused owner; patch the owner: the settings that
+//	in    resize.detected, sleep.decided, wake.decided, scaled, restore.completed, operation.failed; StatefulSets with a
+//	planned operation; records of paused owners whose operation is over; the tick
+//	get   the StatefulSet, its owner, other sets of the owner; list ControllerRevisions, HorizontalPodAutoscalers
+//	do    patch the StatefulSet: status, sleep; create and delete the record of a paused owner; patch the owner: the settings that
 //	pause it, what was there before
 //	out   owner.paused, owner.resumed
 //	never lets an operation go on whose owner would undo it; never touches a pause that somebody else has made; never leaves
@@ -35,8 +35,8 @@ type Function struct {
 }
 
 // New makes the function.
-func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings, registry: owners.BuiltIn()}
+func New(client *kube.Client, settings api.Settings, registry owners.Registry, log *slog.Logger) *Function {
+	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings, registry: registry}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once. What the API server will never let us do to the owner

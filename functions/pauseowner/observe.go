@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,28 +30,94 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
-	status, err := in.Status()
-	if err != nil || status != nil && status.Phase == api.Planned && !asksOwner(in, status) {
-		return in, nil //nolint:nilerr // an unreadable status is Decide's to judge
+	documents, err := in.documents()
+	if err != nil {
+		return in, nil //nolint:nilerr // an unreadable document is Decide's to judge
 	}
-	if asksOwner(in, status) {
-		if in.Owner, err = f.owner(ctx, set); err != nil {
-			return in, err
+	if found {
+		planned := documents.planned(set)
+		if planned != nil && !asksOwners(in, planned) {
+			return in, nil
+		}
+		if planned != nil {
+			if err := f.observeOwners(ctx, &in, planned); err != nil {
+				return in, err
+			}
 		}
 	}
 	err = f.observeRecords(ctx, ref.Namespace, &in)
 	return in, err
 }
 
+// observeOwners reads who would undo the planned operation, and for a sleep who else belongs to the set's owner.
+func (f *Function) observeOwners(ctx context.Context, in *Input, planned *api.Status) error {
+	controller := sts.Controller(in.Set)
+	if controller != nil {
+		owner, err := f.owner(ctx, in.Set.Namespace, *controller)
+		if err != nil {
+			return err
+		}
+		in.Owners = append(in.Owners, *owner)
+	}
+	scalers, err := f.scalers(ctx, in.Set)
+	if err != nil {
+		return err
+	}
+	in.Owners = append(in.Owners, scalers...)
+	if controller == nil || planned.Kind != api.KindSleep || !in.Owners[0].Row.Can(owners.ByStop) {
+		return nil
+	}
+	return kube.Pages(ctx, f.client, plan.StatefulSets, in.Set.Namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+		for i := range l.Items {
+			if other := sts.Controller(&l.Items[i]); other != nil && other.UID == controller.UID && l.Items[i].UID != in.Set.UID {
+				in.Siblings = append(in.Siblings, &l.Items[i])
+			}
+		}
+	})
+}
+
+// scalers are what would give the set replicas by itself. A HorizontalPodAutoscaler does nothing while its target is at zero,
+// unless its own minimum is (kubernetes pkg/controller/podautoscaler/horizontal.go, reconcileAutoscaler); who made the
+// autoscaler, as KEDA, may do more.
+func (f *Function) scalers(ctx context.Context, set *appsv1.StatefulSet) ([]Owner, error) {
+	var found []Owner
+	var targeting []*autoscalingv2.HorizontalPodAutoscaler
+	err := kube.Pages(ctx, f.client, kube.Autoscalers, set.Namespace, "", &autoscalingv2.HorizontalPodAutoscalerList{}, func(l *autoscalingv2.HorizontalPodAutoscalerList) {
+		for i := range l.Items {
+			if target := l.Items[i].Spec.ScaleTargetRef; target.Kind == "StatefulSet" && target.Name == set.Name {
+				targeting = append(targeting, &l.Items[i])
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, scaler := range targeting {
+		if controller := metav1.GetControllerOf(scaler); controller != nil {
+			owner, err := f.owner(ctx, set.Namespace, *controller)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, *owner)
+			continue
+		}
+		if scaler.Spec.MinReplicas != nil && *scaler.Spec.MinReplicas == 0 {
+			found = append(found, Owner{Ref: metav1.OwnerReference{Kind: "HorizontalPodAutoscaler", Name: scaler.Name},
+				Problem: "its minReplicas are 0, so it scales the set also from zero; set them to 1"})
+		}
+	}
+	return found, nil
+}
+
 // mostOwners bounds the walk from a StatefulSet to the resource that people write.
 const mostOwners = 4
 
-// owner finds who has to be paused before the set is stopped, which somebody controls.
-func (f *Function) owner(ctx context.Context, set *appsv1.StatefulSet) (*Owner, error) {
-	ref := sts.Controller(set)
+// owner finds who has to be paused before what the reference's resource controls is touched.
+func (f *Function) owner(ctx context.Context, namespace string, controller metav1.OwnerReference) (*Owner, error) {
+	ref := &controller
 	for range mostOwners {
 		o := &Owner{Ref: *ref}
-		if problem, err := f.look(ctx, set.Namespace, o); err != nil || problem != "" {
+		if problem, err := f.look(ctx, namespace, o); err != nil || problem != "" {
 			o.Problem = problem
 			return o, err
 		}
@@ -127,6 +194,7 @@ func (f *Function) follow(ctx context.Context, r *Record) error {
 		r.Err = err
 		return nil
 	}
+	r.Owner = doc
 	gv, err := schema.ParseGroupVersion(doc.APIVersion)
 	if err != nil {
 		r.Err = fmt.Errorf("record %s/%s of a paused owner: %w", r.Revision.Namespace, r.Revision.Name, err)

@@ -71,6 +71,8 @@ type PausedOwner struct {
 	Resource string    `json:"resource"`
 	Name     string    `json:"name"`
 	UID      types.UID `json:"uid"`
+	// Stopped is true when the operator is to stop the set itself.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // Encode renders the document.

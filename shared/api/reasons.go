@@ -12,6 +12,9 @@ const (
 	NotOurPhase    Reason = "NotOurPhase"    // another function has the operation
 	AlreadyRefused Reason = "AlreadyRefused" // the same request was refused before; it waits for a retry
 	InProgress     Reason = "InProgress"     // an operation runs already
+	NotIdle        Reason = "NotIdle"        // there is a reason to be awake
+	StaysAsleep    Reason = "StaysAsleep"    // there is none to wake it
+	AtZeroAlready  Reason = "AtZeroAlready"  // somebody else has scaled it to zero, who wakes it too
 	NothingFailed  Reason = "NothingFailed"  // a retry was asked for where nothing failed or was refused
 )
 
@@ -34,6 +37,15 @@ const (
 	RollingBackNow  Reason = "RollingBack"
 	VolumeReleased  Reason = "VolumeReleased"
 	Retrying        Reason = "Retrying"
+	SleepDecided    Reason = "SleepDecided"
+	ActivityNoted   Reason = "ActivityNoted"
+	ScalingDown     Reason = "ScalingDown"
+	FellAsleep      Reason = "FellAsleep"
+	WakingUp        Reason = "WakingUp"
+	Awake           Reason = "Awake"
+	RolloutRunning  Reason = "RolloutRunning"
+	DependentAwake  Reason = "DependentAwake"
+	DependencyFirst Reason = "DependencyFirst"
 )
 
 // The request cannot be carried out.
@@ -58,6 +70,10 @@ const (
 	OwnerNotPausable Reason = "OwnerNotPausable"
 	OwnerDeleting    Reason = "OwnerDeleting"
 	RootMoverNeeded  Reason = "RootMoverNeeded"
+	ProbeFailed      Reason = "ProbeFailed"
+	ScalerActive     Reason = "ScalerActive"
+	SiblingAwake     Reason = "SiblingAwake"
+	DeletesClaims    Reason = "DeletesClaims"
 )
 
 // The operation came to an end that nobody wanted.

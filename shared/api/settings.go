@@ -15,5 +15,9 @@ type Settings struct {
 	StartTimeout   time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start"`
 	SwitchTimeout  time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
 	ReadyTimeout   time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
+	SleepRetry     time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"how long a sleep that could not be is left alone before it is tried again"`
+	ProbeTimeout   time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long an activity probe may take; a set whose probe fails stays awake"`
+	Prometheus     string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090"`
+	Owners         string        `envconfig:"DRYDOCK_OWNERS" desc:"rows about more operators, or other ones, that can be paused or stopped; docs/owners.md has the format"`
 	ProgressPeriod time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
 }

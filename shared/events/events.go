@@ -33,6 +33,15 @@ const (
 	RestoreCompleted = "dev.drydock.restore.completed"
 	OperationFailed  = "dev.drydock.operation.failed"
 	Retry            = "dev.drydock.retry"
+	// Activity says that somebody uses a set, Wake that somebody is about to, Sleep that nobody will. Anybody may send them,
+	// about a set or about a group.
+	Activity = "dev.drydock.activity"
+	Wake     = "dev.drydock.wake"
+	Sleep    = "dev.drydock.sleep"
+	// SleepDecided and WakeDecided go to pause-owner; Scaled tells that the set is asleep, or awake and ready.
+	SleepDecided = "dev.drydock.sleep.decided"
+	WakeDecided  = "dev.drydock.wake.decided"
+	Scaled       = "dev.drydock.scaled"
 )
 
 // Extension names. CloudEvents allows lower-case letters and digits.
@@ -41,6 +50,7 @@ const (
 	extKind         = "kind"
 	extNamespace    = "namespace"
 	extName         = "name"
+	extGroup        = "group"
 	extOperation    = "operation"
 	extPartitionKey = "partitionkey"
 )
@@ -148,6 +158,25 @@ func SetOf(e cloudevents.Event) (Ref, error) {
 	}
 	operation, _ := e.Extensions()[extOperation].(string)
 	return Ref{Namespace: object.Namespace, Name: object.Name, Operation: operation}, nil
+}
+
+// GroupOf reads which group of StatefulSets an event is about that names no set. It reports false for all others.
+func GroupOf(e cloudevents.Event) (namespace, group string, ok bool) {
+	namespace, _ = e.Extensions()[extNamespace].(string)
+	group, _ = e.Extensions()[extGroup].(string)
+	_, named := e.Extensions()[extName]
+	ok = !named && group != "" && len(validation.IsValidLabelValue(group)) == 0 && len(validation.IsDNS1123Label(namespace)) == 0
+	return namespace, group, ok
+}
+
+// About is a copy of the event that is about the StatefulSet.
+func About(e cloudevents.Event, ref Ref) cloudevents.Event {
+	e = e.Clone()
+	e.SetSubject(ref.Object().Path())
+	e.SetExtension(extKind, KindStatefulSet)
+	e.SetExtension(extNamespace, ref.Namespace)
+	e.SetExtension(extName, ref.Name)
+	return e
 }
 
 // Concerns reads which functions an ObjectChanged asks to look.

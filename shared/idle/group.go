@@ -122,10 +122,19 @@ func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
 		return "nobody knows when it was used last"
 	case now.Before(m.up().Add(r.MinUptime)):
 		return "it has not been up for " + r.MinUptime.String()
-	case now.Before(r.LastActivity.Add(timeout+Throttle(timeout))) && !asked.After(r.LastActivity):
-		return "it was active at " + Stamp(r.LastActivity)
+	case now.Before(m.used().Add(timeout+Throttle(timeout))) && !asked.After(m.used()):
+		return "it was active at " + Stamp(m.used())
 	}
 	return ""
+}
+
+// used is the last activity, or when the set was ready after it: a set that starts slowly is not put to sleep as soon as it
+// has started.
+func (m Member) used() time.Time {
+	if m.Nap != nil && m.Nap.Ready != nil && m.Nap.Ready.After(m.Rules.LastActivity) {
+		return m.Nap.Ready.Time
+	}
+	return m.Rules.LastActivity
 }
 
 // wakes says why a member that sleeps, or is about to, wakes its group. An activity in the very second of the decision wins.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -35,13 +36,14 @@ const (
 	Namespaces     plan.Resource = "namespaces"
 	Quotas         plan.Resource = "resourcequotas"
 	LimitRanges    plan.Resource = "limitranges"
+	Autoscalers    plan.Resource = "horizontalpodautoscalers"
 )
 
 var codecs, parameters = newCodecs()
 
 func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme} {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
@@ -58,6 +60,8 @@ func groupOf(resource plan.Resource) schema.GroupVersion {
 		return appsv1.SchemeGroupVersion
 	case plan.Jobs:
 		return batchv1.SchemeGroupVersion
+	case Autoscalers:
+		return autoscalingv2.SchemeGroupVersion
 	case Attachments, StorageClasses:
 		return storagev1.SchemeGroupVersion
 	}

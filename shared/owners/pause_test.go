@@ -2,6 +2,7 @@ package owners
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,38 +66,67 @@ func resourceOf(t *testing.T, row Row, object *unstructured.Unstructured) plan.R
 	return resource
 }
 
-// TestI5EveryRowPausesAndPutsBack: nothing is left of a pause, whatever the object had.
-func TestI5EveryRowPausesAndPutsBack(t *testing.T) {
+// withLists gives the object two items in each list that a setting of the row goes through.
+func withLists(object *unstructured.Unstructured, row Row) *unstructured.Unstructured {
+	for _, s := range append(row.Pause, row.Stop...) {
+		path, _, list := strings.Cut(s.Key, "[*]")
+		if items := []any{named("dc1"), named("dc2")}; list {
+			if err := unstructured.SetNestedSlice(object.Object, items, strings.Split(path, ".")...); err != nil {
+				panic(err)
+			}
+		}
+	}
+	return object
+}
+
+func named(name string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"name": name}, "size": int64(3)}
+}
+
+// TestI5EveryRowHoldsAndPutsBack, by each of its means: nothing is left of it, whatever the object had.
+func TestI5EveryRowHoldsAndPutsBack(t *testing.T) {
 	for _, row := range BuiltIn() {
-		if row.Up {
-			continue
-		}
-		for name, content := range map[string]map[string]any{
-			"an empty object":                    nil,
-			"an object with a parent of a field": {"spec": map[string]any{"clusterConfig": map[string]any{}}},
-			"an object with other things": {
-				"metadata": map[string]any{"annotations": map[string]any{"a": "b"}, "labels": map[string]any{"c": "d"}},
-				"spec":     map[string]any{"clusterOperation": map[string]any{"stopped": false}, "replicas": int64(3)},
-			},
-		} {
-			object := custom(row, content)
-			resource := resourceOf(t, row, object)
-			if row.Paused(object) {
-				t.Fatalf("%s %s: %s is paused already", row.Operator, row.Kinds[0].Name, name)
-			}
-			actions, err := row.Hold(resource, object, first)
-			held := after(t, object, actions, err)
-			if !row.Paused(held) {
-				t.Errorf("%s %s: %s is not paused: %v", row.Operator, row.Kinds[0].Name, name, held.Object)
-			}
-			if again, err := row.Hold(resource, held, first); err != nil || len(again) > 0 {
-				t.Errorf("%s %s: held again: %v, %v", row.Operator, row.Kinds[0].Name, again, err)
-			}
-			actions, err = Release(resource, held, first.Operation)
-			if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
-				t.Errorf("%s %s: %s is not what it was (-before +after)\n%s", row.Operator, row.Kinds[0].Name, name, diff)
+		for _, by := range []Means{ByPause, ByStop} {
+			for name, content := range map[string]map[string]any{
+				"an empty object":                    nil,
+				"an object with a parent of a field": {"spec": map[string]any{"clusterConfig": map[string]any{}}},
+				"an object with other things": {
+					"metadata": map[string]any{"annotations": map[string]any{"a": "b"}, "labels": map[string]any{"c": "d"}},
+					"spec": map[string]any{"clusterOperation": map[string]any{"stopped": false, "other": "x"},
+						"replicas": int64(3), "numberOfInstances": int64(2), "paused": false, "stop": "no"},
+				},
+			} {
+				if row.Can(by) {
+					t.Run(row.Operator+"/"+row.Kinds[0].Name+"/"+string(by)+"/"+name, func(t *testing.T) {
+						holdsAndPutsBack(t, row, by, withLists(custom(row, content), row))
+					})
+				}
 			}
 		}
+	}
+}
+
+func holdsAndPutsBack(t *testing.T, row Row, by Means, object *unstructured.Unstructured) {
+	t.Helper()
+	resource := resourceOf(t, row, object)
+	if row.Held(by, object) {
+		t.Fatal("it is held already")
+	}
+	actions, err := row.Hold(by, resource, object, first)
+	held := after(t, object, actions, err)
+	if !row.Held(by, held) {
+		t.Errorf("it is not held: %v", held.Object)
+	}
+	if again, err := row.Hold(by, resource, held, first); err != nil || len(again) > 0 {
+		t.Errorf("held again: %v, %v", again, err)
+	}
+	actions, err = Release(resource, held, first.Operation)
+	if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
+		t.Errorf("it is not what it was (-before +after)\n%s", diff)
+	}
+	actions, err = ReleaseAll(resource, held)
+	if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
+		t.Errorf("released for all, it is not what it was (-before +after)\n%s", diff)
 	}
 }
 
@@ -127,7 +157,7 @@ func TestI5APauseOfSomebodyElseStays(t *testing.T) {
 	row := find(t, "monitoring.coreos.com", "Prometheus")
 	object := custom(row, map[string]any{"spec": map[string]any{"paused": true}})
 	resource := resourceOf(t, row, object)
-	if actions, err := row.Hold(resource, object, first); err != nil || len(actions) > 0 {
+	if actions, err := row.Hold(ByPause, resource, object, first); err != nil || len(actions) > 0 {
 		t.Errorf("held: %v, %v", actions, err)
 	}
 	if actions, err := Release(resource, object, first.Operation); err != nil || len(actions) > 0 {
@@ -140,7 +170,7 @@ func TestI5WhatWasThereComesBack(t *testing.T) {
 	row := find(t, "opentelemetry.io", "OpenTelemetryCollector")
 	object := custom(row, map[string]any{"spec": map[string]any{"managementState": "managed"}})
 	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(resource, object, first)
+	actions, err := row.Hold(ByPause, resource, object, first)
 	held := after(t, object, actions, err)
 	actions, err = Release(resource, held, first.Operation)
 	if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
@@ -153,7 +183,7 @@ func TestI5WhatSomebodyElseChangedSinceStays(t *testing.T) {
 	row := find(t, "redis.redis.opstreelabs.in", "RedisCluster")
 	object := custom(row, nil)
 	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(resource, object, first)
+	actions, err := row.Hold(ByPause, resource, object, first)
 	held := after(t, object, actions, err)
 	held.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: held.GetAnnotations()[api.OwnerPausedAnnotation], row.Pause[0].Key: "false"})
 	actions, err = Release(resource, held, first.Operation)
@@ -168,9 +198,9 @@ func TestI5TheLastOperationResumes(t *testing.T) {
 	row := find(t, "redis.redis.opstreelabs.in", "RedisCluster")
 	object := custom(row, nil)
 	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(resource, object, first)
+	actions, err := row.Hold(ByPause, resource, object, first)
 	held := after(t, object, actions, err)
-	actions, err = row.Hold(resource, held, second)
+	actions, err = row.Hold(ByPause, resource, held, second)
 	held = after(t, held, actions, err)
 	actions, err = Release(resource, held, first.Operation)
 	held = after(t, held, actions, err)
@@ -191,10 +221,10 @@ func TestUndonePauseIsMadeAgain(t *testing.T) {
 	row := find(t, "monitoring.coreos.com", "Prometheus")
 	object := custom(row, map[string]any{"spec": map[string]any{"paused": false}})
 	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(resource, object, first)
+	actions, err := row.Hold(ByPause, resource, object, first)
 	held := after(t, object, actions, err)
 	unstructured.RemoveNestedField(held.Object, "spec", "paused")
-	actions, err = row.Hold(resource, held, first)
+	actions, err = row.Hold(ByPause, resource, held, first)
 	held = after(t, held, actions, err)
 	if !row.Paused(held) {
 		t.Error("it is not paused again")
@@ -208,14 +238,26 @@ func TestUndonePauseIsMadeAgain(t *testing.T) {
 // TestUnreadablePauseIsAnError: who cannot read what was done must not act.
 func TestUnreadablePauseIsAnError(t *testing.T) {
 	row := find(t, "monitoring.coreos.com", "Prometheus")
-	for _, text := range []string{"", "{", `{"version":9}`} {
+	for _, text := range []string{"", "{", `{"version":9}`,
+		`{"version":1,"made":[{"in":"annotation","key":"a","value":"b","was":5}]}`,
+		`{"version":1,"made":[{"in":"label","key":"a","value":true}]}`,
+		`{"version":1,"made":[{"in":"field","key":"spec.a"}]}`,
+		`{"version":1,"made":[{"in":"field","key":"metadata.finalizers","value":"x"}]}`,
+		`{"version":1,"made":[{"in":"field","key":"spec.a[*].b","value":true}]}`,
+		`{"version":1,"made":[{"in":"field","key":"spec","value":true}]}`,
+		`{"version":1,"made":[{"in":"","key":"spec.a","value":true}]}`,
+		`{"version":1,"made":[{"in":"status","key":"spec.a","value":true}]}`,
+	} {
 		object := custom(row, nil)
 		object.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: text})
-		if _, err := row.Hold("x", object, first); err == nil {
+		if _, err := row.Hold(ByPause, "x", object, first); err == nil {
 			t.Errorf("%q: held", text)
 		}
 		if _, err := Release("x", object, first.Operation); err == nil {
 			t.Errorf("%q: released", text)
+		}
+		if _, err := ReleaseAll("x", object); err == nil {
+			t.Errorf("%q: released for all", text)
 		}
 	}
 }

@@ -10,8 +10,8 @@ func BuiltIn() Registry { return slices.Clone(table) }
 
 // table lists each kind with its plural, because the RBAC rules are made from it: a wildcard would be a rule for all.
 //
-// Not in it: operators that create no StatefulSets, and the Zalando one, because it has no pause: a foreign controller
-// id on a postgresql only makes its operator forget the cluster, and another operator may have that id.
+// A stop is in it only if the operator scales the StatefulSets to zero and keeps them. Not in it: operators that neither
+// create nor scale StatefulSets.
 var table = Registry{
 	// Each kind has its own key. The project's documentation writes them with capitals, as in redisCluster, but an
 	// annotation's prefix is a DNS name, and the code has them in lower case.
@@ -39,7 +39,8 @@ var table = Registry{
 	{
 		Operator: "rabbitmq", Group: "rabbitmq.com", Kinds: kinds("RabbitmqCluster", "rabbitmqclusters"),
 		Pause:  []Setting{label("rabbitmq.com/pauseReconciliation", "true")},
-		Source: "internal/controller/rabbitmqcluster_controller.go in rabbitmq/cluster-operator",
+		Stop:   []Setting{field("spec.replicas", none)}, // since 2.16; back up it takes no other number than the one before
+		Source: "internal/controller/rabbitmqcluster_controller.go and reconcile_scale_zero.go in rabbitmq/cluster-operator",
 	},
 	eck("elasticsearch.k8s.elastic.co", "Elasticsearch", "elasticsearches"),
 	eck("logstash.k8s.elastic.co", "Logstash", "logstashes"),
@@ -47,9 +48,11 @@ var table = Registry{
 	{
 		Operator: "pgo", Group: "postgres-operator.crunchydata.com", Kinds: kinds("PostgresCluster", "postgresclusters"),
 		Pause:  []Setting{field("spec.paused", true)},
-		Source: "postgrescluster_types.go and controller.go in CrunchyData/postgres-operator",
+		Stop:   []Setting{field("spec.shutdown", true)},
+		Source: "postgrescluster_types.go, controller.go and instance.go in CrunchyData/postgres-operator",
 	},
 	// The PerconaPGCluster copies its spec.unmanaged to the PostgresCluster's spec.paused, so a pause made there is lost.
+	// What Percona's operators call pause is a stop.
 	{
 		Operator: "percona-pg", Group: "upstream.pgv2.percona.com", Kinds: kinds("PostgresCluster", "postgresclusters"),
 		Up:     true,
@@ -58,7 +61,41 @@ var table = Registry{
 	{
 		Operator: "percona-pg", Group: "pgv2.percona.com", Kinds: kinds("PerconaPGCluster", "perconapgclusters"),
 		Pause:  []Setting{field("spec.unmanaged", true)},
+		Stop:   []Setting{field("spec.pause", true)},
 		Source: "perconapgcluster_types.go in percona/percona-postgresql-operator",
+	},
+	{
+		Operator: "percona-pxc", Group: "pxc.percona.com", Kinds: kinds("PerconaXtraDBCluster", "perconaxtradbclusters"),
+		Stop:   []Setting{field("spec.pause", true)},
+		Source: "pxc_types.go in percona/percona-xtradb-cluster-operator",
+	},
+	// Its spec.unmanaged is no pause, but for a cluster that another site leads. A stop waits for backups that run.
+	{
+		Operator: "percona-psmdb", Group: "psmdb.percona.com", Kinds: kinds("PerconaServerMongoDB", "perconaservermongodbs"),
+		Stop:   []Setting{field("spec.pause", true)},
+		Source: "psmdb_types.go and psmdb_controller.go in percona/percona-server-mongodb-operator",
+	},
+	{
+		Operator: "percona-ps", Group: "ps.percona.com", Kinds: kinds("PerconaServerMySQL", "perconaservermysqls"),
+		Stop:   []Setting{field("spec.pause", true)},
+		Source: "perconaservermysql_types.go in percona/percona-server-mysql-operator",
+	},
+	// An operator with a min_instances above 0 keeps that many, unless the postgresql has the key that it is told to look
+	// for. It has no pause: a foreign controller id only makes it forget the cluster, and another operator may have that id.
+	{
+		Operator: "zalando-postgres", Group: "acid.zalan.do", Kinds: kinds("postgresql", "postgresqls"),
+		Stop:   []Setting{field("spec.numberOfInstances", none)},
+		Source: "getNumberOfInstances in pkg/cluster/k8sres.go in zalando/postgres-operator",
+	},
+	{
+		Operator: "cass-operator", Group: "cassandra.datastax.com", Kinds: kinds("CassandraDatacenter", "cassandradatacenters"),
+		Stop:   []Setting{field("spec.stopped", true)},
+		Source: "cassandradatacenter_types.go in k8ssandra/cass-operator",
+	},
+	{
+		Operator: "k8ssandra", Group: "k8ssandra.io", Kinds: kinds("K8ssandraCluster", "k8ssandraclusters"),
+		Stop:   []Setting{field("spec.cassandra.datacenters[*].stopped", true)},
+		Source: "k8ssandracluster_types.go in k8ssandra/k8ssandra-operator",
 	},
 	// MaxScale is left out, because its suspension is behind a feature flag.
 	{
@@ -71,7 +108,8 @@ var table = Registry{
 		Kinds: kinds("Prometheus", "prometheuses", "PrometheusAgent", "prometheusagents",
 			"Alertmanager", "alertmanagers", "ThanosRuler", "thanosrulers"),
 		Pause:  []Setting{field("spec.paused", true)},
-		Source: "pkg/prometheus/server/operator.go in prometheus-operator/prometheus-operator",
+		Stop:   []Setting{field("spec.replicas", none)}, // of each shard
+		Source: "pkg/prometheus/server/operator.go and statefulset.go in prometheus-operator/prometheus-operator",
 	},
 	// VMSingle, VLSingle, VTSingle, VMAlert and VMAuth are left out, because they are Deployments.
 	{
@@ -89,7 +127,8 @@ var table = Registry{
 		Pause:  []Setting{field("spec.managementState", "unmanaged")},
 		Source: "apis/v1beta1/common.go in open-telemetry/opentelemetry-operator",
 	},
-	// This is TiDB's operator of version 1. Version 2 has the group core.pingcap.com and makes pods.
+	// This is TiDB's operator of version 1. Version 2 has the group core.pingcap.com and makes pods. Its spec.suspendAction is
+	// no stop: it deletes the StatefulSets (pkg/manager/suspender/suspender.go).
 	{
 		Operator: "tidb", Group: "pingcap.com", Kinds: kinds("TidbCluster", "tidbclusters", "DMCluster", "dmclusters"),
 		Pause:  []Setting{field("spec.paused", true)},
@@ -99,8 +138,10 @@ var table = Registry{
 		Operator: "clickhouse-altinity", Group: "clickhouse.altinity.com",
 		Kinds:  kinds("ClickHouseInstallation", "clickhouseinstallations"),
 		Pause:  []Setting{field("spec.suspend", "yes")}, // not a bool, because older definitions allow only words
-		Source: "type_spec.go and pkg/controller/chi/controller.go in Altinity/clickhouse-operator",
+		Stop:   []Setting{field("spec.stop", "yes")},
+		Source: "type_spec.go, type_chi.go and pkg/controller/chi/controller.go in Altinity/clickhouse-operator",
 	},
+	// The keeper's definition has no stop.
 	{
 		Operator: "clickhouse-altinity", Group: "clickhouse-keeper.altinity.com",
 		Kinds:  kinds("ClickHouseKeeperInstallation", "clickhousekeeperinstallations"),
@@ -131,7 +172,8 @@ var table = Registry{
 			annotation("moco.cybozu.com/reconciliation-stopped", "true"),
 			annotation("moco.cybozu.com/clustering-stopped", "true"),
 		},
-		Source: "docs/designdoc/clustering_stop.md in cybozu-go/moco",
+		Stop:   []Setting{field("spec.offline", true)},
+		Source: "docs/designdoc/clustering_stop.md and controllers/mysqlcluster_controller.go in cybozu-go/moco",
 	},
 	// A webhook denies edits of the StatefulSet, also to us, unless the protection is off.
 	{
@@ -187,7 +229,45 @@ var table = Registry{
 		Pause:  []Setting{annotation("mongodb.com/disable-reconciliation", "true")},
 		Source: "mongodbsearch_types.go in mongodb/mongodb-kubernetes",
 	},
+	// Scaled to 0 it shuts down gracefully, and takes back no other number than the one before.
+	{
+		Operator: "infinispan", Group: "infinispan.org", Kinds: kinds("Infinispan", "infinispans"),
+		Stop:   []Setting{field("spec.replicas", none)},
+		Source: "handler/manage/upgrades.go in infinispan/infinispan-operator",
+	},
+	// Its hibernation is no stop: it deletes the StatefulSet.
+	{
+		Operator: "ibm-datapower", Group: "datapower.ibm.com", Kinds: kinds("DataPowerService", "datapowerservices"),
+		Stop:   []Setting{annotation("datapower.ibm.com/stop", "true")},
+		Source: "features/annotations in the documentation of the IBM DataPower Operator",
+	},
+	// The operator itself writes the time, and asks only for the key.
+	{
+		Operator: "kubeflow-notebooks", Group: "kubeflow.org", Kinds: kinds("Notebook", "notebooks"),
+		Stop:   []Setting{present("kubeflow-resource-stopped")},
+		Source: "components/notebook-controller/controllers/culling_controller.go in kubeflow/kubeflow",
+	},
+	// KEDA creates no StatefulSets. It scales those of others, and would scale one up that is to be at zero. A pause stops
+	// that; paused-replicas is not written, because it is a number to scale to.
+	{
+		Operator: "keda", Group: "keda.sh", Kinds: kinds("ScaledObject", "scaledobjects"),
+		Pause:  []Setting{annotation("autoscaling.keda.sh/paused", "true")},
+		Source: "apis/keda/v1alpha1/scaledobject_types.go in kedacore/keda",
+	},
+	// Off: not everything is a StatefulSet there, newer versions have PetSets of their own, and what is halted is deleted
+	// but for its claims.
+	{
+		Operator: "kubedb", Group: "kubedb.com",
+		Kinds: kinds("Elasticsearch", "elasticsearches", "MariaDB", "mariadbs", "MongoDB", "mongodbs", "MySQL", "mysqls",
+			"PerconaXtraDB", "perconaxtradbs", "Postgres", "postgreses", "Redis", "redises", "RedisSentinel", "redissentinels"),
+		Stop:   []Setting{field("spec.halted", true)},
+		Off:    true,
+		Source: "apis/kubedb/v1 in kubedb/apimachinery",
+	},
 }
+
+// none is how many replicas a stop leaves, where it is a number.
+const none = int64(0)
 
 // eck is a row of Elastic's operator. It has both keys: before 3.5 the operator does not know pause-orchestration and
 // ignores it, and since 3.5 managed is deprecated but still works. Its webhook judges only the value of the new key.
@@ -207,7 +287,8 @@ func stackable(product, kind, plural, parent string) Row {
 	return Row{
 		Operator: "stackable", Group: product + ".stackable.tech", Kinds: kinds(kind, plural),
 		Pause: []Setting{field(parent+".clusterOperation.reconciliationPaused", true)},
-		Source: "commons/cluster_operation.rs in stackabletech/operator-rs, " +
+		Stop:  []Setting{field(parent+".clusterOperation.stopped", true)},
+		Source: "commons/cluster_operation.rs and cluster_resources.rs in stackabletech/operator-rs, " +
 			"rust/operator-binary/src/crd/mod.rs in stackabletech/" + product + "-operator",
 	}
 }
@@ -237,7 +318,7 @@ func label(key, value string) Setting { return Setting{In: Label, Key: key, Valu
 
 func field(path string, value any) Setting { return Setting{In: Field, Key: path, Value: value} }
 
-// present is an annotation that pauses whatever its value is.
+// present is an annotation that counts whatever its value is.
 func present(key string) Setting {
 	return Setting{In: Annotation, Key: key, Value: "true", Presence: true}
 }

@@ -1,34 +1,24 @@
 package owners
 
 import (
-	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/validation"
+	"github.com/google/go-cmp/cmp"
 )
 
-func TestEachRowIsComplete(t *testing.T) {
+// TestEachRowIsRight: our own rows pass the checks of those in a ConfigMap.
+func TestEachRowIsRight(t *testing.T) {
 	for _, row := range BuiltIn() {
-		if row.Operator == "" || row.Operator != strings.ToLower(row.Operator) || strings.Contains(row.Operator, " ") {
-			t.Errorf("operator %q of %s is not a name in lower case with dashes", row.Operator, row.Group)
-		}
-		if !strings.Contains(row.Group, ".") || len(validation.IsDNS1123Subdomain(row.Group)) > 0 {
-			t.Errorf("group %q of %s is not an API group", row.Group, row.Operator)
-		}
-		if len(row.Kinds) == 0 {
-			t.Errorf("%s %s has no kinds", row.Operator, row.Group)
-		}
-		for _, k := range row.Kinds {
-			// A plural is a part of the definition's name, so it is a DNS label: no capitals, no wildcard.
-			if k.Name == "" || len(validation.IsDNS1123Label(k.Plural)) > 0 {
-				t.Errorf("kind %q of %s has the plural %q", k.Name, row.Group, k.Plural)
-			}
+		for _, m := range row.mistakes() {
+			t.Errorf("%s %s: %s: %s", row.Operator, row.Group, m.field, m.text)
 		}
 		if row.Source == "" {
 			t.Errorf("%s %s has no source", row.Operator, row.Group)
 		}
-		if paused := len(row.Pause) > 0; paused == row.Up {
-			t.Errorf("%s %s has pause %v and up %v, it must have one of them", row.Operator, row.Group, row.Pause, row.Up)
+		for _, s := range append(row.Pause, row.Stop...) {
+			if s.Presence && s.Value != "true" {
+				t.Errorf("%s: the key %s alone counts, the value is to be true", row.Operator, s.Key)
+			}
 		}
 	}
 }
@@ -44,49 +34,6 @@ func TestEachKindStandsInOneRow(t *testing.T) {
 			seen[name] = row.Operator
 		}
 	}
-}
-
-func TestEachSettingCanBeWritten(t *testing.T) {
-	for _, row := range BuiltIn() {
-		for _, s := range row.Pause {
-			for _, problem := range problems(s) {
-				t.Errorf("%s %s: %s %q: %s", row.Operator, row.Group, s.In, s.Key, problem)
-			}
-		}
-	}
-}
-
-// problems are the reasons why the API server would refuse or drop the setting.
-func problems(s Setting) []string {
-	text, isText := s.Value.(string)
-	_, isBool := s.Value.(bool)
-	var out []string
-	switch s.In {
-	case Annotation, Label:
-		out = validation.IsQualifiedName(s.Key)
-		if !isText || text == "" {
-			out = append(out, "the value is not a text")
-		}
-		if s.In == Label {
-			out = append(out, validation.IsValidLabelValue(text)...)
-		}
-		if s.Presence && text != "true" {
-			out = append(out, "the key alone pauses, the value is to be true")
-		}
-	case Field:
-		if !strings.HasPrefix(s.Key, "spec.") {
-			out = append(out, "the path does not begin with spec.")
-		}
-		if !isText && !isBool {
-			out = append(out, "the value is not a text and not a bool")
-		}
-		if s.Presence {
-			out = append(out, "a field cannot pause by its presence")
-		}
-	default:
-		out = append(out, "there is no such place")
-	}
-	return out
 }
 
 func TestFind(t *testing.T) {
@@ -121,5 +68,57 @@ func TestFind(t *testing.T) {
 				t.Errorf("found %v with the key %q, want the key %q", ok, key, tc.key)
 			}
 		})
+	}
+}
+
+func TestWith(t *testing.T) {
+	base := Registry{
+		{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils", "Hammer", "hammers"), Pause: []Setting{field("spec.paused", true)}},
+		{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}, Off: true},
+	}
+	anvil := Row{Operator: "ours", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"), Stop: []Setting{field("spec.stop", true)}}
+	sheep := Row{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}}
+	other := Row{Operator: "other", Group: "other.example.com", Kinds: kinds("Anvil", "anvils"), Pause: []Setting{field("spec.off", true)}}
+	hammer := base[0]
+	hammer.Kinds = kinds("Hammer", "hammers")
+	for name, tc := range map[string]struct{ rows, want Registry }{
+		"no rows change nothing":                       {nil, base},
+		"a kind of a row is replaced, the others stay": {Registry{anvil}, Registry{hammer, base[1], anvil}},
+		"a row that is off is turned on":               {Registry{sheep}, Registry{base[0], sheep}},
+		"the same kind of another group is another":    {Registry{other}, Registry{base[0], base[1], other}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := len(base[0].Kinds)
+			if diff := cmp.Diff(tc.want, base.With(tc.rows)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if len(base[0].Kinds) != before || base[0].Kinds[0].Name != "Anvil" {
+				t.Errorf("the registry itself has changed: %v", base[0].Kinds)
+			}
+		})
+	}
+}
+
+func TestMeansOfARow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		group, kind string
+		pause, stop bool
+	}{
+		"both":             {"postgres-operator.crunchydata.com", "PostgresCluster", true, true},
+		"a pause only":     {"keda.sh", "ScaledObject", true, false},
+		"a stop only":      {"pxc.percona.com", "PerconaXtraDBCluster", false, true},
+		"the owner's only": {"upstream.pgv2.percona.com", "PostgresCluster", false, false},
+		// It deletes the StatefulSets, and with them what is written on them.
+		"TiDB's suspension is no stop": {"pingcap.com", "TidbCluster", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := find(t, tc.group, tc.kind)
+			if row.Can(ByPause) != tc.pause || row.Can(ByStop) != tc.stop || row.Can("") {
+				t.Errorf("pause %v, stop %v", row.Can(ByPause), row.Can(ByStop))
+			}
+		})
+	}
+	if _, ok := BuiltIn().Find("kubedb.com", "Postgres"); ok {
+		t.Error("a row that nobody has verified is found")
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,17 +72,30 @@ func Set[T comparable](p *Patch, path string, is, want T, words string) *Patch {
 	return p
 }
 
-// SetField writes the field at the path of an object without a Go type, and makes the parents that it lacks.
+// Child is what a map has under the name, or a list at the index that the name is, as in a JSON pointer; nil if nothing.
+func Child(node any, name string) any {
+	switch node := node.(type) {
+	case map[string]any:
+		return node[name]
+	case []any:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(node) {
+			return node[i]
+		}
+	}
+	return nil
+}
+
+// SetField writes the field at the path of an object without a Go type, and makes the parents that it lacks. A list's
+// item is named by its index, which counts because the patch is for the object as it was read.
 func (p *Patch) SetField(content map[string]any, path []string, value any) *Patch {
-	pointer, node := "", content
+	pointer, node := "", any(content)
 	for _, name := range path[:len(path)-1] {
 		pointer += "/" + escape(name)
-		child, ok := node[name].(map[string]any)
-		if !ok && !p.made[pointer] {
+		node = Child(node, name)
+		if node == nil && !p.made[pointer] {
 			p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: pointer, Value: map[string]any{}})
 			p.made[pointer] = true
 		}
-		node = child
 	}
 	return p.Replace(pointer+"/"+escape(path[len(path)-1]), value, fmt.Sprintf("%s = %v", strings.Join(path, "."), value))
 }

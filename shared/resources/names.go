@@ -19,8 +19,10 @@ func OperationID(uid types.UID, request string, attempt int) string {
 // JournalName is the name of the operation's ControllerRevision.
 func JournalName(operation string) string { return "drydock-" + operation }
 
-// OwnerRecordName is the name of the ControllerRevision that records which owner the operation pauses.
-func OwnerRecordName(operation string) string { return "drydock-" + operation + "-owner" }
+// OwnerRecordName is the name of the ControllerRevision that records that the operation pauses the owner with the UID.
+func OwnerRecordName(operation string, owner types.UID) string {
+	return fmt.Sprintf("drydock-%s-owner-%s", operation, digest(8, string(owner)))
+}
 
 // CopyName is the name of the temporary claim and of the Job that copy a claim in a round. It is short whatever the
 // claim's length: Job names become label values of at most 63 characters.

@@ -56,9 +56,9 @@ func MakeJournal(set *appsv1.StatefulSet, status *api.Status) *appsv1.Controller
 	return record(set, status, api.RoleJournal, JournalName(status.Operation), journal.Encode())
 }
 
-// MakeOwnerRecord builds the durable record of which owner the operation pauses.
+// MakeOwnerRecord builds the durable record of an owner that the operation pauses or stops.
 func MakeOwnerRecord(set *appsv1.StatefulSet, status *api.Status, owner api.PausedOwner) *appsv1.ControllerRevision {
-	return record(set, status, api.RoleOwner, OwnerRecordName(status.Operation), owner.Encode())
+	return record(set, status, api.RoleOwner, OwnerRecordName(status.Operation, owner.UID), owner.Encode())
 }
 
 func record(set *appsv1.StatefulSet, status *api.Status, role api.Role, name string, data []byte) *appsv1.ControllerRevision {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -9,8 +10,8 @@ import (
 
 // Turns lets a function work on one object at a time. Its events are hints to look at an object: while one look at it is
 // under way and an event waits, another one that asks for the same would see nothing more, so it is answered at once. The
-// object is the event's subject; events ask for the same if they are of one type and about one operation. Not for a
-// function that reads more of an event than that.
+// object is what the event's subject and extensions name; events ask for the same if they are of one type and about one
+// operation. Not for a function that reads more of an event than that and its time.
 func Turns(next Handler) Handler {
 	return &turns{next: next, objects: map[string]*turn{}}
 }
@@ -36,9 +37,15 @@ func wishOf(e event.Event) wish {
 	return wish{e.Type(), operation}
 }
 
+// aboutOf names the object: people who write events by hand may forget the subject.
+func aboutOf(e event.Event) string {
+	x := e.Extensions()
+	return fmt.Sprint(e.Subject(), " ", x["namespace"], " ", x["name"], " ", x["group"])
+}
+
 // Handle waits for its turn, or does nothing if somebody with the same wish waits already.
 func (t *turns) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	subject, want := e.Subject(), wishOf(e)
+	subject, want := aboutOf(e), wishOf(e)
 	for first := true; ; first = false {
 		taken, wait := t.take(subject, want, first)
 		if taken {

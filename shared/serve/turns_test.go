@@ -125,7 +125,8 @@ func queued(turns *turns, subject string) func() bool {
 	return func() bool {
 		turns.mu.Lock()
 		defer turns.mu.Unlock()
-		return turns.objects[subject] != nil && len(turns.objects[subject].waiting) > 0
+		object := turns.objects[aboutOf(about(subject))]
+		return object != nil && len(object.waiting) > 0
 	}
 }
 

@@ -1,6 +1,7 @@
 package sts
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -57,6 +58,29 @@ func SleepOf(set *appsv1.StatefulSet) (*api.Status, error) {
 		return nil, err
 	}
 	return nap, nil
+}
+
+// ReplicasManager is who last wrote the set's replicas, as managedFields tell: "kubectl" or an operator's name; empty if
+// they do not.
+func ReplicasManager(set *appsv1.StatefulSet) string {
+	manager, at := "", time.Time{}
+	for _, entry := range set.ManagedFields {
+		var fields struct {
+			Spec struct {
+				Replicas *struct{} `json:"f:replicas"`
+			} `json:"f:spec"`
+		}
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil || fields.Spec.Replicas == nil {
+			continue
+		}
+		if entry.Time == nil || !entry.Time.Time.Before(at) {
+			manager = entry.Manager
+			if entry.Time != nil {
+				at = entry.Time.Time
+			}
+		}
+	}
+	return manager
 }
 
 // Names reports whether the claim's name is one of the set's, or one that a journal names: of a set that is gone nothing

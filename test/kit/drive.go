@@ -48,7 +48,10 @@ func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Dri
 		as := rest.CopyConfig(config)
 		as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:" + name,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:drydock", "system:authenticated"}}
-		handlers := function.Handlers(kube.NewClient(as), settings, d, log)
+		handlers, err := function.Handlers(kube.NewClient(as), settings, d, log)
+		if err != nil {
+			panic(err) // a test's own settings
+		}
 		d.functions[api.Function(name)] = handlers[api.Function(name)]
 	}
 	return d
@@ -134,10 +137,12 @@ func Receivers(e event.Event) []api.Function {
 		return events.Concerns(e)
 	case events.ResizeRequested, events.Retry:
 		return []api.Function{api.DetectResize}
-	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed:
+	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed, events.SleepDecided, events.WakeDecided, events.Scaled:
 		return []api.Function{api.PauseOwner}
 	case events.OwnerPaused:
-		return []api.Function{api.Backup}
+		return []api.Function{api.Backup, api.IdleTimeout}
+	case events.Activity, events.Wake, events.Sleep:
+		return []api.Function{api.IdleTimeout}
 	case events.BackupCompleted:
 		return []api.Function{api.Restore}
 	}

@@ -2,6 +2,8 @@ package command
 
 import (
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -10,28 +12,40 @@ import (
 	"drydock.dev/shared/owners/rights"
 )
 
-// newRBAC prints the rights to pause operators. It asks no cluster.
+// mostFile is how many bytes of a file are read. A list of rows that is longer than they are is refused for its length.
+const mostFile = 1 << 20
+
+// newRBAC prints the rights to pause and to stop operators. It asks no cluster.
 func newRBAC(t *tool) *cobra.Command {
-	var operators []string
+	var (
+		operators []string
+		file      string
+	)
 	c := &cobra.Command{
 		Use:   "rbac --owners OPERATOR,...",
-		Short: "Print the ClusterRoles with which pause-owner may pause operators",
-		Long: "Print the ClusterRoles with which pause-owner may pause operators, one for each. Kubernetes adds them to the\n" +
+		Short: "Print the ClusterRoles with which Drydock may pause and stop operators",
+		Long: "Print the ClusterRoles with which Drydock may pause and stop operators, one for each. Kubernetes adds them to the\n" +
 			"ClusterRole drydock-owners as soon as they are applied.",
-		Example: "  kubectl drydock rbac --owners redis-operator,eck | kubectl apply -f -\n  kubectl drydock rbac --owners all",
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return printRoles(t, operators) },
+		Example: "  kubectl drydock rbac --owners redis-operator,eck | kubectl apply -f -\n  kubectl drydock rbac --owners all\n" +
+			"  kubectl drydock rbac --owners all --file rows.yaml",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return printRoles(t, operators, file) },
 	}
 	c.Flags().StringSliceVar(&operators, "owners", nil, "the operators, or all")
+	c.Flags().StringVarP(&file, "file", "f", "", "rows of your own: what DRYDOCK_OWNERS has in the ConfigMap; - for standard input")
 	_ = c.MarkFlagRequired("owners") // it exists
 	return c
 }
 
-func printRoles(t *tool, operators []string) error {
+func printRoles(t *tool, operators []string, file string) error {
+	registry, err := registryWith(t.In, file)
+	if err != nil {
+		return err
+	}
 	if len(operators) == 1 && operators[0] == "all" {
 		operators = nil
 	}
-	roles, err := rights.Roles(owners.BuiltIn(), operators...)
+	roles, err := rights.Roles(registry, operators...)
 	if err != nil {
 		return err
 	}
@@ -43,4 +57,32 @@ func printRoles(t *tool, operators []string) error {
 		fmt.Fprintf(t.Out, "---\n%s", text)
 	}
 	return nil
+}
+
+// registryWith is the table with the rows of the file: none without a name, and those of the input for a dash.
+func registryWith(in io.Reader, file string) (owners.Registry, error) {
+	switch file {
+	case "":
+		return owners.BuiltIn(), nil
+	case "-":
+		return readRows(in, "standard input")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading rows of owners: %w", err)
+	}
+	defer f.Close()
+	return readRows(f, file)
+}
+
+func readRows(in io.Reader, name string) (owners.Registry, error) {
+	text, err := io.ReadAll(io.LimitReader(in, mostFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading rows of owners from %s: %w", name, err)
+	}
+	registry, err := owners.FromSettings(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("reading rows of owners from %s:\n%w", name, err)
+	}
+	return registry, nil
 }

@@ -1,4 +1,5 @@
-// Package rights makes the RBAC roles with which pause-owner may pause operators. The functions themselves do not need it.
+// Package rights makes the RBAC roles with which operators' resources may be paused and stopped. The functions themselves do
+// not need it.
 package rights
 
 import (
@@ -16,8 +17,9 @@ import (
 // Label marks the ClusterRoles that make up what pause-owner may do to custom resources (config/rbac/owners.yaml).
 const Label = api.Prefix + "owners"
 
-// Roles are the rights that pausing the operators' resources takes, a ClusterRole an operator. Without operators there is
-// one for each that the registry knows. An operator that it does not know is an error that names those it does.
+// Roles are the rights that pausing and stopping the operators' resources takes, a ClusterRole an operator. Without operators
+// there is one for each that the registry knows. An operator that it does not know is an error that names those it does. No
+// rule names resources one by one, because nobody knows which ones there will be.
 func Roles(registry owners.Registry, operators ...string) ([]*rbacv1.ClusterRole, error) {
 	known := registry.Operators()
 	if len(operators) == 0 {

@@ -24,6 +24,33 @@ func TestRolesOfAnOperator(t *testing.T) {
 	}
 }
 
+// TestRolesOfStops: what can only be stopped needs the same rights, what is off none.
+func TestRolesOfStops(t *testing.T) {
+	registry, err := owners.FromSettings(`
+- operator: percona-pxc
+  group: acme.example.com
+  kinds: [{name: Anvil, plural: anvils}]
+  stop: [{field: spec.replicas, value: 0}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles, err := Roles(registry, "percona-pxc")
+	if err != nil || len(roles) != 1 {
+		t.Fatalf("%v, %v", roles, err)
+	}
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{"pxc.percona.com"}, Resources: []string{"perconaxtradbclusters"}, Verbs: []string{"get", "patch"}},
+		{APIGroups: []string{"acme.example.com"}, Resources: []string{"anvils"}, Verbs: []string{"get", "patch"}},
+	}
+	if diff := cmp.Diff(want, roles[0].Rules); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if _, err := Roles(registry, "kubedb"); err == nil {
+		t.Error("there are rights for a row that is off")
+	}
+}
+
 // TestI10NoRoleIsWide: each rule names its group and its resources, and reads and patches only.
 func TestI10NoRoleIsWide(t *testing.T) {
 	roles, err := Roles(owners.BuiltIn())

@@ -1,0 +1,77 @@
+package sift
+
+import (
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/sts"
+)
+
+// concernsOfSleep is about a set as idle-timeout sees it, alone or in its group. A set whose wish and state agree wakes
+// nobody, however long it sleeps.
+func concernsOfSleep(m idle.Member, v idle.Verdict, change string, now time.Time, retry time.Duration) []api.Function {
+	switch {
+	case m.Set.DeletionTimestamp != nil:
+		return nil
+	case m.NapErr != nil:
+		return []api.Function{api.IdleTimeout}
+	case m.Nap.Active():
+		return concernsOfNap(m, v, change)
+	case change == events.SourceDelete || !sts.Managed(m.Set):
+		return nil
+	}
+	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() {
+		return nil
+	}
+	if wantsLook(m, v, now, retry) {
+		return []api.Function{api.IdleTimeout}
+	}
+	return nil
+}
+
+// wantsLook is about a set that no sleep of Drydock's concerns.
+func wantsLook(m idle.Member, v idle.Verdict, now time.Time, retry time.Duration) bool {
+	running := sts.Replicas(m.Set) > 0
+	switch {
+	case m.Err != nil:
+		return !m.Complained()
+	case !v.Awake:
+		return running && !m.Rests(v, now, retry)
+	case running:
+		return m.Rules.Timeout > 0 && m.Rules.LastActivity.IsZero()
+	}
+	return m.Rules.WakeReplicas > 0 && now.Before(m.Rules.AwakeUntil)
+}
+
+// concernsOfNap is about a set that sleeps, or is about to, or wakes.
+func concernsOfNap(m idle.Member, v idle.Verdict, change string) []api.Function {
+	_, abort := m.Set.Annotations[api.AbortAnnotation]
+	wakes := v.Awake || abort || !sts.Managed(m.Set)
+	looked := change == events.SourceAdd // the sweep, which knows of deadlines
+	started := sts.Replicas(m.Set) > 0
+	switch m.Nap.Phase {
+	case api.Planned:
+		if wakes {
+			return []api.Function{api.IdleTimeout}
+		}
+		return []api.Function{api.PauseOwner}
+	case api.Stopping:
+		if looked || wakes || started || sts.AtZero(m.Set) {
+			return []api.Function{api.IdleTimeout}
+		}
+	case api.Asleep:
+		if wakes || started {
+			return []api.Function{api.IdleTimeout}
+		}
+	case api.Waking:
+		if m.Nap.OwnerStops && looked {
+			return []api.Function{api.PauseOwner, api.IdleTimeout} // its operator is to start it
+		}
+		if looked || started && sts.Ready(m.Set) {
+			return []api.Function{api.IdleTimeout}
+		}
+	}
+	return nil
+}

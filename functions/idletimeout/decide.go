@@ -1,0 +1,290 @@
+package idletimeout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// Input is what Decide decides on.
+type Input struct {
+	Now time.Time
+	// Name is the set that the event is about.
+	Name     string
+	Group    idle.Group // empty: the set does not exist
+	Signal   Signal
+	Probes   map[string]Probed // of the members that asked for one
+	Settings api.Settings
+	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
+	Trace string
+	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	Rejected string
+}
+
+// Signal is what an event tells beyond that there is something to look at. Its Type is activity, wake, sleep, or empty.
+type Signal struct {
+	Type string
+	At   time.Time
+}
+
+// wakes reports whether somebody uses the set, or is about to.
+func (s Signal) wakes() bool { return s.Type == events.Activity || s.Type == events.Wake }
+
+// asked is when somebody asked for a sleep.
+func (s Signal) asked() time.Time {
+	if s.Type == events.Sleep {
+		return s.At
+	}
+	return time.Time{}
+}
+
+// Probed is what an activity probe has found.
+type Probed struct {
+	Active bool
+	Err    error
+}
+
+// Decide is pure. It takes one step for one set of the group, those that the event does not name first: an announcement ends
+// the work on an event, and is about the set that the event names.
+func Decide(in Input) plan.Plan {
+	subject := in.Group.Find(in.Name)
+	if subject == nil {
+		return plan.Noop(api.SetGone)
+	}
+	if p := note(in, *subject); p.Kind == plan.KindDo {
+		return p
+	}
+	group, verdicts := in.judge()
+	if p := probed(in, group); p.Kind == plan.KindDo {
+		return p
+	}
+	var own plan.Plan
+	for i, m := range group {
+		p := decide(in, group, m, verdicts[i])
+		if m.Set.Name == in.Name {
+			own = p
+			continue
+		}
+		if p.Kind == plan.KindDo {
+			p.Announce = "" // sift tells about the others
+			return p
+		}
+	}
+	return own
+}
+
+// judge returns the group in the order in which it wakes, with a verdict on each member. A group without an order stays awake.
+func (in Input) judge() (idle.Group, []idle.Verdict) {
+	group, err := in.Group.Order()
+	for i := range group {
+		if err != nil && group[i].Err == nil && len(group[i].Rules.DependsOn) > 0 {
+			group[i].Err = err
+		}
+	}
+	return group, group.Judge(in.Now, in.Signal.asked())
+}
+
+// note writes an activity down.
+func note(in Input, m idle.Member) plan.Plan {
+	if !in.Signal.wakes() || !sts.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
+		return plan.Noop(api.NotIdle)
+	}
+	return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
+}
+
+// touch moves the last activity later, never earlier.
+func touch(p *plan.Patch, m idle.Member, at time.Time) *plan.Patch {
+	if at.Truncate(time.Second).After(m.Rules.LastActivity) {
+		p.Annotate(api.LastActivityAnnotation, idle.Stamp(at))
+	}
+	return p
+}
+
+// decide takes the next step for one member.
+func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
+	switch {
+	case m.Set.DeletionTimestamp != nil:
+		return plan.Noop(api.SetGone)
+	case m.NapErr != nil:
+		return unreadable(in, m)
+	case m.Nap.Active():
+		return napping(in, group, m, v)
+	case !sts.Managed(m.Set):
+		return plan.Noop(api.NotManaged)
+	}
+	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() {
+		return plan.Noop(api.InProgress)
+	}
+	switch {
+	case m.Err != nil:
+		return refuse(in, m, api.RequestInvalid, m.Complaint())
+	case v.Awake:
+		return awake(in, group, m)
+	}
+	return fallAsleep(in, group, m, v)
+}
+
+// unreadable tells people about a document that nobody can act on.
+func unreadable(in Input, m idle.Member) plan.Plan {
+	if m.Set.Name != in.Name {
+		return plan.Noop(api.StatusInvalid)
+	}
+	return plan.Do(api.StatusInvalid, plan.Record(m.Set.Namespace, m.Set.Name,
+		plan.Note{Warning: true, Reason: api.StatusInvalid, Message: m.NapErr.Error(), UID: m.Set.UID}))
+}
+
+// awake is about a set that is to be awake and does not sleep by Drydock's doing.
+func awake(in Input, group idle.Group, m idle.Member) plan.Plan {
+	replicas, wanted := sts.Replicas(m.Set), in.Signal.wakes() || in.Now.Before(m.Rules.AwakeUntil)
+	switch {
+	case replicas > 0 && m.Rules.LastActivity.IsZero() && group.Timeout() > 0:
+		return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...) // the timeout counts from here
+	case replicas == 0 && wanted && m.Rules.WakeReplicas > 0 && sts.Controller(m.Set) == nil:
+		nap := in.sleep(m, api.Waking, idle.ForAsk)
+		nap.Replicas = m.Rules.WakeReplicas
+		return wake(in, group, m, nap, api.WakingUp, "somebody needs it")
+	}
+	return plan.Noop(api.NotIdle)
+}
+
+// fallAsleep begins a sleep, unless something has to be over first.
+func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
+	if sts.Replicas(m.Set) == 0 {
+		return plan.Noop(api.AtZeroAlready)
+	}
+	if m.Rests(v, in.Now, in.Settings.SleepRetry) && !retried(m) {
+		return plan.Noop(api.AlreadyRefused)
+	}
+	if left := sts.RollingOut(m.Set); left != "" {
+		return plan.Wait(api.RolloutRunning, "%s", left)
+	}
+	if who := dependent(group, m); who != "" && v.Request != idle.ForPause { // a person may stop what others depend on
+		return plan.Wait(api.DependentAwake, "%s depends on it and is not asleep yet", who)
+	}
+	if v.Request == idle.ForIdle && !cleared(in, group) {
+		return plan.Noop(api.AlreadyRefused)
+	}
+	nap := in.sleep(m, api.Planned, v.Request)
+	nap.Deadline = plan.Moment(in.Now.Add(in.Settings.PlanTimeout))
+	nap.Reason, nap.Message = api.SleepDecided, v.Why
+	store := plan.Store(m.Set, nap)
+	if retried(m) {
+		store.Unannotate(api.RetryAnnotation)
+	}
+	return plan.Do(api.SleepDecided, append(store.Actions(), plan.NoteOf(m.Set, nap, false))...).Then(events.SleepDecided, nap.Operation)
+}
+
+// retried reports whether a retry is meant for the sleep: one for a resize is detect-resize's.
+func retried(m idle.Member) bool {
+	_, retry := m.Set.Annotations[api.RetryAnnotation]
+	_, resize := m.Set.Annotations[api.ResizeAnnotation]
+	return retry && !resize
+}
+
+// sleep makes the document of a new sleep.
+func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Status {
+	attempt := 1
+	if m.Nap != nil {
+		attempt = m.Nap.Attempt + 1
+	}
+	return idle.NewSleep(m.Set, phase, request, attempt, in.Now, in.Trace)
+}
+
+// mayBegin reports whether the event may be the beginning of a sleep.
+func (in Input) mayBegin() bool {
+	group, verdicts := in.judge()
+	for i, m := range group {
+		if !verdicts[i].Awake && !m.Nap.Active() && sts.Replicas(m.Set) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// toProbe are the members to ask whether somebody uses them: those of a group that sleeps if nobody does.
+func (in Input) toProbe() []idle.Member {
+	group, verdicts := in.judge()
+	var probes []idle.Member
+	for i, m := range group {
+		due := verdicts[i].Request == idle.ForIdle && !m.Nap.Active() && !m.Rests(verdicts[i], in.Now, in.Settings.SleepRetry)
+		if due && m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && sts.Managed(m.Set) {
+			probes = append(probes, m)
+		}
+	}
+	return probes
+}
+
+// probed is about the members that were asked: somebody uses one, or one does not answer.
+func probed(in Input, group idle.Group) plan.Plan {
+	for _, m := range group {
+		switch found, asked := in.Probes[m.Set.Name]; {
+		case !asked:
+		case found.Err != nil:
+			p := refuse(in, m, api.ProbeFailed, fmt.Sprintf("activity probe %s: %v; the set stays awake, it is asked again in %s",
+				m.Rules.Probe, found.Err, in.Settings.SleepRetry))
+			if m.Set.Name != in.Name {
+				p.Announce = ""
+			}
+			return p
+		case found.Active:
+			return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
+		}
+	}
+	return plan.Noop(api.NotIdle)
+}
+
+// cleared reports whether every running member with a probe was asked: one that did not answer is left alone for a while,
+// and keeps its group awake.
+func cleared(in Input, group idle.Group) bool {
+	return !slices.ContainsFunc(group, func(m idle.Member) bool {
+		_, asked := in.Probes[m.Set.Name]
+		return m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && !m.Nap.Active() && !asked
+	})
+}
+
+// refuse says once why a set does not sleep.
+func refuse(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
+	if reason == api.RequestInvalid && m.Complained() {
+		return plan.Noop(api.AlreadyRefused)
+	}
+	nap := in.sleep(m, api.Refused, idle.ForIdle)
+	nap.Reason, nap.Message, nap.Finished = reason, message, plan.Moment(in.Now)
+	if m.Nap != nil {
+		nap.Ready = m.Nap.Ready // since then it has been up
+	}
+	return plan.Do(reason, append(plan.Store(m.Set, nap).Actions(), plan.NoteOf(m.Set, nap, true))...).Then(events.OperationFailed, nap.Operation)
+}
+
+// dependent names a member that depends on this one and is not asleep, or is empty.
+func dependent(group idle.Group, m idle.Member) string {
+	for _, other := range group {
+		if slices.Contains(other.Rules.DependsOn, m.Set.Name) && !asleep(other) {
+			return other.Set.Name
+		}
+	}
+	return ""
+}
+
+func asleep(m idle.Member) bool {
+	return sts.AtZero(m.Set) && (!m.Nap.Active() || m.Nap.Phase == api.Asleep)
+}
+
+// dependency names a member that this one depends on and that is not ready, or is empty.
+func dependency(group idle.Group, m idle.Member) string {
+	for _, name := range m.Rules.DependsOn {
+		other := group.Find(name)
+		if other == nil { // it left the group meanwhile; nobody can wait for it
+			continue
+		}
+		if sts.Replicas(other.Set) == 0 || !sts.Ready(other.Set) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,86 @@
+// Package idletimeout puts StatefulSets to sleep that nobody needs, and wakes those that somebody needs: it scales them to
+// zero and back to what they were. Sets of a group sleep and wake together.
+//
+//	in    activity, wake, sleep (about a set or a group); owner.paused; StatefulSets whose wish and state differ; the tick
+//	get   the StatefulSet, those of its group; for an activity probe: pods
+//	do    patch StatefulSets: replicas, whenScaled, sleep, last-activity
+//	out   sleep.decided, wake.decided, scaled, operation.failed
+//	never puts a set to sleep of which anything is unknown; never moves a time earlier; never scales a set before
+//	pause-owner has its owner's consent
+package idletimeout
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+)
+
+// Function is idle-timeout.
+type Function struct {
+	client   *kube.Client
+	apply    *apply.Executor
+	prober   *prober
+	settings api.Settings
+}
+
+// New makes the function.
+func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
+	return &Function{client: client, apply: apply.New(client, api.IdleTimeout, log), prober: newProber(client, settings), settings: settings}
+}
+
+// Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look, or tells of an activity, which
+// moves a time later or nothing.
+func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	if namespace, group, ok := events.GroupOf(e); ok {
+		name, err := f.firstOf(ctx, namespace, group)
+		if err != nil || name == "" {
+			return nil, err
+		}
+		e = events.About(e, events.Ref{Namespace: namespace, Name: name})
+	}
+	signal := signalOf(e, time.Now())
+	rejected := ""
+	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref, signal)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		if in.mayBegin() {
+			in.Trace = f.apply.Begin(ctx)
+		}
+		in.Rejected = rejected
+		return Decide(in), nil
+	}
+	answer, err := f.apply.Handle(ctx, e, step)
+	if fault.IsPermanent(err) { // the API server will never take it: a reason to give the sleep up, not only the event
+		rejected = err.Error()
+		answer, err = f.apply.Handle(ctx, e, step)
+	}
+	return answer, err
+}
+
+// signalOf is what the event tells. An event that comes right away is of now, so that one which waited its turn speaks for
+// those that came while it did; an old one is of its own time, so that what was lost for a day wakes nobody.
+func signalOf(e event.Event, now time.Time) Signal {
+	at := now
+	if sent := e.Time(); !sent.IsZero() && now.Sub(sent) > fresh {
+		at = sent
+	}
+	switch e.Type() {
+	case events.Activity, events.Wake, events.Sleep:
+		return Signal{Type: e.Type(), At: at}
+	}
+	return Signal{}
+}
+
+// fresh is how old an event may be that tells of now.
+const fresh = time.Minute

@@ -1,0 +1,207 @@
+package idletimeout
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+const (
+	// rounds is how often a set is scaled to zero again whose replicas somebody else puts back.
+	rounds = 3
+	// settle is how long after falling asleep an operator that had read its resource before the pause may still write.
+	settle = time.Minute
+)
+
+// napping takes the next step of a sleep.
+func napping(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
+	nap := m.Nap
+	_, abort := m.Set.Annotations[api.AbortAnnotation]
+	if nap.Phase != api.Waking {
+		switch {
+		case abort:
+			return giveUp(in, group, m, api.Aborted, "aborted")
+		case !sts.Managed(m.Set):
+			return wake(in, group, m, nap, api.WakingUp, "it is not opted in any more")
+		case v.Awake:
+			return wake(in, group, m, nap, api.WakingUp, v.Why)
+		}
+	}
+	switch nap.Phase {
+	case api.Stopping:
+		return stopping(in, group, m)
+	case api.Asleep:
+		return sleeping(in, group, m)
+	case api.Waking:
+		return waking(in, group, m)
+	}
+	return plan.Noop(api.NotOurPhase)
+}
+
+// rejected reports whether the API server has refused a write on the member for good.
+func (in Input) rejected(m idle.Member) bool { return in.Rejected != "" && m.Set.Name == in.Name }
+
+// stopping scales the set to zero, or waits until its operator has.
+func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
+	nap, replicas := m.Nap, sts.Replicas(m.Set)
+	scaled := nap.Stopping != nil
+	switch {
+	case in.rejected(m):
+		return giveUp(in, group, m, api.Rejected, "the API server refuses: "+in.Rejected)
+	case sts.AtZero(m.Set) && (scaled || nap.OwnerStops):
+		next := nap.Clone()
+		next.Phase, next.Quiesced, next.Deadline = api.Asleep, plan.Moment(in.Now), nil
+		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("%d replicas come back when somebody needs them", nap.Replicas)
+		return plan.Do(api.FellAsleep, append(plan.Store(m.Set, next).Actions(), plan.NoteOf(m.Set, next, false))...).Then(events.Scaled, nap.Operation)
+	case plan.Overdue(nap, in.Now):
+		return giveUp(in, group, m, api.DeadlineExceeded, fmt.Sprintf("%d pods are still there after %s", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
+	case nap.OwnerStops:
+		return plan.Wait(api.ScalingDown, "its operator stops it, %d replicas are left", m.Set.Status.Replicas)
+	case replicas == 0 && scaled:
+		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
+	case scaled && nap.Round >= rounds:
+		return giveUp(in, group, m, api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, nap.Round))
+	case scaled:
+		return scaleDown(in, m, again(nap))
+	}
+	next := nap.Clone()
+	next.Replicas = replicas
+	return scaleDown(in, m, next)
+}
+
+// again is another round of a sleep. The count that comes back is the one from before it.
+func again(nap *api.Status) *api.Status {
+	next := nap.Clone()
+	next.Round++
+	next.Phase, next.Quiesced = api.Stopping, nil
+	return next
+}
+
+// scaleDown writes the count down in the very write that takes it away, and keeps the claims of what it stops.
+func scaleDown(in Input, m idle.Member, next *api.Status) plan.Plan {
+	next.Stopping = plan.Moment(in.Now)
+	next.Deadline = plan.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set)))
+	patch := plan.PatchOf(plan.StatefulSets, m.Set)
+	if found := sts.WhenScaled(m.Set); found != sts.Retain {
+		next.WhenScaled = found
+		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
+	}
+	patch.Annotate(api.SleepAnnotation, next.Encode())
+	scale(patch, m.Set, 0)
+	return plan.Do(api.ScalingDown, patch.Actions()...)
+}
+
+func scale(patch *plan.Patch, set *appsv1.StatefulSet, to int32) {
+	now := sts.Replicas(set)
+	plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
+}
+
+// sleeping is about a set that sleeps and has no reason not to. If somebody has started it: an operator that is late, or
+// somebody who wants it awake.
+func sleeping(in Input, group idle.Group, m idle.Member) plan.Plan {
+	nap, replicas := m.Nap, sts.Replicas(m.Set)
+	if replicas == 0 {
+		return plan.Noop(api.StaysAsleep)
+	}
+	late := sts.Controller(m.Set) != nil && !nap.OwnerStops && nap.Quiesced != nil && in.Now.Sub(nap.Quiesced.Time) < settle
+	if late && nap.Round < rounds {
+		return scaleDown(in, m, again(nap))
+	}
+	return wake(in, group, m, nap, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), replicas))
+}
+
+func writer(set *appsv1.StatefulSet) string {
+	if manager := sts.ReplicasManager(set); manager != "" {
+		return fmt.Sprintf("field manager %q", manager)
+	}
+	return "somebody"
+}
+
+// giveUp wakes a set whose sleep cannot be.
+func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, message string) plan.Plan {
+	next := m.Nap.Clone()
+	next.FailedAt = m.Nap.Phase
+	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+in.Settings.SleepRetry.String())
+}
+
+// wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
+func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api.Reason, message string) plan.Plan {
+	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+	next.Reason, next.Message = reason, message
+	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
+	if replicas := sts.Replicas(m.Set); replicas > 0 {
+		next.Replicas = replicas // nothing was taken away yet, or somebody has said what they want
+	} else if !next.OwnerStops && dependency(group, m) != "" {
+		next.Deadline = nil // it is set when the scaling is
+	} else if !next.OwnerStops {
+		scale(patch, m.Set, next.Replicas)
+	}
+	if sts.Managed(m.Set) && m.Err == nil {
+		touch(patch, m, in.Now)
+	}
+	patch.Annotate(api.SleepAnnotation, next.Encode())
+	warning := next.FailedAt != "" || reason == api.StartedByOthers
+	return plan.Do(reason, append(patch.Actions(), plan.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, nap.Operation)
+}
+
+// waking waits until the set is ready.
+func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
+	nap, replicas := m.Nap, sts.Replicas(m.Set)
+	if first := dependency(group, m); first != "" && replicas == 0 {
+		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
+	}
+	switch {
+	case in.rejected(m):
+		return conclude(in, m, api.Failed, api.Rejected, "the API server refuses: "+in.Rejected+"; scale the set yourself")
+	case replicas > 0 && sts.Ready(m.Set):
+		if nap.FailedAt != "" {
+			return conclude(in, m, api.Failed, nap.Reason, nap.Message)
+		}
+		return conclude(in, m, api.Succeeded, endReason(nap), nap.Message)
+	case replicas == 0 && nap.Deadline == nil: // it waited for another one
+		next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+		patch := plan.Store(m.Set, next)
+		scale(patch, m.Set, nap.Replicas)
+		return plan.Do(api.WakingUp, patch.Actions()...)
+	case plan.Overdue(nap, in.Now):
+		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
+			m.Set.Status.ReadyReplicas, replicas, in.Settings.ReadyTimeout))
+	}
+	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
+}
+
+// endReason tells who woke the set, where it was not Drydock.
+func endReason(nap *api.Status) api.Reason {
+	if nap.Reason == api.StartedByOthers {
+		return api.StartedByOthers
+	}
+	return api.Awake
+}
+
+// conclude ends the sleep: the retention policy is put back, and pause-owner resumes the owner.
+func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
+	next := m.Nap.Clone()
+	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, plan.Moment(in.Now)
+	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
+	announce := events.Scaled
+	if phase == api.Failed {
+		announce = events.OperationFailed
+		if next.FailedAt == "" {
+			next.FailedAt = api.Waking
+		}
+	} else {
+		next.Ready = plan.Moment(in.Now)
+	}
+	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
+	if was := m.Nap.WhenScaled; was != "" {
+		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
+	}
+	return plan.Do(reason, append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))...).Then(announce, next.Operation)
+}

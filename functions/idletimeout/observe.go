@@ -1,0 +1,67 @@
+package idletimeout
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal) (Input, error) {
+	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]Probed{}}
+	set := &appsv1.StatefulSet{}
+	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+	if err != nil || !found {
+		return in, err
+	}
+	if in.Group, err = f.group(ctx, set); err != nil {
+		return in, err
+	}
+	for _, m := range in.toProbe() {
+		active, err := f.prober.ask(ctx, m.Set, *m.Rules.Probe)
+		in.Probes[m.Set.Name] = Probed{Active: active, Err: err}
+	}
+	return in, nil
+}
+
+// group reads the opted-in sets of the set's group. One that is not opted in, or in no group, is alone.
+func (f *Function) group(ctx context.Context, set *appsv1.StatefulSet) (idle.Group, error) {
+	name := set.Labels[api.GroupLabel]
+	if name == "" || !sts.Managed(set) {
+		return idle.Group{idle.MemberOf(set)}, nil
+	}
+	return f.members(ctx, set.Namespace, name)
+}
+
+func (f *Function) members(ctx context.Context, namespace, group string) (idle.Group, error) {
+	var members idle.Group
+	selector := api.ManagedLabel + "=true," + api.GroupLabel + "=" + group
+	err := kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+		for i := range l.Items {
+			members = append(members, idle.MemberOf(&l.Items[i]))
+		}
+	})
+	return members, err
+}
+
+// firstOf names the set that stands for a group, empty if there is none: each member's activity is the group's.
+func (f *Function) firstOf(ctx context.Context, namespace, group string) (string, error) {
+	members, err := f.members(ctx, namespace, group)
+	if err != nil || len(members) == 0 {
+		return "", err
+	}
+	sorted, _ := members.Order() //nolint:errcheck // a group without an order has a first member too
+	for _, m := range sorted {
+		if !m.Rules.Paused {
+			return m.Set.Name, nil
+		}
+	}
+	return sorted[0].Set.Name, nil
+}

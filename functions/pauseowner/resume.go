@@ -1,0 +1,105 @@
+package pauseowner
+
+import (
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
+)
+
+// Record is a record of a paused owner, with the owner as it is now.
+type Record struct {
+	Revision *appsv1.ControllerRevision
+	Link     *api.Link
+	Owner    *api.PausedOwner
+	Resource plan.Resource
+	Object   *unstructured.Unstructured // nil: it is gone
+	Err      error                      // the record cannot be read
+}
+
+// resumeAll ends the pauses that nothing needs any more, one at a time.
+func resumeAll(in Input, documents documents) plan.Plan {
+	for _, record := range in.Records {
+		if p := resume(in, documents, record); p.Kind == plan.KindDo {
+			return p
+		}
+	}
+	switch {
+	case len(in.Records) > 0:
+		return plan.Noop(api.OwnerStays)
+	case in.Set == nil || in.Set.DeletionTimestamp != nil:
+		return plan.Noop(api.SetGone)
+	}
+	return plan.Noop(api.NotOurPhase)
+}
+
+// resume ends one pause when its operation is over, and then removes the record.
+func resume(in Input, documents documents, record Record) plan.Plan {
+	if record.Err != nil {
+		return plan.Noop(api.OwnerStays)
+	}
+	status := documents.find(record.Link.Operation)
+	starts := record.starts(status)
+	if in.runs(status, record.Link.Operation) && !starts && !record.vanishes(status) {
+		return plan.Noop(api.OwnerStays)
+	}
+	if record.Object != nil {
+		release, err := record.release(starts)
+		if err != nil {
+			return plan.Noop(api.OwnerStays)
+		}
+		if len(release) > 0 {
+			return plan.Do(api.OwnerResumed, release...)
+		}
+	}
+	return plan.Do(api.OwnerResumed, plan.Delete(plan.ControllerRevisions, record.Revision)).Then(events.OwnerResumed, record.Link.Operation)
+}
+
+// release puts back what was there. A stop is over for all sets of the owner as soon as one of them wakes.
+func (r Record) release(starts bool) ([]plan.Action, error) {
+	if starts {
+		return owners.ReleaseAll(r.Resource, r.Object)
+	}
+	return owners.Release(r.Resource, r.Object, r.Link.Operation)
+}
+
+// starts reports whether the set wakes and its operator, which has stopped it, is to start it.
+func (r Record) starts(status *api.Status) bool {
+	return r.Owner.Stopped && status != nil && status.Phase == api.Waking
+}
+
+// vanishes reports whether the owner of a set that sleeps is being deleted: the pause may keep its operator from letting it go.
+func (r Record) vanishes(status *api.Status) bool {
+	return r.Object != nil && r.Object.GetDeletionTimestamp() != nil && status != nil && status.Kind == api.KindSleep
+}
+
+// runs reports whether the operation still needs its owner paused: it is under way by the set's document; or by a journal,
+// while there is no set or one that tells of no operation; or a claim was left that is not whole, on which no pod may start.
+func (in Input) runs(status *api.Status, operation string) bool {
+	if status != nil {
+		return status.Active() || status.Held()
+	}
+	return in.Journal(operation) != nil
+}
+
+// problems are what stands in the way of resuming.
+func (in Input) problems() error {
+	var all []error
+	for _, r := range in.Records {
+		if r.Err != nil {
+			all = append(all, r.Err)
+			continue
+		}
+		if r.Object != nil {
+			if _, err := api.LoadPause(r.Object); err != nil {
+				all = append(all, err)
+			}
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,98 @@
+package owners
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the table in docs/owners.md anew; look at what changed")
+
+const (
+	tableBegins = "<!-- The table is written by: go test ./shared/owners -update -->\n"
+	tableEnds   = "<!-- The end of the table -->\n"
+)
+
+// TestDocsShowEveryRow compares the table in docs/owners.md with the one in the code.
+func TestDocsShowEveryRow(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "owners.md")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(content), tableBegins)
+	is, behind, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		t.Fatalf("%s has no table between %q and %q", path, tableBegins, tableEnds)
+	}
+	want := markdown(BuiltIn())
+	if *update {
+		if err := os.WriteFile(path, []byte(before+tableBegins+want+tableEnds+behind), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, is); diff != "" {
+		t.Errorf("%s (-want +got; if it is meant: go test ./shared/owners -update):\n%s", path, diff)
+	}
+}
+
+// TestDocsExampleIsRight: what people copy can be read, and passes.
+func TestDocsExampleIsRight(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("..", "..", "docs", "owners.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(content), "DRYDOCK_OWNERS: |\n")
+	example, _, ends := strings.Cut(rest, "```")
+	if !found || !ends {
+		t.Fatal("docs/owners.md has no example with DRYDOCK_OWNERS")
+	}
+	if rows, err := Parse(example); err != nil || len(rows) == 0 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+func markdown(registry Registry) string {
+	var b strings.Builder
+	b.WriteString("| operator | group | kinds | pause | stop | source |\n|---|---|---|---|---|---|\n")
+	for _, row := range registry {
+		var names []string
+		for _, k := range row.Kinds {
+			names = append(names, k.Name)
+		}
+		operator, pause := row.Operator, cell(row.Pause)
+		if row.Off {
+			operator += " (off)"
+		}
+		if row.Up {
+			pause = "by its owner"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", operator, row.Group, strings.Join(names, ", "), pause, cell(row.Stop), row.Source)
+	}
+	return b.String()
+}
+
+// cell is what is written to pause or to stop.
+func cell(settings []Setting) string {
+	var texts []string
+	for _, s := range settings {
+		text := fmt.Sprintf("`%s: %v`", s.Key, s.Value)
+		if value, ok := s.Value.(string); ok {
+			text = fmt.Sprintf("`%s: %q`", s.Key, value)
+		}
+		if s.In != Field {
+			text = string(s.In) + " " + text
+		}
+		if s.Presence {
+			text += " or any value"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}

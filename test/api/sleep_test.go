@@ -1,0 +1,150 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit"
+)
+
+// idleSet creates a set that nobody has used for two hours, with a timeout of one. It is ready.
+func idleSet(w *kit.World, name string, replicas int32, annotations map[string]string) {
+	set := kit.WorldSet(name, replicas, "64Mi", "data")
+	set.Annotations[api.IdleTimeoutAnnotation] = "1h"
+	set.Annotations[api.LastActivityAnnotation] = kit.Ago(2 * time.Hour)
+	for key, value := range annotations {
+		set.Annotations[key] = value
+	}
+	w.CreateSet(set)
+}
+
+// expectAwake checks that the set runs with so many replicas, as it did before, and that nothing is left (I4, I9).
+func expectAwake(t *testing.T, w *kit.World, drive *kit.Drive, name string, replicas int32) {
+	t.Helper()
+	w.Eventually("nothing is left", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		return strings.Join(w.Leftovers(), ", ")
+	})
+	if set := w.Set(name); *set.Spec.Replicas != replicas || set.Status.ReadyReplicas != replicas {
+		t.Errorf("%d replicas, %d ready, want %d", *set.Spec.Replicas, set.Status.ReadyReplicas, replicas)
+	}
+}
+
+func tell(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
+	t.Helper()
+	if err := w.Tell(drive, eventType, set); err != nil {
+		t.Fatalf("%s about %s: %v", eventType, set, err)
+	}
+}
+
+// TestI4SleepAndWake: three replicas sleep, and three wake up.
+func TestI4SleepAndWake(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 3, nil)
+	drive := w.Drive(nil)
+	nap := w.UntilSleep(drive, "web", api.Asleep)
+	if nap.Replicas != 3 || nap.Request != "idle" || w.Set("web").Status.Replicas != 0 {
+		t.Errorf("%+v", nap)
+	}
+	version := w.Set("web").ResourceVersion
+	drive.Seen = nil
+	for range 3 {
+		if err := drive.Tick(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
+		t.Errorf("a set that sleeps woke functions: %v", drive.Seen)
+	}
+	tell(t, w, drive, events.Wake, "web")
+	nap = w.UntilSleep(drive, "web", api.Succeeded)
+	if nap.Reason != api.Awake || nap.Ready == nil || nap.Finished == nil || nap.Deadline != nil {
+		t.Errorf("%+v", nap)
+	}
+	expectAwake(t, w, drive, "web", 3)
+	if want := []string{"sleep.decided", "owner.paused", "wake.decided", "scaled"}; !containsAll(drive.Seen, want[2:]) {
+		t.Errorf("events %v, want %v", drive.Seen, want)
+	}
+}
+
+func containsAll(all, want []string) bool {
+	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(all, s) })
+}
+
+// TestPausedUntilRemoved: no activity wakes a set that somebody has paused, and it wakes when the annotation goes.
+func TestPausedUntilRemoved(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	set := kit.WorldSet("web", 2, "64Mi", "data")
+	set.Annotations[api.PausedAnnotation] = "true"
+	w.CreateSet(set)
+	drive := w.Drive(nil)
+	if nap := w.UntilSleep(drive, "web", api.Asleep); nap.Request != "paused" || nap.Replicas != 2 {
+		t.Errorf("%+v", nap)
+	}
+	tell(t, w, drive, events.Wake, "web")
+	if nap := w.Sleep("web"); nap.Phase != api.Asleep {
+		t.Errorf("%s %s", nap.Phase, nap.Message)
+	}
+	w.PatchSet("web", `{"metadata":{"annotations":{"drydock.dev/paused":null}}}`)
+	w.UntilSleep(drive, "web", api.Succeeded)
+	expectAwake(t, w, drive, "web", 2)
+}
+
+// TestGroupSleepsAndWakesInOrder: what others depend on stops last and starts first.
+func TestGroupSleepsAndWakesInOrder(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	for name, needs := range map[string]string{"db": "", "queue": "db", "web": "db,queue"} {
+		set := kit.WorldSet(name, 2, "64Mi", "data")
+		set.Labels[api.GroupLabel] = "shop"
+		if needs != "" {
+			set.Annotations[api.DependsOnAnnotation] = needs
+		}
+		if name == "db" {
+			set.Annotations[api.IdleTimeoutAnnotation] = "1h"
+		}
+		set.Annotations[api.LastActivityAnnotation] = kit.Ago(2 * time.Hour)
+		w.CreateSet(set)
+	}
+	drive := w.Drive(nil)
+	var order []string
+	w.Eventually("all sleep", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		for _, name := range []string{"db", "queue", "web"} {
+			if nap := w.Sleep(name); nap != nil && nap.Phase == api.Asleep && !slices.Contains(order, name) {
+				order = append(order, name)
+			}
+		}
+		if len(order) < 3 {
+			return "asleep: " + strings.Join(order, ", ")
+		}
+		return ""
+	})
+	if diff := cmp.Diff([]string{"web", "queue", "db"}, order); diff != "" {
+		t.Errorf("they fell asleep in another order: %s", diff)
+	}
+	if err := w.TellGroup(drive, events.Activity, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"web", "queue", "db"} {
+		w.UntilSleep(drive, name, api.Succeeded)
+		expectAwake(t, w, drive, name, 2)
+	}
+	ready := func(name string) time.Time { return w.Sleep(name).Ready.Time }
+	if ready("queue").Before(ready("db")) || ready("web").Before(ready("queue")) {
+		t.Errorf("ready at %s, %s, %s", ready("db"), ready("queue"), ready("web"))
+	}
+}

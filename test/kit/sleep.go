@@ -1,0 +1,73 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+)
+
+// Ago is a time in the past as annotations hold it.
+func Ago(d time.Duration) string { return idle.Stamp(time.Now().Add(-d)) }
+
+// Sleep reads the document of the set's latest sleep; nil if it has none.
+func (w *World) Sleep(name string) *api.Status {
+	w.T.Helper()
+	set := w.Set(name)
+	if set == nil {
+		return nil
+	}
+	nap, err := api.LoadSleep(set)
+	w.must(err)
+	return nap
+}
+
+// UntilSleep ticks until the set's sleep is in the phase.
+func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Status {
+	w.T.Helper()
+	var nap *api.Status
+	w.Eventually(fmt.Sprintf("the sleep of %s is %s", name, phase), func() string {
+		if err := d.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if nap = w.Sleep(name); nap == nil {
+			return "there is none"
+		}
+		if nap.Phase != phase {
+			return fmt.Sprintf("%s %s: %s", nap.Phase, nap.Reason, nap.Message)
+		}
+		return ""
+	})
+	return nap
+}
+
+// Tell sends an activity, wake or sleep event about a set, as anybody may, and delivers what follows.
+func (w *World) Tell(d *Drive, eventType, set string) error {
+	return w.tell(d, eventType, map[string]string{"kind": events.KindStatefulSet, "name": set})
+}
+
+// TellGroup sends one about a group.
+func (w *World) TellGroup(d *Drive, eventType, group string) error {
+	return w.tell(d, eventType, map[string]string{"group": group})
+}
+
+func (w *World) tell(d *Drive, eventType string, extensions map[string]string) error {
+	e := event.New()
+	e.SetID(fmt.Sprint(time.Now().UnixNano()))
+	e.SetSource("kit")
+	e.SetType(eventType)
+	e.SetTime(time.Now())
+	e.SetExtension("namespace", w.Namespace)
+	for key, value := range extensions {
+		e.SetExtension(key, value)
+	}
+	if err := d.Send(context.Background(), e); err != nil {
+		return err
+	}
+	return d.Drain(context.Background())
+}
