@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"drydock.dev/shared/api"
@@ -88,6 +89,14 @@ func (w *World) UpdateCustom(row owners.Row, kind, name string, change func(*uns
 	object := w.Custom(row, kind, name)
 	change(object)
 	_, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Update(context.Background(), object, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// TryUnannotateCustom removes an annotation of a custom resource, whether it is there or not.
+func (w *World) TryUnannotateCustom(row owners.Row, kind, name, key string) {
+	w.T.Helper()
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, key)
+	_, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
 	w.must(err)
 }
 

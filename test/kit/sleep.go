@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -70,4 +71,13 @@ func (w *World) tell(d *Drive, eventType string, extensions map[string]string) e
 		return err
 	}
 	return d.Drain(context.Background())
+}
+
+// TryAnnotate annotates a set that may be gone at the moment.
+func (w *World) TryAnnotate(name, key, value string) {
+	w.T.Helper()
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if err := w.tryPatchSet(name, body); err != nil && !apierrors.IsNotFound(err) {
+		w.T.Errorf("annotating set %s: %v", name, err)
+	}
 }

@@ -38,17 +38,18 @@ var interferences = map[string]interference{
 		w.TryScale("web", 2)
 		w.TryScale("web", 0)
 	},
-	"somebody deletes the set and applies it again": func(w *kit.World) {
-		_ = w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{})
-		again := newSet()
-		again.Namespace = w.Namespace
-		for range 100 {
-			if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), again, metav1.CreateOptions{}); err == nil {
-				return
-			}
-			<-time.After(20 * time.Millisecond)
+	"somebody deletes the set and applies it again": func(w *kit.World) { applyAgain(w, newSet()) },
+}
+
+func applyAgain(w *kit.World, set setType) {
+	_ = w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{})
+	set.Namespace = w.Namespace
+	for range 100 {
+		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{}); err == nil {
+			return
 		}
-	},
+		<-time.After(20 * time.Millisecond)
+	}
 }
 
 func TestResizeSurvivesEverySabotage(t *testing.T) {

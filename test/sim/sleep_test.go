@@ -1,0 +1,191 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/owners"
+	"drydock.dev/test/kit"
+)
+
+const sleeperKind = "RedisReplication"
+
+var sleeperOwner, _ = owners.BuiltIn().Find("redis.redis.opstreelabs.in", sleeperKind)
+
+// sleeper is a world in which an owned set of three goes to sleep, and is woken once it sleeps.
+type sleeper struct {
+	*kit.World
+	t      *testing.T
+	claims string // their UIDs: none is ever deleted
+	// disturbed says that somebody interferes, so that the set may not sleep at all.
+	disturbed bool
+}
+
+func newSleeper(t *testing.T) *sleeper {
+	w := kit.NewWorld(t)
+	w.MayPause(sleeperOwner.Operator)
+	w.DefineKind(sleeperOwner, sleeperKind)
+	resource := w.CreateCustom(sleeperOwner, sleeperKind, "main", map[string]any{"size": int64(3)}, nil)
+	w.CreateSet(newSleepingSet())
+	w.OwnedBy("web", resource)
+	s := &sleeper{World: w, t: t}
+	w.Eventually("the set is ready", func() string { return s.unready() })
+	s.claims = s.claimUIDs()
+	return s
+}
+
+func newSleepingSet() setType {
+	set := kit.WorldSet("web", 3, "64Mi", "data")
+	set.Spec.PersistentVolumeClaimRetentionPolicy = retention()
+	set.Annotations[api.IdleTimeoutAnnotation] = "1h"
+	set.Annotations[api.LastActivityAnnotation] = kit.Ago(2 * time.Hour)
+	return set
+}
+
+func (s *sleeper) unready() string {
+	if set := s.Set("web"); set == nil || set.Status.ReadyReplicas != *set.Spec.Replicas || *set.Spec.Replicas == 0 {
+		return "it is not"
+	}
+	return ""
+}
+
+func (s *sleeper) claimUIDs() string {
+	claims, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var uids []string
+	for _, c := range claims.Items {
+		uids = append(uids, c.Name+"="+string(c.UID))
+	}
+	slices.Sort(uids)
+	return strings.Join(uids, " ")
+}
+
+// step does what people do: they need the set once it sleeps. It says what is still to come.
+func (s *sleeper) step() string {
+	set := s.Set("web")
+	if set == nil {
+		return "the set is gone"
+	}
+	nap, err := api.LoadSleep(set)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, woken := set.Annotations[api.AwakeUntilAnnotation]
+	switch {
+	case nap != nil && nap.Set.UID == set.UID && !nap.Phase.Terminal():
+		if nap.Phase == api.Asleep && !woken {
+			s.TryAnnotate("web", api.AwakeUntilAnnotation, idle.Stamp(time.Now().Add(time.Hour)))
+		}
+		return fmt.Sprintf("phase %s: %s", nap.Phase, nap.Message)
+	case !woken && !s.disturbed:
+		return "it has not slept yet"
+	}
+	return ""
+}
+
+// run ticks until the set has slept and is awake again, with new functions once the old ones are dead.
+func (s *sleeper) run(saboteur *kit.Saboteur) *kit.Drive {
+	drive, fresh := s.Drive(saboteur), s.Drive(nil)
+	s.Eventually("the set has slept and is awake", func() string {
+		if saboteur.Dead() {
+			drive = fresh
+		}
+		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		return s.step()
+	})
+	return fresh
+}
+
+func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
+	s.t.Helper()
+	set := s.Set("web")
+	if !slices.Contains(replicas, *set.Spec.Replicas) {
+		s.t.Errorf("I4: %d replicas, want one of %v", *set.Spec.Replicas, replicas)
+	}
+	if set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled != "Delete" {
+		s.t.Errorf("whenScaled is %s, it was Delete", set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled)
+	}
+	s.Eventually("the set is ready", func() string { return s.unready() })
+	if now := s.claimUIDs(); now != s.claims && len(replicas) == 1 { // who scales a set with whenScaled Delete asks for it
+		s.t.Errorf("I1: claims %s, were %s", now, s.claims)
+	}
+	s.Eventually("nothing is left behind (I9), and the owner is not paused (I5)", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if left := s.Leftovers(); len(left) > 0 {
+			return strings.Join(left, ", ")
+		}
+		now := s.Custom(sleeperOwner, sleeperKind, "main")
+		if sleeperOwner.Paused(now) || len(now.GetAnnotations()) > 0 {
+			return fmt.Sprintf("the owner is %v", now.Object)
+		}
+		return ""
+	})
+}
+
+// countSleep counts the writes of a sleep and a wake-up that nobody disturbs.
+func countSleep(t *testing.T) int {
+	s, saboteur := newSleeper(t), &kit.Saboteur{}
+	s.judge(s.run(saboteur), 3)
+	writes := saboteur.Writes()
+	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
+	return len(writes)
+}
+
+// TestSleepSurvivesEverySabotage: three replicas, sleep, wake: three replicas, whatever happens at write k.
+func TestSleepSurvivesEverySabotage(t *testing.T) {
+	n := countSleep(t)
+	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
+		for _, k := range schedules(t, n) {
+			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
+				t.Parallel()
+				s := newSleeper(t)
+				s.judge(s.run(&kit.Saboteur{At: k, What: what}), 3)
+			})
+		}
+	}
+}
+
+// meddling is what somebody else does at a write of a sleep, and how many replicas there may be in the end.
+var meddling = map[string]struct {
+	act      interference
+	replicas []int32
+}{
+	"somebody uses the set":                         {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) }, []int32{3}},
+	"somebody scales the set up":                    {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
+	"somebody deletes the set and applies it again": {func(w *kit.World) { applyAgain(w, newSleepingSet()) }, []int32{3}},
+	"somebody takes the operator's pause away": {func(w *kit.World) {
+		w.TryUnannotateCustom(sleeperOwner, sleeperKind, "main", sleeperOwner.Pause[0].Key)
+	}, []int32{3}},
+}
+
+func TestSleepSurvivesOthers(t *testing.T) {
+	n := countSleep(t)
+	for name, meddler := range meddling {
+		for _, k := range schedules(t, n) {
+			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
+				t.Parallel()
+				s := newSleeper(t)
+				saboteur := &kit.Saboteur{}
+				saboteur.OnWrite = func(string) {
+					if !s.disturbed && len(saboteur.Writes()) >= k {
+						s.disturbed = true
+						meddler.act(s.World)
+					}
+				}
+				s.judge(s.run(saboteur), meddler.replicas...)
+			})
+		}
+	}
+}
