@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,7 +27,7 @@ func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
 	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}}
 	for _, namespace := range f.namespaces {
-		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, found)); err != nil {
+		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found)); err != nil {
 			return fmt.Errorf("sweeping: %w", err)
 		}
 	}
@@ -101,8 +103,8 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 	if err != nil {
 		return err
 	}
-	for _, group := range groups {
-		f.sweepGroup(group, now, found)
+	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b events.Ref) int { return strings.Compare(a.String(), b.String()) }) {
+		f.sweepGroup(groups[key], now, found)
 	}
 	for namespace, sets := range lagging {
 		if err := f.sweepClaims(ctx, found, namespace, sets); err != nil {
@@ -172,12 +174,21 @@ func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace s
 	return nil
 }
 
-// sweepJournals finds operations that no set tells of: the set was deleted, replaced, or lost its status or its label.
-func (f *Function) sweepJournals(ctx context.Context, namespace string, found *findings) error {
+// ownerMinutes is how many minutes pass between two looks at a paused owner.
+const ownerMinutes = 10
+
+// sweepJournals finds operations that no set tells of: the set was deleted, replaced, or lost its status or its label. And
+// now and then it has a paused owner looked at: nothing else tells that somebody deletes it, and an operator that is paused
+// may never let it go.
+func (f *Function) sweepJournals(ctx context.Context, namespace string, now time.Time, found *findings) error {
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
-			if !found.active[l.Items[i].Labels[api.OperationLabel]] {
-				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
+			operation := l.Items[i].Labels[api.OperationLabel]
+			switch {
+			case !found.active[operation]:
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner, api.IdleTimeout}))
+			case now.Minute()%ownerMinutes == 0 && api.Linked(&l.Items[i], operation, api.RoleOwner):
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner}))
 			}
 		}
 	})

@@ -158,7 +158,7 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if sts.Replicas(m.Set) == 0 {
 		return plan.Noop(api.AtZeroAlready)
 	}
-	if m.Rests(v, in.Now, in.Settings.SleepRetry) && !retried(m) {
+	if m.Rests(v, in.Now, in.Settings.SleepRetry) {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	if left := sts.RollingOut(m.Set); left != "" {
@@ -174,17 +174,10 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	nap.Deadline = plan.Moment(in.Now.Add(in.Settings.PlanTimeout))
 	nap.Reason, nap.Message = api.SleepDecided, v.Why
 	store := plan.Store(m.Set, nap)
-	if retried(m) {
+	if m.Retried() {
 		store.Unannotate(api.RetryAnnotation)
 	}
 	return plan.Do(api.SleepDecided, append(store.Actions(), plan.NoteOf(m.Set, nap, false))...).Then(events.SleepDecided, nap.Operation)
-}
-
-// retried reports whether a retry is meant for the sleep: one for a resize is detect-resize's.
-func retried(m idle.Member) bool {
-	_, retry := m.Set.Annotations[api.RetryAnnotation]
-	_, resize := m.Set.Annotations[api.ResizeAnnotation]
-	return retry && !resize
 }
 
 // sleep makes the document of a new sleep.

@@ -34,13 +34,20 @@ func (m Member) Complained() bool {
 }
 
 // Rests reports whether a sleep that failed, or that somebody ended while the set was to be paused, is left alone for the
-// time of a retry.
+// time of a retry. Who asks for one does not want to wait.
 func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 	nap := m.Nap
-	if nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(retry)) {
+	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(retry)) {
 		return false
 	}
 	refused := nap.Phase == api.Refused && nap.Reason != api.RequestInvalid
 	ended := nap.Reason == api.StartedByOthers && v.Request == ForPause
 	return nap.Phase == api.Failed || refused || ended
+}
+
+// Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.
+func (m Member) Retried() bool {
+	_, retry := m.Set.Annotations[api.RetryAnnotation]
+	_, resize := m.Set.Annotations[api.ResizeAnnotation]
+	return retry && !resize
 }

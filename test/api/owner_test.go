@@ -37,7 +37,7 @@ func content(o *unstructured.Unstructured) map[string]any {
 // afterwards the owner is what it was.
 func TestI5EveryOwnerIsPausedAndResumed(t *testing.T) {
 	t.Parallel()
-	kit.NewWorld(t).MayPause(slices.DeleteFunc(owners.BuiltIn().Operators(), func(o string) bool { return o == denied })...)
+	kit.NewWorld(t).MayPause(allowed()...)
 	for _, row := range owners.BuiltIn() {
 		if !row.Can(owners.ByPause) || row.Off || row.Operator == denied {
 			continue
@@ -216,9 +216,12 @@ func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	w.OwnedBy("web", w.CreateCustom(row, "TidbCluster", "main", map[string]any{}, nil))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	idleSet(w, "cache", 2, nil)
+	w.OwnedBy("cache", w.Custom(row, "TidbCluster", "main"))
 	drive := w.Drive(nil)
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
+	expectRefusedOnce(t, w, drive, "cache")
 	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) || status.Stopped != nil {
 		t.Errorf("%s: %s (stopped %v)", status.Reason, status.Message, status.Stopped)
 	}
@@ -234,5 +237,30 @@ func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
 		}
 		return ""
 	})
+	w.Annotate("cache", map[string]string{api.RetryAnnotation: "now"})
+	w.UntilSleep(drive, "cache", api.Asleep)
+	if _, left := w.Set("cache").Annotations[api.RetryAnnotation]; left {
+		t.Error("the retry is still asked for")
+	}
+	tell(t, w, drive, events.Wake, "cache")
+	w.UntilSleep(drive, "cache", api.Succeeded)
 	expectResumed(t, w, drive, row, "TidbCluster", before)
+}
+
+// expectRefusedOnce: the set is not put to sleep, is told why with an Event, and is then left alone for a while.
+func expectRefusedOnce(t *testing.T, w *kit.World, drive *kit.Drive, name string) {
+	t.Helper()
+	nap := w.UntilSleep(drive, name, api.Refused)
+	if nap.Reason != api.OwnerNotPausable || !strings.Contains(nap.Message, "kubectl drydock rbac --owners "+denied) {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+	if !slices.Contains(w.Events(name), "Warning OwnerNotPausable") {
+		t.Errorf("events %v", w.Events(name))
+	}
+	if err := drive.Tick(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if again := w.Sleep(name); *w.Set(name).Spec.Replicas != 2 || again.Attempt != nap.Attempt {
+		t.Errorf("it is tried again at once: %+v", again)
+	}
 }

@@ -100,6 +100,12 @@ func (w *World) TryUnannotateCustom(row owners.Row, kind, name, key string) {
 	w.must(err)
 }
 
+// DeleteCustom deletes a custom resource, as a user would.
+func (w *World) DeleteCustom(row owners.Row, kind, name string) {
+	w.T.Helper()
+	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
+}
+
 // OrphanCustom deletes a custom resource, leaves what it controls, and waits until the garbage collector has made both
 // true. It learns of a new kind within half a minute.
 func (w *World) OrphanCustom(row owners.Row, kind, name string) {

@@ -38,3 +38,9 @@ func WorldSet(name string, replicas int32, size string, templates ...string) *ap
 	}
 	return set
 }
+
+// Quantity is the amount that the text says.
+func Quantity(text string) *resource.Quantity {
+	q := resource.MustParse(text)
+	return &q
+}

@@ -72,6 +72,9 @@ func Summary(s *api.Status) string {
 	if s == nil {
 		return ""
 	}
+	if s.Kind == api.KindSleep {
+		return summarize(s)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", s.Phase, s.Reason)
 	if s.FailedAt != "" {
@@ -96,15 +99,21 @@ func Summary(s *api.Status) string {
 	return b.String()
 }
 
-// Stored returns the status document that the plan writes on the set, or nil.
+// Stored returns the status document, or that of a sleep, that the plan writes on the set, or nil.
 func Stored(p plan.Plan) *api.Status {
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
 			text, ok := op.Value.(string)
-			if !ok || !strings.HasSuffix(op.Path, "/drydock.dev~1status") {
+			load, key := api.LoadStatus, api.StatusAnnotation
+			if strings.HasSuffix(op.Path, "/drydock.dev~1sleep") {
+				load, key = api.LoadSleep, api.SleepAnnotation
+			} else if !strings.HasSuffix(op.Path, "/drydock.dev~1status") {
 				continue
 			}
-			status, err := api.LoadStatus(Set("web", Annotation(api.StatusAnnotation, text)))
+			if !ok {
+				panic(fmt.Sprintf("%s is written as %v", key, op.Value))
+			}
+			status, err := load(Set("web", Annotation(key, text)))
 			if err != nil {
 				panic(err)
 			}

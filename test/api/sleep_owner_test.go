@@ -1,0 +1,349 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/owners"
+	"drydock.dev/test/kit"
+)
+
+// operatorOf does what an operator does that knows its stop: while it is on, its set has none, and then what it had.
+func operatorOf(w *kit.World, row owners.Row, kind string, replicas int) {
+	want := replicas
+	if row.Held(owners.ByStop, w.Custom(row, kind, "main")) {
+		want = 0
+	}
+	if set := w.Set("web"); int(*set.Spec.Replicas) != want {
+		w.Scale("web", want)
+	}
+}
+
+// specFor is a resource's spec in which each of the row's settings has a place.
+func specFor(row owners.Row) map[string]any {
+	if row.Operator == "k8ssandra" {
+		return map[string]any{"cassandra": map[string]any{"datacenters": []any{
+			map[string]any{"metadata": map[string]any{"name": "dc1"}}, map[string]any{"metadata": map[string]any{"name": "dc2"}}}}}
+	}
+	return map[string]any{"replicas": int64(3), "numberOfInstances": int64(3)}
+}
+
+// TestI5EveryOwnerConsentsToASleep: each row's first kind is paused, or stops the set itself, while the set sleeps; when it
+// is awake, the resource is what it was.
+func TestI5EveryOwnerConsentsToASleep(t *testing.T) {
+	t.Parallel()
+	kit.NewWorld(t).MayPause(allowed()...)
+	for _, row := range owners.BuiltIn() {
+		if row.Up || row.Off || row.Operator == denied || row.Operator == "keda" {
+			continue
+		}
+		t.Run(row.Operator+"/"+row.Kinds[0].Name+"."+row.Group, func(t *testing.T) {
+			t.Parallel()
+			w, kind := kit.NewWorld(t), row.Kinds[0].Name
+			w.DefineKind(row, kind)
+			owner := w.CreateCustom(row, kind, "main", specFor(row), nil)
+			before := content(w.Custom(row, kind, "main"))
+			idleSet(w, "web", 3, nil)
+			w.OwnedBy("web", owner)
+			drive := w.Drive(nil)
+			by := owners.ByPause
+			if row.Can(owners.ByStop) {
+				by = owners.ByStop
+			}
+			awaitAsleep(t, w, drive, func() {
+				if by == owners.ByStop {
+					operatorOf(w, row, kind, 3)
+				}
+			})
+			if now := w.Custom(row, kind, "main"); !row.Held(by, now) {
+				t.Errorf("the set sleeps, and its owner is not held: %v", now.Object)
+			}
+			tell(t, w, drive, events.Wake, "web")
+			w.Eventually("it is awake, and the owner what it was (I5)", func() string {
+				if by == owners.ByStop {
+					operatorOf(w, row, kind, 3)
+				}
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				if nap := w.Sleep("web"); nap.Phase != api.Succeeded {
+					return string(nap.Phase) + ": " + nap.Message
+				}
+				return cmp.Diff(before, content(w.Custom(row, kind, "main")))
+			})
+			expectAwake(t, w, drive, "web", 3)
+		})
+	}
+}
+
+func allowed() []string {
+	var names []string
+	for _, name := range owners.BuiltIn().Operators() {
+		if name != denied {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// awaitAsleep ticks until set web sleeps; others do what they do meanwhile.
+func awaitAsleep(t *testing.T, w *kit.World, drive *kit.Drive, others func()) *api.Status {
+	t.Helper()
+	w.Eventually("the set sleeps", func() string {
+		others()
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if nap := w.Sleep("web"); nap == nil || nap.Phase != api.Asleep {
+			if nap == nil {
+				return "it has not begun to"
+			}
+			return string(nap.Phase) + ": " + nap.Message
+		}
+		return ""
+	})
+	return w.Sleep("web")
+}
+
+const redis = "RedisReplication"
+
+// ownedSleeper has an idle set of three that a RedisReplication controls.
+func ownedSleeper(t *testing.T) (*kit.World, owners.Row) {
+	t.Helper()
+	w, row := kit.NewWorld(t), rowOf(t, "redis.redis.opstreelabs.in", redis)
+	w.MayPause(row.Operator)
+	w.DefineKind(row, redis)
+	idleSet(w, "web", 3, nil)
+	w.OwnedBy("web", w.CreateCustom(row, redis, "main", map[string]any{"size": int64(3)}, nil))
+	return w, row
+}
+
+// TestI5AHumansPauseOutlivesASleep: what a person has paused stays so.
+func TestI5AHumansPauseOutlivesASleep(t *testing.T) {
+	t.Parallel()
+	w, row := ownedSleeper(t)
+	w.UpdateCustom(row, redis, "main", func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{row.Pause[0].Key: "true"})
+	})
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	tell(t, w, drive, events.Wake, "web")
+	w.UntilSleep(drive, "web", api.Succeeded)
+	expectAwake(t, w, drive, "web", 3)
+	if now := w.Custom(row, redis, "main"); !row.Paused(now) || len(now.GetAnnotations()) != 1 {
+		t.Errorf("%v", now.GetAnnotations())
+	}
+}
+
+// TestI5ReplicasThatComeBack: an operator that was late is told again a few times; one that goes on is reported, and the set
+// is left to it.
+func TestI5ReplicasThatComeBack(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		times int
+		want  api.Phase
+	}{"twice": {2, api.Asleep}, "for ever": {1000, api.Failed}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, registered := ownedSleeper(t)
+			drive, came := w.Drive(nil), 0
+			w.Eventually("the sleep ends so", func() string {
+				set := w.Set("web")
+				if nap := w.Sleep("web"); nap != nil && nap.Stopping != nil && *set.Spec.Replicas == 0 && came < row.times {
+					came++
+					w.Scale("web", 3)
+				}
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				nap := w.Sleep("web")
+				if nap == nil || nap.Phase != row.want {
+					return cmp.Diff(nil, nap)
+				}
+				return ""
+			})
+			nap := w.Sleep("web")
+			if row.want == api.Asleep {
+				if nap.Round != 3 || nap.Replicas != 3 {
+					t.Errorf("round %d, %d replicas", nap.Round, nap.Replicas)
+				}
+				return
+			}
+			if nap.Reason != api.StartedByOthers || !strings.Contains(nap.Message, "field manager") {
+				t.Errorf("%s: %s", nap.Reason, nap.Message)
+			}
+			expectAwake(t, w, drive, "web", 3)
+			if now := w.Custom(registered, redis, "main"); registered.Paused(now) {
+				t.Error("I5: the owner is still paused")
+			}
+		})
+	}
+}
+
+// TestI5ScaledUpByHand: somebody who scales a sleeping set up wants it awake with that many.
+func TestI5ScaledUpByHand(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 3, nil)
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	w.Scale("web", 2)
+	nap := w.UntilSleep(drive, "web", api.Succeeded)
+	if nap.Reason != api.StartedByOthers {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+	expectAwake(t, w, drive, "web", 2)
+}
+
+// TestI5OwnerDeletedWhileTheSetSleeps: an operator that is paused may never let its resource go, so it is resumed.
+func TestI5OwnerDeletedWhileTheSetSleeps(t *testing.T) {
+	t.Parallel()
+	w, row := ownedSleeper(t)
+	w.UpdateCustom(row, redis, "main", func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"redis.example/operator"}) })
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	w.DeleteCustom(row, redis, "main")
+	w.Eventually("the owner is resumed", func() string {
+		ref := events.Ref{Namespace: w.Namespace, Name: "web"}
+		if err := drive.Send(context.Background(), events.NewChanged(ref, "test", api.PauseOwner)); err != nil {
+			return err.Error()
+		}
+		if err := drive.Drain(context.Background()); err != nil {
+			return err.Error()
+		}
+		if now := w.Custom(row, redis, "main"); row.Paused(now) {
+			return "it is paused"
+		}
+		return ""
+	})
+	w.UpdateCustom(row, redis, "main", func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
+}
+
+// TestI5SetDeletedWhileItSleeps: nobody is left to wake, and the owner is resumed.
+func TestI5SetDeletedWhileItSleeps(t *testing.T) {
+	t.Parallel()
+	w, row := ownedSleeper(t)
+	before := content(w.Custom(row, redis, "main"))
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	w.DeleteSet("web", metav1.DeletePropagationBackground)
+	expectResumed(t, w, drive, row, redis, before)
+}
+
+// TestKEDAIsPausedWhileTheSetSleeps: what made the autoscaler would scale the set also from zero.
+func TestKEDAIsPausedWhileTheSetSleeps(t *testing.T) {
+	t.Parallel()
+	w, row := kit.NewWorld(t), rowOf(t, "keda.sh", "ScaledObject")
+	w.MayPause(row.Operator)
+	w.DefineKind(row, "ScaledObject")
+	scaler := w.CreateCustom(row, "ScaledObject", "main", map[string]any{}, nil)
+	before := content(w.Custom(row, "ScaledObject", "main"))
+	idleSet(w, "web", 2, nil)
+	autoscale(t, w, 1, scaler)
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	if now := w.Custom(row, "ScaledObject", "main"); !row.Paused(now) {
+		t.Errorf("%v", now.Object)
+	}
+	tell(t, w, drive, events.Activity, "web")
+	w.UntilSleep(drive, "web", api.Succeeded)
+	expectResumed(t, w, drive, row, "ScaledObject", before)
+}
+
+// TestAnAutoscalerLetsItsTargetSleep: Kubernetes' own does nothing while its target is at zero.
+func TestAnAutoscalerLetsItsTargetSleep(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 2, nil)
+	autoscale(t, w, 1, nil)
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	tell(t, w, drive, events.Wake, "web")
+	w.UntilSleep(drive, "web", api.Succeeded)
+	expectAwake(t, w, drive, "web", 2)
+}
+
+// autoscale makes a HorizontalPodAutoscaler of set web.
+func autoscale(t *testing.T, w *kit.World, minimum int32, controller *unstructured.Unstructured) {
+	t.Helper()
+	metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+		Metric: autoscalingv2.MetricIdentifier{Name: "queue"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: kit.Quantity("1")}}}
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet", Name: "web"},
+		MinReplicas:    &minimum, MaxReplicas: 5, Metrics: []autoscalingv2.MetricSpec{metric}}}
+	if controller != nil {
+		scaler.OwnerReferences = []metav1.OwnerReference{{APIVersion: controller.GetAPIVersion(), Kind: controller.GetKind(),
+			Name: controller.GetName(), UID: controller.GetUID(), Controller: ptr.To(true)}}
+	}
+	if _, err := w.Kube.AutoscalingV2().HorizontalPodAutoscalers(w.Namespace).Create(context.Background(), scaler, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAStopTakesAllSetsOfItsOwner: an operator stops all its sets, so all have to be about to sleep; the first that wakes
+// wakes all.
+func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
+	t.Parallel()
+	w, row := kit.NewWorld(t), rowOf(t, "cassandra.datastax.com", "CassandraDatacenter")
+	w.MayPause(row.Operator)
+	w.DefineKind(row, "CassandraDatacenter")
+	owner := w.CreateCustom(row, "CassandraDatacenter", "main", map[string]any{}, nil)
+	idleSet(w, "web", 2, nil)
+	w.OwnedBy("web", owner)
+	other := kit.WorldSet("rack2", 2, "64Mi", "data")
+	w.CreateSet(other)
+	w.OwnedBy("rack2", owner)
+	drive := w.Drive(nil)
+	nap := w.UntilSleep(drive, "web", api.Refused)
+	if !strings.Contains(nap.Message, "rack2") || !strings.Contains(nap.Message, api.GroupLabel) {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+	for _, name := range []string{"web", "rack2"} {
+		w.PatchSet(name, `{"metadata":{"labels":{"drydock.dev/group":"dc"},"annotations":{"drydock.dev/idle-timeout":"1h","drydock.dev/last-activity":"`+kit.Ago(2*time.Hour)+`","drydock.dev/retry":""}}}`)
+	}
+	operate := func() {
+		want := 2
+		if row.Held(owners.ByStop, w.Custom(row, "CassandraDatacenter", "main")) {
+			want = 0
+		}
+		for _, name := range []string{"web", "rack2"} {
+			if int(*w.Set(name).Spec.Replicas) != want {
+				w.Scale(name, want)
+			}
+		}
+	}
+	both := func(phase api.Phase) {
+		t.Helper()
+		w.Eventually("both are "+string(phase), func() string {
+			operate()
+			if err := drive.Tick(context.Background()); err != nil {
+				return err.Error()
+			}
+			for _, name := range []string{"web", "rack2"} {
+				if nap := w.Sleep(name); nap == nil || nap.Phase != phase {
+					return name + ": " + cmp.Diff(nil, nap)
+				}
+			}
+			return ""
+		})
+	}
+	both(api.Asleep)
+	tell(t, w, drive, events.Wake, "rack2")
+	both(api.Succeeded)
+	expectAwake(t, w, drive, "web", 2)
+	expectAwake(t, w, drive, "rack2", 2)
+	if now := w.Custom(row, "CassandraDatacenter", "main"); row.Held(owners.ByStop, now) || len(now.GetAnnotations()) > 0 {
+		t.Errorf("%v", now.Object)
+	}
+}

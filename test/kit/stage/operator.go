@@ -1,0 +1,61 @@
+package stage
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/owners"
+)
+
+// Operator gives set web its replicas back whenever it has others, unless its resource is paused.
+type Operator struct{ fights atomic.Int32 }
+
+// Fights is how often it has done so.
+func (o *Operator) Fights() int { return int(o.fights.Load()) }
+
+// StartOperator makes a resource of the row's kind, called main, that controls set web, and starts its operator, which ends
+// with the test.
+func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replicas int) *Operator {
+	t.Helper()
+	s.DefineKind(row, kind)
+	s.OwnedBy("web", s.CreateCustom(row, kind, "main", map[string]any{"replicas": int64(replicas)}, nil))
+	operator := &Operator{}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			set, now := s.Set("web"), s.Custom(row, kind, "main")
+			if set != nil && set.DeletionTimestamp == nil && int(*set.Spec.Replicas) != replicas && !row.Paused(now) {
+				operator.fights.Add(1)
+				s.TryScale("web", replicas)
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	return operator
+}
+
+// ExpectOperatorAtWork checks that the resource is as it was, and that its operator does something about a set that was
+// scaled by hand (I5).
+func (s *Stage) ExpectOperatorAtWork(t testing.TB, row owners.Row, kind string, operator *Operator) {
+	t.Helper()
+	s.Eventually("the owner is as before (I5)", func() string {
+		if now := s.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) > 0 {
+			return "it is paused"
+		}
+		return ""
+	})
+	before := operator.Fights()
+	s.Scale("web", 1)
+	s.Eventually("the operator works again", func() string {
+		if operator.Fights() == before {
+			return "it does not"
+		}
+		return ""
+	})
+	s.AwaitReady(t)
+}
