@@ -16,9 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"drydock.dev/eventsource/engine"
+	"drydock.dev/functions/wakegateway"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
 	"drydock.dev/shared/telemetry"
@@ -83,6 +85,11 @@ func work(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) er
 		return err
 	}
 	defer stopHealth()
+	stopGateway, err := listenGateway(o, config, log)
+	if err != nil {
+		return err
+	}
+	defer stopGateway()
 
 	lead := func(ctx context.Context) error {
 		health.SetReady(true)
@@ -115,12 +122,32 @@ func listenHealth(address string, health *serve.Health, metrics, stream http.Han
 	mux := http.NewServeMux()
 	health.Register(mux, metrics)
 	mux.Handle("GET /debug/events", stream)
+	return listen("metrics and health", "--listen", address, serve.NewServer(mux, time.Minute, log), log)
+}
+
+// listenGateway serves the wake gateway. It needs no lease: every replica may.
+func listenGateway(o options, config *rest.Config, log *slog.Logger) (func(), error) {
+	if o.Gateway == "none" {
+		return func() {}, nil
+	}
+	gateway := wakegateway.New(kube.NewClient(config), o.Settings, o.Options, log)
+	stop, err := listen("wake gateway", "--gateway", o.Gateway, serve.NewServer(gateway, time.Minute, log), log)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		gateway.Stop()
+		stop()
+	}, nil
+}
+
+// listen serves on the address until it is told to stop.
+func listen(what, flag, address string, server *http.Server, log *slog.Logger) (func(), error) {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // outlives any request
 	if err != nil {
-		return nil, fmt.Errorf("opening the address for metrics and health: %w; choose another with --listen", err)
+		return nil, fmt.Errorf("opening the address for %s: %w; choose another with %s", what, err, flag)
 	}
-	log.Info("metrics and health", "url", "http://"+listener.Addr().String())
-	server := serve.NewServer(mux, time.Minute, log)
+	log.Info(what, "url", "http://"+listener.Addr().String())
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(listener) })
 	return func() {

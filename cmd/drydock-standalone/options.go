@@ -12,6 +12,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"drydock.dev/functions/wakegateway"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/settings"
 	"drydock.dev/shared/telemetry/export"
@@ -21,6 +22,7 @@ import (
 type options struct {
 	Listen         string        `envconfig:"DRYDOCK_LISTEN" flag:"listen" desc:"address for metrics, health and /debug/events (127.0.0.1:9090; in a cluster :9090)"`
 	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address on which anybody may POST CloudEvents to the Broker; empty for none"`
+	Gateway        string        `envconfig:"DRYDOCK_GATEWAY" flag:"gateway" desc:"address of the wake gateway (127.0.0.1:9092; in a cluster :9092); none for none"`
 	Tick           time.Duration `envconfig:"DRYDOCK_TICK" flag:"tick" default:"30s" desc:"time between two sweeps; 0 for none"`
 	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: ticks and posted events only"`
 	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file to append each event to that passes the Broker, a line of JSON each; - for standard output"`
@@ -30,6 +32,7 @@ type options struct {
 	LeaseNamespace string        `envconfig:"DRYDOCK_LEASE_NAMESPACE" flag:"lease-namespace" desc:"namespace of the Lease (the pod's own; out of a cluster: default)"`
 	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"debug, info, warn or error"`
 	api.Settings
+	wakegateway.Options
 	settings.Kubeconfig
 }
 
@@ -42,7 +45,10 @@ func readOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("reading the settings: %w", err)
 	}
 	if o.Listen == "" {
-		o.Listen = defaultListen()
+		o.Listen = defaultAddress(9090)
+	}
+	if o.Gateway == "" {
+		o.Gateway = defaultAddress(9092)
 	}
 	if o.LeaseNamespace == "" {
 		o.LeaseNamespace = ownNamespace()
@@ -67,6 +73,7 @@ func (o *options) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("drydock-standalone", flag.ContinueOnError)
 	f.StringVar(&o.Listen, "listen", o.Listen, "")
 	f.StringVar(&o.Broker, "broker", o.Broker, "")
+	f.StringVar(&o.Gateway, "gateway", o.Gateway, "")
 	f.Func("namespace", "", func(text string) error {
 		o.Namespaces = strings.Split(text, ",")
 		return nil
@@ -95,12 +102,12 @@ func inCluster() bool {
 	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && os.Getenv("KUBECONFIG") == ""
 }
 
-// defaultListen is open to the cluster's probes and Prometheus in a pod, closed to the world on a laptop.
-func defaultListen() string {
+// defaultAddress is open to the cluster in a pod, closed to the world on a laptop.
+func defaultAddress(port int) string {
 	if inCluster() {
-		return ":9090"
+		return fmt.Sprintf(":%d", port)
 	}
-	return "127.0.0.1:9090"
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 func ownNamespace() string {

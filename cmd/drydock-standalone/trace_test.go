@@ -72,7 +72,7 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	var log bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "", "--leader-elect=false", "--tick", "3s"}, io.Discard, &log)
+		ended <- run(ctx, []string{"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none", "--leader-elect=false", "--tick", "3s"}, io.Discard, &log)
 	}()
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})

@@ -16,7 +16,9 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"drydock.dev"
+	"drydock.dev/functions/wakegateway"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
 	"drydock.dev/shared/settings"
 	"drydock.dev/shared/telemetry"
@@ -29,6 +31,7 @@ type environment struct {
 	LogLevel slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	Deadline time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" default:"25s" desc:"how long a function may work on one event"`
 	function.Environment
+	wakegateway.Options
 	settings.Kubeconfig
 }
 
@@ -56,7 +59,7 @@ func serveUsage(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		out, code = stdout, exitOK
 	}
-	fmt.Fprintf(out, "Usage: drydock serve FUNCTION\n\nFunctions: %s\n\nSettings, from the environment:\n", strings.Join(function.Names(), ", "))
+	fmt.Fprintf(out, "Usage: drydock serve FUNCTION\n\nFunctions: %s\n\nSettings, from the environment:\n", strings.Join(append(function.Names(), string(api.WakeGateway)), ", "))
 	if err := settings.Print(out, environment{}); err != nil {
 		fmt.Fprintln(stderr, "drydock serve:", err)
 	}
@@ -66,10 +69,6 @@ func serveUsage(args []string, stdout, stderr io.Writer) int {
 
 // serveFunction serves until the context ends, then sends what telemetry is left.
 func serveFunction(ctx context.Context, name api.Function, env environment, log *slog.Logger) error {
-	handler, err := function.Make(name, env.Environment, log)
-	if err != nil {
-		return err
-	}
 	measure, err := export.Setup("drydock-"+string(name), log)
 	if err != nil {
 		return err
@@ -77,12 +76,42 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 	defer measure.Shutdown()
 	health, mux := &serve.Health{}, http.NewServeMux()
 	health.Register(mux, measure.Page)
-	mux.Handle("/{$}", serve.NewEventHandler(name, handler, env.Deadline, measure.Telemetry, log))
+	server := serve.NewServer(mux, env.Deadline, log)
+	if name == api.WakeGateway {
+		err = handleRequests(mux, server, env, log)
+	} else {
+		err = handleEvents(mux, name, env, measure, log)
+	}
+	if err != nil {
+		return err
+	}
 
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(env.Port))) //nolint:noctx // outlives any request
 	if err != nil {
 		return fmt.Errorf("opening the port: %w; choose another with PORT", err)
 	}
 	log.Info("serving", "function", name, "address", listener.Addr().String())
-	return serve.Run(ctx, serve.NewServer(mux, env.Deadline, log), listener, health, env.Deadline)
+	return serve.Run(ctx, server, listener, health, env.Deadline)
+}
+
+// handleEvents gives the function the events that are posted.
+func handleEvents(mux *http.ServeMux, name api.Function, env environment, measure *export.Export, log *slog.Logger) error {
+	handler, err := function.Make(name, env.Environment, log)
+	if err != nil {
+		return err
+	}
+	mux.Handle("/{$}", serve.NewEventHandler(name, handler, env.Deadline, measure.Telemetry, log))
+	return nil
+}
+
+// handleRequests serves the wake gateway, which takes no events.
+func handleRequests(mux *http.ServeMux, server *http.Server, env environment, log *slog.Logger) error {
+	config, err := kube.Config()
+	if err != nil {
+		return err
+	}
+	gateway := wakegateway.New(kube.NewClient(config), env.Settings, env.Options, log)
+	server.RegisterOnShutdown(gateway.Stop)
+	mux.Handle("/", gateway)
+	return nil
 }

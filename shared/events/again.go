@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"slices"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,22 @@ func NewByHand(eventType string, ref Ref, id string, concerns ...api.Function) c
 		tellChange(&e, ref, join(concerns))
 	}
 	return e
+}
+
+// NewForGroup makes the event with which a person tells of a whole group: one of Activity, Wake, Sleep.
+func NewForGroup(eventType, namespace, group, id string) (cloudevents.Event, error) {
+	e := cloudevents.New()
+	e.SetType(eventType)
+	e.SetSource("drydock.dev/" + string(byHand))
+	e.SetID(id)
+	e.SetExtension(extNamespace, namespace)
+	e.SetExtension(extGroup, group)
+	e.SetExtension(extPartitionKey, namespace+"/"+group)
+	if _, _, ok := GroupOf(e); !ok || !slices.Contains([]string{Activity, Wake, Sleep}, eventType) {
+		return e, fmt.Errorf("event %s about group %q in namespace %q: a group is a label's value, and %s, %s and %s are about groups",
+			eventType, group, namespace, Activity, Wake, Sleep)
+	}
+	return e, nil
 }
 
 // NewSource makes the event that ApiServerSource sends of a change of the object.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // the functions' image has no files
 )
 
 // Window is a part of the days of a week in a time zone.

@@ -273,3 +273,27 @@ func TestGatewayEndsAWaitWithItsCaller(t *testing.T) {
 		t.Errorf("it waited on for %s", took)
 	}
 }
+
+// TestI4AVisitWakesASet: from asleep to ready, by a visitor and the functions, with as many replicas as there were.
+func TestI4AVisitWakesASet(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 3, nil)
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	g := newGateway(t, w, nil)
+	if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "not-ready" {
+		t.Fatalf("%d %s", r.Code, r.Body)
+	}
+	w.UntilSleep(drive, "web", api.Succeeded)
+	if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
+		t.Errorf("%d %s", r.Code, r.Body)
+	}
+	if err := drive.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expectAwake(t, w, drive, "web", 3)
+	if nap := w.Sleep("web"); nap.Phase != api.Succeeded {
+		t.Errorf("it sleeps again within its session: %+v", nap)
+	}
+}

@@ -19,7 +19,7 @@ func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	log := &lockedBuffer{}
 	binary := filepath.Join(kit.Root(t), "bin", "drydock-standalone")
 	command := exec.Command(binary, append([]string{"--namespace", s.Namespace, "--lease-namespace", s.Namespace,
-		"--listen", "127.0.0.1:0", "--broker", ""}, args...)...)
+		"--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none"}, args...)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "DRYDOCK_IMAGE="+stage.Image)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {

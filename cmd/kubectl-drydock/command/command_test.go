@@ -103,6 +103,19 @@ func TestEmitThroughTheAPIServer(t *testing.T) {
 	}
 }
 
+// TestEmitAboutAGroup: no set is read, and none is named.
+func TestEmitAboutAGroup(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	out, err := c.run(t, "emit", "wake", "--group", "orders")
+	if err != nil || !strings.Contains(out, "group orders: event dev.drydock.wake sent to broker drydock/default") {
+		t.Fatalf("%q, %v", out, err)
+	}
+	header := c.posted[0].Header
+	if header.Get("Ce-Group") != "orders" || header.Get("Ce-Namespace") != "shop" || header.Get("Ce-Name") != "" || header.Get("Ce-Subject") != "" {
+		t.Errorf("%v", header)
+	}
+}
+
 func TestEmitPrints(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
 	for _, args := range [][]string{{"--dry-run=client"}, {"--dry-run"}, {"-o", "yaml"}, {"-o", "json"}} {
@@ -125,18 +138,21 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		args string
 		want string
 	}{
-		"no such set":                {c, "emit retry sts/db", "there is no StatefulSet db in namespace shop"},
-		"a set that has not opted":   {c, "retry sts/web", "kubectl label -n shop sts web drydock.dev/managed=true"},
-		"no such type":               {c, "emit party sts/web", "there are object.changed"},
-		"not a set":                  {c, "retry deploy/web", "write sts/NAME"},
-		"no such format":             {managed, "emit retry sts/web -o xml", "write -o json or -o yaml"},
-		"a dry run on the server":    {managed, "emit retry sts/web --dry-run=server", "write --dry-run=client"},
-		"no such Broker":             {managed, "emit retry sts/web --broker a/b", "--url"},
-		"a Broker of no name":        {managed, "emit retry sts/web --broker default", "NAMESPACE/NAME"},
-		"a Broker that is not ready": {managed, "emit retry sts/web --broker drydock/new", "it is not ready"},
-		"a URL of nothing":           {managed, "emit retry sts/web --url localhost", "write it as http://"},
-		"a list that is unreadable":  {managed, "redeliver sts/web --list", "remove the annotation to begin a new list"},
-		"nothing to take up":         {managed, "retry sts/web --event", "nothing to take up again"},
+		"no such set":                       {c, "emit retry sts/db", "there is no StatefulSet db in namespace shop"},
+		"a set that has not opted":          {c, "retry sts/web", "kubectl label -n shop sts web drydock.dev/managed=true"},
+		"no such type":                      {c, "emit party sts/web", "there are object.changed"},
+		"not a set":                         {c, "retry deploy/web", "write sts/NAME"},
+		"an event that is not about groups": {managed, "emit retry --group orders", "dev.drydock.wake"},
+		"a group of no name":                {managed, "emit wake --group or/ders", "a label's value"},
+		"a group and a set":                 {managed, "emit wake sts/web --group orders", "accepts 1 arg"},
+		"no such format":                    {managed, "emit retry sts/web -o xml", "write -o json or -o yaml"},
+		"a dry run on the server":           {managed, "emit retry sts/web --dry-run=server", "write --dry-run=client"},
+		"no such Broker":                    {managed, "emit retry sts/web --broker a/b", "--url"},
+		"a Broker of no name":               {managed, "emit retry sts/web --broker default", "NAMESPACE/NAME"},
+		"a Broker that is not ready":        {managed, "emit retry sts/web --broker drydock/new", "it is not ready"},
+		"a URL of nothing":                  {managed, "emit retry sts/web --url localhost", "write it as http://"},
+		"a list that is unreadable":         {managed, "redeliver sts/web --list", "remove the annotation to begin a new list"},
+		"nothing to take up":                {managed, "retry sts/web --event", "nothing to take up again"},
 	} {
 		out, err := row.on.run(t, strings.Fields(row.args)...)
 		if err == nil || !strings.Contains(err.Error(), row.want) {

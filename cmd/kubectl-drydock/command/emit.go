@@ -22,6 +22,7 @@ type emit struct {
 	*tool
 	sink     sinkFlags
 	concerns string
+	group    string
 	dryRun   string
 	output   string
 }
@@ -29,18 +30,26 @@ type emit struct {
 func newEmit(t *tool) *cobra.Command {
 	o := &emit{tool: t}
 	c := &cobra.Command{
-		Use:   "emit TYPE sts/NAME",
-		Short: "Send one of Drydock's events about a StatefulSet to the Broker",
+		Use:   "emit TYPE (sts/NAME | --group GROUP)",
+		Short: "Send one of Drydock's events about a StatefulSet, or about a group, to the Broker",
 		Long: "Send one of Drydock's events about a StatefulSet to the Broker. An event makes functions look, nothing more:\n" +
 			"what is done is what the live objects ask for.\n\nTypes:\n  " + strings.Join(typeNames(), "\n  "),
 		Example: "  kubectl drydock emit resize.requested sts/web\n" +
 			"  kubectl drydock emit object.changed sts/web --concerns 'backup restore'\n" +
+			"  kubectl drydock emit sleep sts/web\n" +
+			"  kubectl drydock emit wake --group shop\n" +
 			"  kubectl drydock emit retry sts/web -o yaml",
-		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1]) },
+		Args: func(c *cobra.Command, args []string) error {
+			if o.group != "" {
+				return cobra.ExactArgs(1)(c, args)
+			}
+			return cobra.ExactArgs(2)(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1:]) },
 	}
 	o.sink.add(c.Flags())
 	c.Flags().StringVar(&o.concerns, "concerns", "", "for object.changed: the functions that are to look, as 'backup restore'")
+	c.Flags().StringVar(&o.group, "group", "", "for activity, wake and sleep: the group of StatefulSets, by the label "+api.GroupLabel)
 	addDryRun(c, &o.dryRun, "print the event instead of sending it")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: print the event instead of sending it")
 	return c
@@ -60,7 +69,7 @@ func dry(value string) (bool, error) {
 	return false, fmt.Errorf("--dry-run=%s is not possible; write --dry-run=client", value)
 }
 
-func (o *emit) run(ctx context.Context, typed, argument string) error {
+func (o *emit) run(ctx context.Context, typed string, arguments []string) error {
 	eventType, err := resolveType(typed)
 	if err != nil {
 		return err
@@ -73,15 +82,7 @@ func (o *emit) run(ctx context.Context, typed, argument string) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.open(argument)
-	if err != nil {
-		return err
-	}
-	set, err := s.set(ctx)
-	if err != nil {
-		return err
-	}
-	e, err := s.event(ctx, eventType, set, concerns)
+	s, e, err := o.event(ctx, eventType, arguments, concerns)
 	if err != nil {
 		return err
 	}
@@ -95,8 +96,34 @@ func (o *emit) run(ctx context.Context, typed, argument string) error {
 	if err := to.send(ctx, e); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: event %s sent to %s (id %s)\n", set.Name, e.Type(), to.name, e.ID())
+	about := "statefulset.apps/" + s.name
+	if o.group != "" {
+		about = "group " + o.group
+	}
+	fmt.Fprintf(o.Out, "%s: event %s sent to %s (id %s)\n", about, e.Type(), to.name, e.ID())
 	return nil
+}
+
+// event makes the event about the set that the argument names, or about the group.
+func (o *emit) event(ctx context.Context, eventType string, arguments []string, concerns []api.Function) (*session, event.Event, error) {
+	argument := "group" // a session is about one set; that of a group is not asked for it
+	if o.group == "" {
+		argument = arguments[0]
+	}
+	s, err := o.open(argument)
+	if err != nil {
+		return nil, event.Event{}, err
+	}
+	if o.group != "" {
+		e, err := events.NewForGroup(eventType, s.namespace, o.group, uuid.NewString())
+		return s, e, err
+	}
+	set, err := s.set(ctx)
+	if err != nil {
+		return nil, event.Event{}, err
+	}
+	e, err := s.event(ctx, eventType, set, concerns)
+	return s, e, err
 }
 
 // format says how to print the event; empty means to send it.

@@ -43,7 +43,7 @@ func TestResolveType(t *testing.T) {
 			t.Errorf("%q: %v does not say which types there are", typed, err)
 		}
 	}
-	if n := len(typeNames()); n != 12 {
+	if n := len(typeNames()); n != 18 {
 		t.Errorf("%d types", n)
 	}
 }
