@@ -69,7 +69,7 @@ func BenchmarkColdStart(b *testing.B) {
 	}
 	took, memory := map[string]time.Duration{}, map[string]float64{}
 	for b.Loop() {
-		for _, name := range functions {
+		for _, name := range listeners() {
 			k.awaitRest(b)
 			start := time.Now()
 			send := serve.NewSender("http://"+ingress.Spec.ClusterIP+"/", asHost(name+"."+drydock+".svc.cluster.local"))
@@ -80,7 +80,7 @@ func BenchmarkColdStart(b *testing.B) {
 			memory[name] += k.memory(b, name)
 		}
 	}
-	for _, name := range functions {
+	for _, name := range listeners() {
 		b.ReportMetric(float64(took[name].Milliseconds())/float64(b.N), "ms-"+name)
 		b.ReportMetric(memory[name]/float64(b.N), "MiB-"+name)
 	}

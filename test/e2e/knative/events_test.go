@@ -46,10 +46,11 @@ func (k *knative) post(e event.Event) error {
 // everyEvent is one of each kind that a function understands, about the set.
 func everyEvent(ref events.Ref) []event.Event {
 	list := []event.Event{
-		events.NewChanged(ref, "test", api.DetectResize, api.PauseOwner, api.Backup, api.Restore),
+		events.NewChanged(ref, "test", api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout),
 	}
 	for eventType, from := range map[string]api.Function{
 		events.ResizeRequested: api.Sift, events.ResizeDetected: api.DetectResize, events.OwnerPaused: api.PauseOwner,
+		events.SleepDecided: api.IdleTimeout, events.WakeDecided: api.IdleTimeout, events.Scaled: api.IdleTimeout,
 		events.BackupCompleted: api.Backup, events.RestoreCompleted: api.Restore, events.OperationFailed: api.Backup,
 	} {
 		list = append(list, events.NewStep(from, eventType, ref))

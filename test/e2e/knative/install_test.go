@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -36,7 +37,12 @@ const (
 const patience = 8 * time.Minute
 
 // functions are all that are deployed.
-var functions = []string{"backup", "dead-letter", "detect-resize", "pause-owner", "restore", "sift"}
+var functions = []string{"backup", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "sift", "wake-gateway"}
+
+// listeners are the functions that take events: all but the wake gateway.
+func listeners() []string {
+	return slices.DeleteFunc(slices.Clone(functions), func(name string) bool { return name == "wake-gateway" })
+}
 
 // knative is a stage with Drydock on it.
 type knative struct {
