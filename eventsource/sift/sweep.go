@@ -184,10 +184,15 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
 			operation := l.Items[i].Labels[api.OperationLabel]
+			owner := api.Linked(&l.Items[i], operation, api.RoleOwner)
 			switch {
+			case !found.active[operation] && api.Linked(&l.Items[i], operation, api.RoleSleep):
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.IdleTimeout}))
+			case !found.active[operation] && owner:
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
 			case !found.active[operation]:
-				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner, api.IdleTimeout}))
-			case now.Minute()%ownerMinutes == 0 && api.Linked(&l.Items[i], operation, api.RoleOwner):
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
+			case owner && now.Minute()%ownerMinutes == 0:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner}))
 			}
 		}

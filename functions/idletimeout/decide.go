@@ -16,9 +16,11 @@ import (
 type Input struct {
 	Now time.Time
 	// Name is the set that the event is about.
-	Name     string
-	Group    idle.Group // empty: the set does not exist
-	Signal   Signal
+	Name   string
+	Group  idle.Group // empty: the set does not exist
+	Signal Signal
+	// Records of sleeps by set; read where a set is at zero, asleep, or gone.
+	Records  map[string][]Record
 	Probes   map[string]Probed // of the members that asked for one
 	Settings api.Settings
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
@@ -53,6 +55,9 @@ type Probed struct {
 // Decide is pure. It takes one step for one set of the group, those that the event does not name first: an announcement ends
 // the work on an event, and is about the set that the event names.
 func Decide(in Input) plan.Plan {
+	if p := in.forget(); p.Kind == plan.KindDo {
+		return p
+	}
 	subject := in.Group.Find(in.Name)
 	if subject == nil {
 		return plan.Noop(api.SetGone)
@@ -115,6 +120,8 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 		return unreadable(in, m)
 	case m.Nap.Active():
 		return napping(in, group, m, v)
+	case in.lost(m) != nil:
+		return wake(in, group, m, in.lost(m), api.WakingUp, "what the set tells about its sleep was lost")
 	case !sts.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}

@@ -2,8 +2,8 @@
 // zero and back to what they were. Sets of a group sleep and wake together.
 //
 //	in    activity, wake, sleep (about a set or a group); owner.paused; StatefulSets whose wish and state differ; the tick
-//	get   the StatefulSet, those of its group; for an activity probe: pods
-//	do    patch StatefulSets: replicas, whenScaled, sleep, last-activity
+//	get   the StatefulSet, those of its group; list ControllerRevisions; for an activity probe: pods
+//	do    patch StatefulSets: replicas, whenScaled, sleep, last-activity; create and delete the record of a sleep
 //	out   sleep.decided, wake.decided, scaled, operation.failed
 //	never puts a set to sleep of which anything is unknown; never moves a time earlier; never scales a set before
 //	pause-owner has its owner's consent

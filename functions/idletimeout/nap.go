@@ -95,7 +95,7 @@ func scaleDown(in Input, m idle.Member, next *api.Status) plan.Plan {
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
 	scale(patch, m.Set, 0)
-	return plan.Do(api.ScalingDown, patch.Actions()...)
+	return plan.Do(api.ScalingDown, append(in.remember(m, next), patch.Actions()...)...)
 }
 
 func scale(patch *plan.Patch, set *appsv1.StatefulSet, to int32) {
@@ -203,5 +203,9 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 	if was := m.Nap.WhenScaled; was != "" {
 		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
 	}
-	return plan.Do(reason, append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))...).Then(announce, next.Operation)
+	actions := append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))
+	for _, r := range in.Records[m.Set.Name] {
+		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+	}
+	return plan.Do(reason, actions...).Then(announce, next.Operation)
 }

@@ -15,20 +15,40 @@ import (
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal) (Input, error) {
-	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]Probed{}}
+	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]Probed{}, Records: map[string][]Record{}}
 	set := &appsv1.StatefulSet{}
 	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
-	if err != nil || !found {
+	if err != nil {
 		return in, err
 	}
-	if in.Group, err = f.group(ctx, set); err != nil {
-		return in, err
+	if found {
+		if in.Group, err = f.group(ctx, set); err != nil {
+			return in, err
+		}
+	}
+	if in.mayHaveRecords() {
+		if err := f.observeRecords(ctx, ref.Namespace, in.Records); err != nil {
+			return in, err
+		}
 	}
 	for _, m := range in.toProbe() {
 		active, err := f.prober.ask(ctx, m.Set, *m.Rules.Probe)
 		in.Probes[m.Set.Name] = Probed{Active: active, Err: err}
 	}
 	return in, nil
+}
+
+// observeRecords reads the records of sleeps, by set.
+func (f *Function) observeRecords(ctx context.Context, namespace string, into map[string][]Record) error {
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
+		for i := range l.Items {
+			link, err := api.LoadLink(&l.Items[i])
+			if err != nil || link == nil || link.Role != api.RoleSleep {
+				continue
+			}
+			into[link.Set.Name] = append(into[link.Set.Name], Record{Revision: &l.Items[i], Link: link})
+		}
+	})
 }
 
 // group reads the opted-in sets of the set's group. One that is not opted in, or in no group, is alone.

@@ -169,11 +169,12 @@ func (f *Function) observeRecords(ctx context.Context, namespace string, in *Inp
 			if err != nil || link == nil || link.Set.Name != in.Name {
 				continue
 			}
-			if link.Role != api.RoleOwner {
+			switch link.Role {
+			case api.RoleJournal:
 				in.Journals = append(in.Journals, &l.Items[i])
-				continue
+			case api.RoleOwner:
+				in.Records = append(in.Records, Record{Revision: &l.Items[i], Link: link})
 			}
-			in.Records = append(in.Records, Record{Revision: &l.Items[i], Link: link})
 		}
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ const (
 	RoleMover     Role = "mover"     // the Job that copies, and its Pod
 	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
 	RoleRetired   Role = "retired"   // an old volume in its window
+	RoleSleep     Role = "sleep"     // the ControllerRevision that records how many replicas a sleeping set had
 	RoleOwner     Role = "owner"     // the ControllerRevision that records which custom resource is paused
 )
 

@@ -19,6 +19,9 @@ func OperationID(uid types.UID, request string, attempt int) string {
 // JournalName is the name of the operation's ControllerRevision.
 func JournalName(operation string) string { return "drydock-" + operation }
 
+// SleepRecordName is the name of the ControllerRevision that records the sleep.
+func SleepRecordName(operation string) string { return "drydock-" + operation + "-sleep" }
+
 // OwnerRecordName is the name of the ControllerRevision that records that the operation pauses the owner with the UID.
 func OwnerRecordName(operation string, owner types.UID) string {
 	return fmt.Sprintf("drydock-%s-owner-%s", operation, digest(8, string(owner)))

@@ -56,6 +56,12 @@ func MakeJournal(set *appsv1.StatefulSet, status *api.Status) *appsv1.Controller
 	return record(set, status, api.RoleJournal, JournalName(status.Operation), journal.Encode())
 }
 
+// MakeSleepRecord builds the durable record of a sleep, in case the set's own document is lost.
+func MakeSleepRecord(set *appsv1.StatefulSet, nap *api.Status) *appsv1.ControllerRevision {
+	data := api.Journal{Version: api.StatusVersion, Status: *nap}
+	return record(set, nap, api.RoleSleep, SleepRecordName(nap.Operation), data.Encode())
+}
+
 // MakeOwnerRecord builds the durable record of an owner that the operation pauses or stops.
 func MakeOwnerRecord(set *appsv1.StatefulSet, status *api.Status, owner api.PausedOwner) *appsv1.ControllerRevision {
 	return record(set, status, api.RoleOwner, OwnerRecordName(status.Operation, owner.UID), owner.Encode())

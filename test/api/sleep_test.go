@@ -2,12 +2,14 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -147,4 +149,118 @@ func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 	if ready("queue").Before(ready("db")) || ready("web").Before(ready("queue")) {
 		t.Errorf("ready at %s, %s, %s", ready("db"), ready("queue"), ready("web"))
 	}
+}
+
+// TestI4WhatTheSetTellsIsLost: somebody replaces the annotations of a set that sleeps, or takes its opt-in label away; its
+// replicas come back.
+func TestI4WhatTheSetTellsIsLost(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"the document":                      `{"metadata":{"annotations":{"drydock.dev/sleep":null}}}`,
+		"the opt-in":                        `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
+		"the document and the opt-in label": `{"metadata":{"labels":{"drydock.dev/managed":null},"annotations":{"drydock.dev/sleep":null}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			idleSet(w, "web", 3, nil)
+			drive := w.Drive(nil)
+			w.UntilSleep(drive, "web", api.Asleep)
+			w.PatchSet("web", body)
+			w.Eventually("the replicas come back", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				if n := w.Set("web").Status.ReadyReplicas; n != 3 {
+					return fmt.Sprintf("%d are ready", n)
+				}
+				return ""
+			})
+			expectAwake(t, w, drive, "web", 3)
+		})
+	}
+}
+
+// TestI3ASleepOfAnotherSet: a set that is made again with the annotations of one that slept is not taken for it.
+func TestI3ASleepOfAnotherSet(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 3, nil)
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	again := kit.WorldSet("web", 2, "64Mi", "data")
+	again.Annotations = w.Set("web").Annotations
+	again.Annotations[api.LastActivityAnnotation] = kit.Ago(0)
+	w.DeleteSet("web", metav1.DeletePropagationBackground)
+	w.CreateSet(again)
+	expectAwake(t, w, drive, "web", 2)
+}
+
+// TestBadInputIsToldOnce: the set stays awake, says why, and is not looked at again until it is mended.
+func TestBadInputIsToldOnce(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ key, bad, good, says string }{
+		"a timeout":  {api.IdleTimeoutAnnotation, "abc", "1h", "30m"},
+		"a window":   {api.KeepWarmAnnotation, "Mon 8-17", "Mon 08:00-08:01 UTC", "Europe/Berlin"},
+		"a member":   {api.DependsOnAnnotation, "nobody", "", "nobody"},
+		"a probe":    {api.ActivityProbeAnnotation, "ping", "", "http:PORT/PATH"},
+		"a deadline": {api.AwakeUntilAnnotation, "tomorrow", "2020-01-01T00:00:00Z", "RFC 3339"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			idleSet(w, "web", 2, map[string]string{row.key: row.bad})
+			drive := w.Drive(nil)
+			nap := w.UntilSleep(drive, "web", api.Refused)
+			if nap.Reason != api.RequestInvalid || !strings.Contains(nap.Message, row.says) || !strings.Contains(nap.Message, row.key) {
+				t.Errorf("%s: %s", nap.Reason, nap.Message)
+			}
+			version := w.Set("web").ResourceVersion
+			drive.Seen = nil
+			if err := drive.Tick(context.Background()); err != nil || len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
+				t.Errorf("it is told again: %v, %v", drive.Seen, err)
+			}
+			body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, row.key)
+			if row.good != "" {
+				body = fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, row.key, row.good)
+			}
+			w.PatchSet("web", body)
+			w.UntilSleep(drive, "web", api.Asleep)
+		})
+	}
+}
+
+// TestAProbeThatNeverAnswers leaves its set awake.
+func TestAProbeThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.Settings.ProbeTimeout = 300 * time.Millisecond
+	idleSet(w, "web", 2, map[string]string{api.ActivityProbeAnnotation: "http:8080/in-use"})
+	drive := w.Drive(nil)
+	nap := w.UntilSleep(drive, "web", api.Refused)
+	if nap.Reason != api.ProbeFailed || *w.Set("web").Spec.Replicas != 2 {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+}
+
+// TestResizeWaitsForTheSetToWake: a set that sleeps is not resized, and is when it is awake.
+func TestResizeWaitsForTheSetToWake(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 1, nil)
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	for range 3 {
+		if err := drive.Tick(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if status := w.Status("web"); status != nil {
+		t.Errorf("%+v", status)
+	}
+	tell(t, w, drive, events.Wake, "web")
+	w.UntilSleep(drive, "web", api.Succeeded)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	expectAwake(t, w, drive, "web", 1)
 }

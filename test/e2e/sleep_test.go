@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -9,7 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/owners"
 	"drydock.dev/test/kit/stage"
 )
@@ -26,7 +28,8 @@ func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	s.CreateSet(set)
 	before := s.Data(t)
 	operator := s.StartOperator(t, row, kind, 3)
-	drydock(t, s, "--tick", "2s")
+	gateway := freeAddress(t)
+	drydock(t, s, "--tick", "2s", "--gateway", gateway)
 	s.Annotate("web", map[string]string{api.IdleTimeoutAnnotation: "10s"})
 	nap := awaitSleep(t, s, api.Asleep)
 	if nap.Replicas != 3 || s.Set("web").Status.Replicas != 0 {
@@ -36,7 +39,7 @@ func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	if n := operator.Fights(); n > 0 || *s.Set("web").Spec.Replicas != 0 {
 		t.Errorf("the operator started the pods %d times", n)
 	}
-	s.Annotate("web", map[string]string{api.AwakeUntilAnnotation: idle.Stamp(time.Now().Add(time.Hour))})
+	visit(t, fmt.Sprintf("http://%s/api/strategies/blocking?names=statefulset_%s_web_3&session_duration=1h&timeout=2m", gateway, s.Namespace))
 	awaitSleep(t, s, api.Succeeded)
 	if set := s.Set("web"); *set.Spec.Replicas != 3 || set.Status.ReadyReplicas != 3 {
 		t.Errorf("%d replicas, %d ready", *set.Spec.Replicas, set.Status.ReadyReplicas)
@@ -46,6 +49,34 @@ func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	}
 	s.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.IdleTimeoutAnnotation))
 	s.ExpectOperatorAtWork(t, row, kind, operator)
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// visit asks the gateway as a reverse proxy does, and waits until it may go on.
+func visit(t testing.TB, url string) {
+	t.Helper()
+	start := time.Now()
+	response, err := http.Get(url) //nolint:noctx,gosec // the gateway ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	status := response.Header.Get("X-Sablier-Session-Status")
+	t.Logf("GET %s\n%s after %s, X-Sablier-Session-Status: %s\n%s", url, response.Status, time.Since(start).Round(time.Millisecond), status, body)
+	if err != nil || response.StatusCode != http.StatusOK || status != "ready" {
+		t.Errorf("the gateway answers %s, %q: %v", response.Status, status, err)
+	}
 }
 
 // awaitSleep waits until the sleep of set web is in the phase.

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,7 +11,10 @@ import (
 )
 
 // Operator gives set web its replicas back whenever it has others, unless its resource is paused.
-type Operator struct{ fights atomic.Int32 }
+type Operator struct {
+	replicas int
+	fights   atomic.Int32
+}
 
 // Fights is how often it has done so.
 func (o *Operator) Fights() int { return int(o.fights.Load()) }
@@ -21,7 +25,7 @@ func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replica
 	t.Helper()
 	s.DefineKind(row, kind)
 	s.OwnedBy("web", s.CreateCustom(row, kind, "main", map[string]any{"replicas": int64(replicas)}, nil))
-	operator := &Operator{}
+	operator := &Operator{replicas: replicas}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -57,5 +61,10 @@ func (s *Stage) ExpectOperatorAtWork(t testing.TB, row owners.Row, kind string, 
 		}
 		return ""
 	})
-	s.AwaitReady(t)
+	s.Eventually("the operator's replicas are ready", func() string {
+		if n := s.Set("web").Status.ReadyReplicas; int(n) != operator.replicas {
+			return fmt.Sprintf("%d are", n)
+		}
+		return ""
+	})
 }

@@ -1,0 +1,458 @@
+package idletimeout
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit/build"
+)
+
+const (
+	// remembers and forgets are what is done with the record of the sleep.
+	remembers = "create controllerrevisions drydock-" + build.SleepID + "-sleep; "
+	forgets   = "; delete controllerrevisions drydock-" + build.SleepID + "-sleep"
+)
+
+// due is a deadline that has not come.
+var due = build.Due(time.Minute)
+
+// scaler is who last wrote the set's replicas.
+func scaler(manager string) build.Option {
+	return build.Edit(func(s *appsv1.StatefulSet) {
+		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{}}}`)}}}
+	})
+}
+
+func TestPlannedIsPauseOwnersTurn(t *testing.T) {
+	with := func(options ...build.Option) Input { return on(web(append(options, nap(api.Planned, due))...)) }
+	check(t, map[string]row{
+		"the owner is asked":       {with(), "noop NotOurPhase", ""},
+		"its deadline is not ours": {on(web(nap(api.Planned, build.Due(-time.Hour)))), "noop NotOurPhase", ""},
+		"the set is being deleted": {with(build.Deleting()), "noop SetGone", ""},
+		"a resize is asked for":    {with(build.Resize("data=1Gi")), "noop NotOurPhase", ""},
+		"used in the second it began": {with(build.Active(time.Minute)), `do WakingUp: patch statefulsets web {+last-activity, +sleep}; event WakingUp "web: it was active at 2026-03-01T11:59:00Z" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+		"I4: somebody has scaled it up since": {with(build.Active(0), build.Replicas(5)), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 5, due 30m0s"},
+		"somebody aborts": {with(abort), `do Aborted: patch statefulsets web {-abort, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking Aborted at Planned, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+		"it is not opted in any more": {with(optOut), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+	})
+}
+
+func TestStopping(t *testing.T) {
+	consented := nap(api.Stopping, due)
+	stopping := nap(api.Stopping, due, build.ScaledDown(30*time.Second))
+	with := func(options ...build.Option) Input { return on(web(options...)) }
+	const scales = "do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 3 to 0}"
+	const asleep = `do FellAsleep: patch statefulsets web {+sleep}; event FellAsleep "3 replicas come back when somebody needs them" -> scaled`
+	check(t, map[string]row{
+		"the owner consents: it is scaled to zero": {with(consented), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
+		"pods take longer than others": {with(consented, build.Edit(func(s *appsv1.StatefulSet) {
+			grace := int64(3600)
+			s.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
+		})), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 1h15m0s"},
+		"I4: somebody scaled it between the decision and now: that count comes back": {with(consented, build.Replicas(5)),
+			"do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 5 to 0}", "Stopping , idle, attempt 1, round 1, replicas 5, stopping 0s, due 15m30s"},
+		"I1: claims that a scale-down deletes are kept, in the same write": {with(consented, build.WhenScaled("Delete")),
+			"do ScalingDown: " + remembers + "patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 1, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
+		"I1: somebody puts Delete back before another round": {with(nap(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"), build.Owned("Database", "main")),
+			"do ScalingDown: patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
+		"what is kept already is remembered": {with(nap(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"), build.Owned("Database", "main")),
+			"do ScalingDown: patch statefulsets web {+sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
+		"pods end":                         {with(stopping, zero, build.Counting(2, 2)), "wait ScalingDown (2 replicas are left)", ""},
+		"the controller has not seen it":   {with(stopping, zero, build.Unseen()), "wait ScalingDown (0 replicas are left)", ""},
+		"all pods have ended":              {with(stopping, zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -30s, quiesced 0s"},
+		"they have, as the deadline came":  {with(nap(api.Stopping, build.Due(-time.Second), build.ScaledDown(time.Hour)), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced 0s"},
+		"the set is being deleted":         {with(stopping, zero, build.Counting(1, 1), build.Deleting()), "noop SetGone", ""},
+		"its operator stops it":            {with(nap(api.Stopping, due, build.OwnerStops())), "wait ScalingDown (its operator stops it, 3 replicas are left)", ""},
+		"its operator is about to be done": {with(nap(api.Stopping, due, build.OwnerStops()), zero, build.Counting(1, 1)), "wait ScalingDown (its operator stops it, 1 replicas are left)", ""},
+		"its operator has stopped it":      {with(nap(api.Stopping, due, build.OwnerStops()), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, its owner stops it, quiesced 0s"},
+		"I8: its operator does not stop it": {with(nap(api.Stopping, build.Due(-time.Second), build.OwnerStops())),
+			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods are still there after 15m0s; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
+		"I8: its operator stopped it, but for a pod": {with(nap(api.Stopping, build.Due(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
+			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "1 pods are still there after 15m0s; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
+		"I8, I4: pods do not end: the set gets its replicas back": {with(nap(api.Stopping, build.Due(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
+			`do DeadlineExceeded: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event DeadlineExceeded "1 pods are still there after 15m0s; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, due 30m0s"},
+		"I8: nobody came to scale it": {with(nap(api.Stopping, build.Due(-time.Second))),
+			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods are still there after 15m0s; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+		"it is used while pods end": {with(stopping, zero, build.Counting(2, 2), build.Active(0)),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
+		"it is used while its operator stops it: the operator starts it": {with(nap(api.Stopping, due, build.OwnerStops()), zero, build.Counting(2, 2), build.Active(0)),
+			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
+		"somebody aborts": {with(stopping, zero, build.Counting(2, 2), abort),
+			`do Aborted: patch statefulsets web {-abort, replicas 0 to 3, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking Aborted at Stopping, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
+		"it is not opted in any more": {with(stopping, zero, optOut),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
+		"the API server refuses to scale it": {with(consented).refused("admission webhook denied the request"),
+			`do Rejected: patch statefulsets web {+last-activity, +sleep}; event Rejected "the API server refuses: admission webhook denied the request; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking Rejected at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+		"what it refuses of a member is not about the others": {on(member("db", shop, nap(api.Planned)), web(shop, consented)).refused("no"), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
+	})
+}
+
+func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
+	owned := build.Owned("Database", "main")
+	again := func(round int) build.Option {
+		return nap(api.Stopping, due, build.ScaledDown(30*time.Second), build.Round(round))
+	}
+	asleep := func(ago time.Duration, options ...func(*api.Status)) build.Option {
+		return nap(api.Asleep, append([]func(*api.Status){build.Slept(ago)}, options...)...)
+	}
+	with := func(options ...build.Option) Input {
+		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
+	}
+	const down = "do ScalingDown: patch statefulsets web {+sleep, replicas 2 to 0}"
+	started := func(by string) string {
+		return `do StartedByOthers: patch statefulsets web {+last-activity, +sleep}; event StartedByOthers "` + by + ` gave it 2 replicas" -> wake.decided`
+	}
+	check(t, map[string]row{
+		"an operator, while it stops: once more; the count from before comes back": {with(owned, again(1)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
+		"an operator, while it stops: a third time":                                {with(owned, again(2)), down, "Stopping , idle, attempt 1, round 3, replicas 3, stopping 0s, due 15m30s"},
+		"an operator that will not let it: it is given up": {with(owned, again(3), scaler("redis-operator")),
+			`do StartedByOthers: patch statefulsets web {+last-activity, +sleep}; event StartedByOthers "field manager \"redis-operator\" put 2 replicas back 3 times; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking StartedByOthers at Stopping, idle, attempt 1, round 3, replicas 2, stopping -30s, due 30m0s"},
+		"an operator that is late, within a minute": {with(owned, asleep(59*time.Second)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
+		"later it is somebody's wish":               {with(owned, asleep(time.Minute)), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1m0s, quiesced -1m0s, due 30m0s"},
+		"late for the third time":                   {with(owned, asleep(time.Second, build.Round(3))), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 3, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
+		"a person, at once":                         {with(asleep(time.Second), scaler("kubectl")), started(`field manager \"kubectl\"`), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
+		"its operator, which had stopped it":        {with(owned, asleep(time.Second, build.OwnerStops())), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, its owner stops it, stopping -1s, quiesced -1s, due 30m0s"},
+		"a person, of a set that is paused": {with(build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))), started("somebody"),
+			"Waking StartedByOthers, paused, attempt 1, round 1, replicas 2, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"that is left alone for a while": {with(build.Paused(), nap(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))), "noop AlreadyRefused", ""},
+		"then it sleeps again": {with(build.Paused(), nap(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
+			`do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`,
+			"Planned SleepDecided, paused, attempt 2, round 1, replicas 2, due 10m0s"},
+	})
+}
+
+// TestI4APersonWhoStartsASetWhileItStops is heard at once, as when it is asleep: nobody but an operator that is late is
+// scaled down again.
+func TestI4APersonWhoStartsASetWhileItStops(t *testing.T) {
+	p := Decide(on(web(build.Replicas(2), nap(api.Stopping, due, build.ScaledDown(5*time.Minute)), scaler("kubectl"))))
+	if next := build.Stored(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
+		t.Errorf("%s", p)
+	}
+}
+
+// TestI4WhoeverScaledToZeroIsNotOverruled: what Drydock did not take away it does not give back.
+func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
+	for name, set := range map[string]*appsv1.StatefulSet{
+		"planned, and used":                 web(zero, build.Active(0), nap(api.Planned, due)),
+		"planned, and aborted":              web(zero, abort, nap(api.Planned, due)),
+		"consented, and used":               web(zero, build.Active(0), nap(api.Stopping, due)),
+		"consented, and nobody needs it":    web(zero, nap(api.Stopping, due)),
+		"planned, and not opted in":         web(zero, optOut, nap(api.Planned, due)),
+		"consented, and the time is over":   web(zero, build.Counting(1, 1), nap(api.Stopping, build.Due(-time.Second))),
+		"planned, another one is kept warm": web(zero, nap(api.Planned, due), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
+			s.until(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
+			if n := sts.Replicas(s.sets[0]); n != 0 {
+				t.Errorf("somebody scaled it to zero, and it has %d replicas:\n%s", n, strings.Join(s.log, "\n"))
+			}
+			if nap := s.sleepOf("web"); nap.Active() || nap.Phase == api.Failed && nap.Reason == api.NotReady {
+				t.Errorf("its sleep is %s %s: %s\n%s", nap.Phase, nap.Reason, nap.Message, strings.Join(s.log, "\n"))
+			}
+		})
+	}
+}
+
+func TestAsleep(t *testing.T) {
+	asleep := func(options ...build.Option) Input {
+		return on(web(append([]build.Option{zero, nap(api.Asleep, build.Slept(time.Hour))}, options...)...))
+	}
+	check(t, map[string]row{
+		"nobody needs it":          {asleep(), "noop StaysAsleep", ""},
+		"the set is being deleted": {asleep(build.Deleting(), build.Active(0)), "noop SetGone", ""},
+		"a resize is asked for":    {asleep(build.Resize("data=1Gi")), "noop StaysAsleep", ""},
+		"its hour has come": {asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is kept warm at this hour" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"it is to be awake until a time": {asleep(build.AwakeFor(time.Minute)),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: awake until 2026-03-01T12:01:00Z" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"no clock puts it to sleep any more": {asleep(without(api.IdleTimeoutAnnotation)),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "it has no drydock.dev/idle-timeout" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"it is not paused any more": {on(web(zero, nap(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is not paused any more" -> wake.decided`,
+			"Waking WakingUp, paused, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"somebody aborts": {asleep(abort),
+			`do Aborted: patch statefulsets web {-abort, replicas 0 to 3, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
+			"Waking Aborted at Asleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"it is not opted in any more": {asleep(optOut),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"its operator has stopped it, and starts it": {on(web(zero, nap(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
+			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"a use in the future is not moved back": {asleep(build.Active(-time.Hour)),
+			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "web: it was active at 2026-03-01T13:00:00Z" -> wake.decided`,
+			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+	})
+}
+
+func TestWaking(t *testing.T) {
+	with := func(phase []func(*api.Status), options ...build.Option) Input {
+		all := append([]func(*api.Status){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active")}, phase...)
+		return on(web(append([]build.Option{nap(api.Waking, all...)}, options...)...))
+	}
+	type edits = []func(*api.Status)
+	late := build.Due(-time.Second)
+	given := func(reason api.Reason) func(*api.Status) {
+		return func(s *api.Status) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
+	}
+	const awake = `event Awake "web: it was active"` + forgets + " -> scaled"
+	const ready = "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"
+	check(t, map[string]row{
+		"replicas are starting":             {with(nil, build.Counting(2, 1)), "wait WaitingForReady (1 of 3 replicas are ready)", ""},
+		"its operator is about to start it": {with(edits{build.OwnerStops()}, zero), "wait WaitingForReady (0 of 0 replicas are ready)", ""},
+		"all are ready":                     {with(nil), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
+		"as many as somebody wants by now":  {with(nil, build.Replicas(2)), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
+		"an abort has nothing left to end":  {with(nil, abort), "do Awake: patch statefulsets web {+sleep, -abort}; " + awake, ready},
+		"not opted in any more":             {with(nil, optOut), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
+		"paused meanwhile: it wakes first":  {with(nil, build.Paused()), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
+		"I1: Delete is put back at the end": {with(edits{build.Kept("Delete")}, build.WhenScaled("Retain")), "do Awake: patch statefulsets web {+sleep, whenScaled Delete}; " + awake, ready},
+		"somebody has put it back":          {with(edits{build.Kept("Delete")}, build.WhenScaled("Delete")), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
+		"somebody else has started it": {with(edits{build.Told(api.StartedByOthers, "kubectl gave it 3 replicas")}),
+			`do StartedByOthers: patch statefulsets web {+sleep}; event StartedByOthers "kubectl gave it 3 replicas"` + forgets + " -> scaled",
+			"Succeeded StartedByOthers, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
+		"ready as the deadline came": {with(edits{late}), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
+		"I8: it does not get ready": {with(edits{late, build.Kept("Delete")}, build.Counting(3, 2), build.WhenScaled("Retain")),
+			`do NotReady: patch statefulsets web {+sleep, whenScaled Delete}; event NotReady "only 2 of 3 replicas got ready within 30m0s; look at the pods"` + forgets + " -> operation.failed",
+			"Failed NotReady at Waking, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
+		"I8: the API server refuses": {with(nil, zero).refused("quota exceeded"),
+			`do Rejected: patch statefulsets web {+sleep}; event Rejected "the API server refuses: quota exceeded; scale the set yourself"` + forgets + " -> operation.failed",
+			"Failed Rejected at Waking, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
+		"I8: the end of a sleep that was given up, not ready": {with(edits{late, given(api.Aborted)}, build.Counting(3, 2)),
+			`do NotReady: patch statefulsets web {+sleep}; event NotReady "only 2 of 3 replicas got ready within 30m0s; look at the pods"` + forgets + " -> operation.failed",
+			"Failed NotReady at Stopping, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
+	})
+	t.Run("I8: the end of a sleep that was given up", func(t *testing.T) {
+		p := Decide(with(edits{given(api.Aborted)}))
+		nap := build.Stored(p)
+		if p.Announce != events.OperationFailed || nap.Phase != api.Failed || nap.Reason != api.Aborted || nap.FailedAt != api.Stopping || nap.Message != "it could not be" {
+			t.Errorf("%s: %s", p, build.Summary(nap))
+		}
+	})
+}
+
+// TestAFailedSleepTellsSinceWhenTheSetIsUp: it stopped and started, so it stays up for its least time.
+func TestAFailedSleepTellsSinceWhenTheSetIsUp(t *testing.T) {
+	p := Decide(on(web(nap(api.Waking, build.Slept(time.Hour), due, func(s *api.Status) { s.FailedAt = api.Stopping }))))
+	if nap := build.Stored(p); nap.Phase != api.Failed || nap.Ready == nil || !nap.Ready.Time.Equal(build.Now) {
+		t.Errorf("%s", build.Summary(nap))
+	}
+}
+
+func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
+	db := func(options ...build.Option) *appsv1.StatefulSet {
+		return member("db", append([]build.Option{shop}, options...)...)
+	}
+	waiting := nap(api.Waking, build.Slept(time.Hour), build.Told(api.WakingUp, "web: it was active"))
+	front := func(options ...build.Option) *appsv1.StatefulSet {
+		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
+	}
+	starting := []build.Option{build.Counting(3, 1), nap(api.Waking, due)}
+	check(t, map[string]row{
+		"it starts":              {on(front(zero), db(starting...)), "wait DependencyFirst (db is not ready yet)", ""},
+		"it is at zero still":    {on(front(zero), db(zero, nap(api.Waking, due))), "wait DependencyFirst (db is not ready yet)", ""},
+		"it is ready":            {on(front(zero), db(nap(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3}", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"somebody did not wait":  {on(front(build.Counting(3, 2)), db(starting...)), "wait WaitingForReady (2 of 3 replicas are ready)", ""},
+		"and all is ready":       {on(front(), db(starting...)), `do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active"` + forgets + " -> scaled", "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
+		"each wakes in its turn": {on(db(zero, nap(api.Asleep, build.Slept(time.Hour))), front(zero)), `do WakingUp: patch statefulsets db {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+	})
+}
+
+// TestI8NobodyWaitsForEverForWhatItNeeds: replicas come back (I4), and people are told.
+func TestI8NobodyWaitsForEverForWhatItNeeds(t *testing.T) {
+	asleep := []build.Option{shop, zero, nap(api.Asleep, build.Slept(time.Hour))}
+	group := func(of []build.Option, more ...build.Option) []build.Option {
+		return append(append([]build.Option{}, of...), more...)
+	}
+	broken := "broken"
+	for name, sets := range map[string][]*appsv1.StatefulSet{
+		"what it needs gets ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", asleep...)},
+		"a person has paused what it needs": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
+			member("db", shop, zero, build.Paused(), nap(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))},
+		"somebody has scaled to zero what it needs": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", shop, zero)},
+		"what it needs never gets ready":            {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", group(asleep, build.Label(broken, "yes"))...)},
+		"what it needs runs, and never gets ready":  {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", shop, build.Counting(3, 1), build.Label(broken, "yes"))},
+		"a circle that somebody wrote meanwhile":    {web(group(asleep, build.DependsOn("db"))...), member("db", group(asleep, build.DependsOn("web"))...)},
+		"a name that somebody wrote meanwhile":      {web(group(asleep, build.DependsOn("cache"))...), member("db", asleep...)},
+		"its operator starts it, what it needs is not there": {web(shop, zero, build.DependsOn("db"), build.Active(0), build.Label(broken, "yes"), nap(api.Asleep, build.Slept(time.Hour), build.OwnerStops())),
+			member("db", shop, zero)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := story{t: t, now: build.Now, sets: sets}
+			s.until(3*time.Hour, func() bool { return !s.sleepOf("web").Active() })
+			nap := s.sleepOf("web")
+			if nap.Active() || !nap.OwnerStops && sts.Replicas(s.sets[0]) != 3 {
+				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", sts.Replicas(s.sets[0]), nap.Phase, nap.Reason, nap.Message, strings.Join(s.log, "\n"))
+			}
+		})
+	}
+}
+
+// story lets decisions follow on each other: each is carried out on the sets as the API server would, and the StatefulSet
+// controller has done its part before the next. A set with the label "broken" never gets ready.
+type story struct {
+	t    *testing.T
+	now  time.Time
+	sets []*appsv1.StatefulSet
+	// records of sleeps, by name; nil before the first look.
+	records map[string]Record
+	log     []string
+	last    map[string]string // the last line about each set
+}
+
+// until looks at each set every minute until the end.
+func (s *story) until(long time.Duration, end func() bool) {
+	s.t.Helper()
+	for deadline := s.now.Add(long); s.now.Before(deadline) && !end(); s.now = s.now.Add(time.Minute) {
+		for _, about := range s.sets {
+			s.look(about.Name)
+		}
+	}
+}
+
+// look takes every step for an event about the set.
+func (s *story) look(name string) {
+	s.t.Helper()
+	for range 20 {
+		in := on(s.sets...)
+		in.Now, in.Name = s.now, name
+		s.observeRecords(in)
+		p := Decide(in)
+		if line := p.String(); p.Kind != plan.KindNoop && line != s.last[name] {
+			s.log = append(s.log, fmt.Sprintf("%s %s: %s", s.now.Sub(build.Now), name, line))
+			s.last[name] = line
+		}
+		if p.Kind != plan.KindDo {
+			return
+		}
+		for _, a := range p.Actions {
+			switch a.Verb {
+			case plan.VerbPatch:
+				s.patch(a)
+			case plan.VerbCreate:
+				revision := a.Object.(*appsv1.ControllerRevision)
+				revision.UID, revision.ResourceVersion = "uid-record", "9"
+				link, _ := api.LoadLink(revision)
+				s.records[a.Name] = Record{Revision: revision, Link: link}
+			case plan.VerbDelete:
+				delete(s.records, a.Name)
+			}
+		}
+	}
+	s.t.Fatalf("decisions without end:\n%s", strings.Join(s.log, "\n"))
+}
+
+// observeRecords has the input see the records that there are: at first those of the sets.
+func (s *story) observeRecords(in Input) {
+	if s.records == nil {
+		s.records, s.last = map[string]Record{}, map[string]string{}
+		for _, records := range in.Records {
+			s.records[records[0].Revision.Name] = records[0]
+		}
+	}
+	clear(in.Records)
+	for _, r := range s.records {
+		in.Records[r.Link.Set.Name] = append(in.Records[r.Link.Set.Name], r)
+	}
+}
+
+func (s *story) patch(a plan.Action) {
+	s.t.Helper()
+	for i, set := range s.sets {
+		if set.Name != a.Name {
+			continue
+		}
+		ops, _ := json.Marshal(a.Ops)
+		patch, err := jsonpatch.DecodePatch(ops)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		before, _ := json.Marshal(set)
+		after, err := patch.Apply(before)
+		if err != nil {
+			s.t.Fatalf("%s: %v", a, err)
+		}
+		next := &appsv1.StatefulSet{}
+		if err := json.Unmarshal(after, next); err != nil {
+			s.t.Fatal(err)
+		}
+		wanted := sts.Replicas(next)
+		next.Status.Replicas, next.Status.ReadyReplicas = wanted, wanted
+		if next.Labels["broken"] != "" {
+			next.Status.ReadyReplicas = 0
+		}
+		s.sets[i] = next
+	}
+}
+
+func (s *story) sleepOf(name string) *api.Status {
+	for _, set := range s.sets {
+		if set.Name == name {
+			nap, err := sts.SleepOf(set)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return nap
+		}
+	}
+	return nil
+}
+
+// TestI4EveryCountComesBack: however a sleep ends, the set has the replicas that it had, and its claims' policy.
+func TestI4EveryCountComesBack(t *testing.T) {
+	ends := map[string]build.Option{"used": build.Active(-2 * time.Hour), "aborted": abort, "opted out": optOut, "kept warm": build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00"),
+		"a mistake": build.Annotation(api.KeepWarmAnnotation, "x"), "no timeout any more": without(api.IdleTimeoutAnnotation)}
+	for name, end := range ends {
+		for _, after := range []time.Duration{0, time.Minute, time.Hour} {
+			t.Run(fmt.Sprintf("%s after %s", name, after), func(t *testing.T) {
+				s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.WhenScaled("Delete"))}}
+				s.look("web")
+				consented := plan.Enter(s.sleepOf("web"), api.Stopping, s.now, time.Hour) // pause-owner's part
+				build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
+				if after > 0 {
+					s.until(after, func() bool { return false })
+					if sts.Replicas(s.sets[0]) != 0 || sts.WhenScaled(s.sets[0]) != sts.Retain {
+						t.Fatalf("it does not sleep:\n%s", strings.Join(s.log, "\n"))
+					}
+				}
+				build.With(s.sets[0], end)
+				s.until(time.Hour, func() bool { return !s.sleepOf("web").Active() })
+				if len(s.records) > 0 {
+					t.Errorf("I9: %d records are left", len(s.records))
+				}
+				if set := s.sets[0]; s.sleepOf("web").Active() || sts.Replicas(set) != 3 || sts.WhenScaled(set) != "Delete" || set.Annotations[api.AbortAnnotation] != "" {
+					t.Errorf("%d replicas, whenScaled %s\n%s", sts.Replicas(set), sts.WhenScaled(set), strings.Join(s.log, "\n"))
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package idletimeout
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// Record is the record of a sleep. It is written before the set is scaled to zero and removed after the wake-up, so that the
+// replicas come back (I4) also when the set's own document is lost, and a set is found that has lost its opt-in label.
+type Record struct {
+	Revision *appsv1.ControllerRevision
+	Link     *api.Link
+}
+
+// mayHaveRecords reports whether there may be a record that matters. A set that runs and does not sleep has none, but for
+// moments.
+func (in Input) mayHaveRecords() bool {
+	for _, m := range in.Group {
+		if m.Nap.Active() || sts.Replicas(m.Set) == 0 || m.Nap != nil && m.Nap.Phase.Terminal() {
+			return true
+		}
+	}
+	return len(in.Group) == 0
+}
+
+// remember makes the record of a sleep that has none yet.
+func (in Input) remember(m idle.Member, nap *api.Status) []plan.Action {
+	for _, r := range in.Records[m.Set.Name] {
+		if r.Link.Operation == nap.Operation {
+			return nil
+		}
+	}
+	return []plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, nap))}
+}
+
+// lost is the sleep of a set at zero that does not tell of it any more; nil if there is none.
+func (in Input) lost(m idle.Member) *api.Status {
+	if sts.Replicas(m.Set) > 0 {
+		return nil
+	}
+	for _, r := range in.Records[m.Set.Name] {
+		journal, err := api.LoadJournal(r.Revision)
+		if err == nil && r.Link.Set.UID == m.Set.UID && (m.Nap == nil || m.Nap.Operation != r.Link.Operation) {
+			return &journal.Status
+		}
+	}
+	return nil
+}
+
+// forget removes the record of a sleep that is over: its set is gone, is another one, tells of its end, or runs and tells of
+// none.
+func (in Input) forget() plan.Plan {
+	for name, records := range in.Records {
+		m := in.Group.Find(name)
+		if m == nil && name != in.Name {
+			continue // of a set that nobody has asked about
+		}
+		for _, r := range records {
+			if m == nil || over(*m, r.Link) {
+				return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
+			}
+		}
+	}
+	return plan.Noop(api.NothingFailed)
+}
+
+func over(m idle.Member, link *api.Link) bool {
+	switch {
+	case m.NapErr != nil:
+		return false
+	case link.Set.UID != m.Set.UID:
+		return true
+	case m.Nap != nil && m.Nap.Operation == link.Operation:
+		return m.Nap.Phase.Terminal()
+	}
+	return sts.Replicas(m.Set) > 0
+}

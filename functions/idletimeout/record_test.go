@@ -1,0 +1,130 @@
+package idletimeout
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// recorded is the same with the records of the sleep of set web.
+func (in Input) recorded(naps ...*api.Status) Input {
+	in.Records = map[string][]Record{}
+	for _, nap := range naps {
+		in.Records["web"] = append(in.Records["web"], recordOf(build.Set("web"), nap))
+	}
+	return in
+}
+
+func TestRecordsOfSleeps(t *testing.T) {
+	slept := build.Sleep(api.Stopping, build.ScaledDown(time.Hour))
+	other := build.Sleep(api.Stopping, build.ScaledDown(time.Hour), func(s *api.Status) { s.Set.UID = "uid-2" })
+	wakes := func(more string) string {
+		return `do WakingUp: patch statefulsets web {replicas 0 to 3, ` + more + `+sleep}; event WakingUp "what the set tells about its sleep was lost" -> wake.decided`
+	}
+	const waking = "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, due 30m0s"
+	const forget = "do CleaningUp: delete controllerrevisions drydock-" + build.SleepID + "-sleep"
+	unreadable := on(web(zero)).recorded(slept)
+	unreadable.Records["web"][0].Revision.Data.Raw = []byte("{")
+	check(t, map[string]row{
+		"I4: the set at zero has lost its document":  {on(web(zero)).recorded(slept), wakes("+last-activity, "), waking},
+		"I4: it has lost its label, too":             {on(web(zero, optOut)).recorded(slept), wakes(""), waking},
+		"I4: it tells of an older sleep":             {on(web(zero, nap(api.Succeeded, func(s *api.Status) { s.Operation = "0" }))).recorded(slept), wakes("+last-activity, "), waking},
+		"it tells of this very sleep":                {on(web(zero, nap(api.Asleep, build.Slept(time.Hour)))).recorded(slept), "noop StaysAsleep", ""},
+		"it runs, and tells of none":                 {on(web()).recorded(slept), forget, ""},
+		"it tells of the end":                        {on(web(nap(api.Succeeded))).recorded(slept), forget, ""},
+		"of the end, and somebody scaled it to zero": {on(web(zero, nap(api.Succeeded))).recorded(slept), forget, ""},
+		"the set is gone":                            {on().recorded(slept), forget, ""},
+		"I3: the set is another one":                 {on(web(zero)).recorded(other), forget, ""},
+		"the document cannot be read: nothing is touched": {on(web(zero, build.Annotation(api.SleepAnnotation, "{"))).recorded(slept),
+			`do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/sleep of StatefulSet shop/web: unexpected end of JSON input; remove the annotation if no operation runs"`, ""},
+		"the record cannot be read": {unreadable, "noop AtZeroAlready", ""},
+		"the set is being deleted":  {on(web(zero, build.Deleting())).recorded(slept), "noop SetGone", ""},
+		"a record of a set that nobody asks about": {func() Input {
+			in := on(member("db", build.Active(0))).recorded(slept)
+			in.Name = "db"
+			return in
+		}(), "noop NotIdle", ""},
+	})
+}
+
+// TestWhenRecordsAreRead: of a set that has never slept nobody has to ask.
+func TestWhenRecordsAreRead(t *testing.T) {
+	for name, row := range map[string]struct {
+		in   Input
+		want bool
+	}{
+		"the set is gone":              {on(), true},
+		"a set that never slept":       {on(web()), false},
+		"a set at zero":                {on(web(zero)), true},
+		"a set that is about to sleep": {on(web(nap(api.Planned))), true},
+		"a set that has slept":         {on(web(nap(api.Succeeded))), true},
+		"one of its group":             {on(web(shop), member("db", shop, zero)), true},
+	} {
+		if got := row.in.mayHaveRecords(); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestI4TheRecordHasTheCountThatIsTakenAway, also when somebody scaled the set after an earlier try had made the record.
+func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
+	s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.Replicas(5), nap(api.Stopping, due))}}
+	s.observeRecords(on(s.sets...))
+	early := recordOf(s.sets[0], build.Sleep(api.Stopping, build.ScaledDown(0))) // of the three that there were; the scale-down met a conflict
+	s.records[early.Revision.Name] = early
+	s.look("web")
+	if nap := s.sleepOf("web"); nap.Phase != api.Asleep || nap.Replicas != 5 {
+		t.Fatalf("%s", build.Summary(nap))
+	}
+	for _, r := range s.records {
+		if journal, err := api.LoadJournal(r.Revision); err != nil || journal.Status.Replicas != 5 {
+			t.Errorf("the record says %d replicas, %v", journal.Status.Replicas, err)
+		}
+	}
+	if len(s.records) != 1 {
+		t.Errorf("%d records", len(s.records))
+	}
+}
+
+// TestI2TheRecordComesFirst: a crash between the two writes leaves a record too many, never a set without one.
+func TestI2TheRecordComesFirst(t *testing.T) {
+	p := Decide(on(web(nap(api.Stopping, due))))
+	if len(p.Actions) != 2 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[1].Verb != plan.VerbPatch {
+		t.Fatalf("%s", p)
+	}
+	journal, err := api.LoadJournal(p.Actions[0].Object.(*appsv1.ControllerRevision))
+	if err != nil || journal.Status.Encode() != build.Stored(p).Encode() {
+		t.Errorf("%+v, %v", journal, err)
+	}
+}
+
+// TestRecordsInAnyOrder: which of several records goes first does not depend on chance.
+func TestRecordsInAnyOrder(t *testing.T) {
+	in := on(web(shop), member("db", shop), member("queue", shop), member("cache", shop))
+	for _, m := range in.Group {
+		in.Records[m.Set.Name] = []Record{recordOf(m.Set, idle.NewSleep(m.Set, api.Stopping, idle.ForIdle, 1, build.Now, ""))}
+	}
+	first := Decide(in).String()
+	for range 50 {
+		if again := Decide(in).String(); again != first {
+			t.Fatalf("%s, and then %s", first, again)
+		}
+	}
+}
+
+// TestRecordsStayWhileTheSetSleeps: they go with the end of the sleep (I9), and not before.
+func TestRecordsStayWhileTheSetSleeps(t *testing.T) {
+	for _, phase := range []api.Phase{api.Stopping, api.Asleep, api.Waking} {
+		in := on(web(zero, build.Counting(1, 0), nap(phase, due, build.Slept(time.Hour)))).told(events.Activity, 3*time.Hour)
+		if p := Decide(in); p.Reason == api.CleaningUp {
+			t.Errorf("%s: %s", phase, p)
+		}
+	}
+}
