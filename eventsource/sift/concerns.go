@@ -76,8 +76,8 @@ func seen(object metav1.Object) string {
 // concernsOfAlone is about a change of a set of whose group nothing is known: what wakes it is seen in it, and that others
 // keep it awake is found by who looks.
 func concernsOfAlone(set *appsv1.StatefulSet, change string, now time.Time, retry time.Duration) []api.Function {
-	alone := idle.Group{idle.MemberOf(set)}
-	return append(concernsOfSet(set, change), concernsOfSleep(alone[0], alone.Judge(now, time.Time{})[0], change, now, retry)...)
+	m := idle.MemberOf(set)
+	return append(concernsOfSet(set, change), concernsOfSleep(m, m.Alone(now), m.Rules.Timeout, change, now, retry)...)
 }
 
 // concernsOfSet is about a change of the set itself, as an operation on its volumes sees it. In a phase that waits for something else, the many status updates

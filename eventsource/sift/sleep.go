@@ -9,9 +9,9 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// concernsOfSleep is about a set as idle-timeout sees it, alone or in its group. A set whose wish and state agree wakes
+// concernsOfSleep is about a set as idle-timeout sees it, alone or in its group, whose timeout holds for it. A set whose wish and state agree wakes
 // nobody, however long it sleeps.
-func concernsOfSleep(m idle.Member, v idle.Verdict, change string, now time.Time, retry time.Duration) []api.Function {
+func concernsOfSleep(m idle.Member, v idle.Verdict, timeout time.Duration, change string, now time.Time, retry time.Duration) []api.Function {
 	switch {
 	case m.Set.DeletionTimestamp != nil:
 		return nil
@@ -25,30 +25,31 @@ func concernsOfSleep(m idle.Member, v idle.Verdict, change string, now time.Time
 	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() {
 		return nil
 	}
-	if wantsLook(m, v, now, retry) {
+	if wantsLook(m, v, timeout, now, retry) {
 		return []api.Function{api.IdleTimeout}
 	}
 	return nil
 }
 
 // wantsLook is about a set that no sleep of Drydock's concerns.
-func wantsLook(m idle.Member, v idle.Verdict, now time.Time, retry time.Duration) bool {
+func wantsLook(m idle.Member, v idle.Verdict, timeout time.Duration, now time.Time, retry time.Duration) bool {
 	running := sts.Replicas(m.Set) > 0
 	switch {
 	case m.Err != nil:
 		return !m.Complained()
+	case !running:
+		return m.Rules.WakeReplicas > 0 && !m.Rules.Paused && now.Before(m.Rules.AwakeUntil)
 	case !v.Awake:
-		return running && !m.Rests(v, now, retry)
-	case running:
-		return m.Rules.Timeout > 0 && m.Rules.LastActivity.IsZero()
+		return !m.Rests(v, now, retry)
 	}
-	return m.Rules.WakeReplicas > 0 && now.Before(m.Rules.AwakeUntil)
+	return timeout > 0 && m.Rules.LastActivity.IsZero()
 }
 
 // concernsOfNap is about a set that sleeps, or is about to, or wakes.
 func concernsOfNap(m idle.Member, v idle.Verdict, change string) []api.Function {
 	_, abort := m.Set.Annotations[api.AbortAnnotation]
-	wakes := v.Awake || abort || !sts.Managed(m.Set)
+	left := abort || !sts.Managed(m.Set) || change == events.SourceDelete // who loses its label is gone from the watch
+	wakes := v.Awake || left
 	looked := change == events.SourceAdd // the sweep, which knows of deadlines
 	started := sts.Replicas(m.Set) > 0
 	switch m.Nap.Phase {
@@ -66,10 +67,12 @@ func concernsOfNap(m idle.Member, v idle.Verdict, change string) []api.Function 
 			return []api.Function{api.IdleTimeout}
 		}
 	case api.Waking:
-		if m.Nap.OwnerStops && looked {
-			return []api.Function{api.PauseOwner, api.IdleTimeout} // its operator is to start it
-		}
-		if looked || started && sts.Ready(m.Set) {
+		switch {
+		case m.Nap.OwnerStops && looked:
+			return []api.Function{api.PauseOwner, api.IdleTimeout}
+		case m.Nap.OwnerStops && !started:
+			return []api.Function{api.PauseOwner} // its operator is to start it
+		case looked || left || started && sts.Ready(m.Set):
 			return []api.Function{api.IdleTimeout}
 		}
 	}

@@ -124,12 +124,14 @@ func groupOf(set *appsv1.StatefulSet) events.Ref {
 
 // sweepGroup finds the sets whose wish and state differ, and those on their way: only the tick knows that time has passed.
 func (f *Function) sweepGroup(group idle.Group, now time.Time, found *findings) {
+	group = group.InOrder()
+	timeout := group.Timeout()
 	for i, v := range group.Judge(now, time.Time{}) {
 		change := events.SourceUpdate
 		if group[i].Nap.Active() {
 			change = events.SourceAdd
 		}
-		found.add(lookOf(group[i].Set, concernsOfSleep(group[i], v, change, now, f.retry)))
+		found.add(lookOf(group[i].Set, concernsOfSleep(group[i], v, timeout, change, now, f.retry)))
 	}
 }
 

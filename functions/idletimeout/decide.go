@@ -29,7 +29,7 @@ type Input struct {
 	Rejected string
 }
 
-// Signal is what an event tells beyond that there is something to look at. Its Type is activity, wake, sleep, or empty.
+// Signal is what an event tells beyond that there is something to look at. Its Type is activity, wake, sleep, retry, or empty.
 type Signal struct {
 	Type string
 	At   time.Time
@@ -37,6 +37,12 @@ type Signal struct {
 
 // wakes reports whether somebody uses the set, or is about to.
 func (s Signal) wakes() bool { return s.Type == events.Activity || s.Type == events.Wake }
+
+// now reports whether that is so at the time, and not long ago.
+func (s Signal) now(now time.Time) bool { return s.wakes() && now.Sub(s.At) <= fresh }
+
+// fresh is how old an event may be that tells of now.
+const fresh = time.Minute
 
 // asked is when somebody asked for a sleep.
 func (s Signal) asked() time.Time {
@@ -86,12 +92,7 @@ func Decide(in Input) plan.Plan {
 
 // judge returns the group in the order in which it wakes, with a verdict on each member. A group without an order stays awake.
 func (in Input) judge() (idle.Group, []idle.Verdict) {
-	group, err := in.Group.Order()
-	for i := range group {
-		if err != nil && group[i].Err == nil && len(group[i].Rules.DependsOn) > 0 {
-			group[i].Err = err
-		}
-	}
+	group := in.Group.InOrder()
 	return group, group.Judge(in.Now, in.Signal.asked())
 }
 
@@ -131,10 +132,14 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 	switch {
 	case m.Err != nil:
 		return refuse(in, m, api.RequestInvalid, m.Complaint())
-	case v.Awake:
-		return awake(in, group, m)
+	case sts.Replicas(m.Set) == 0:
+		return atZero(in, group, m)
+	case !v.Awake:
+		return fallAsleep(in, group, m, v)
+	case m.Rules.LastActivity.IsZero() && group.Timeout() > 0: // the timeout counts from here
+		return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
 	}
-	return fallAsleep(in, group, m, v)
+	return plan.Noop(api.NotIdle)
 }
 
 // unreadable tells people about a document that nobody can act on.
@@ -146,26 +151,21 @@ func unreadable(in Input, m idle.Member) plan.Plan {
 		plan.Note{Warning: true, Reason: api.StatusInvalid, Message: m.NapErr.Error(), UID: m.Set.UID}))
 }
 
-// awake is about a set that is to be awake and does not sleep by Drydock's doing.
-func awake(in Input, group idle.Group, m idle.Member) plan.Plan {
-	replicas, wanted := sts.Replicas(m.Set), in.Signal.wakes() || in.Now.Before(m.Rules.AwakeUntil)
-	switch {
-	case replicas > 0 && m.Rules.LastActivity.IsZero() && group.Timeout() > 0:
-		return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...) // the timeout counts from here
-	case replicas == 0 && wanted && m.Rules.WakeReplicas > 0 && sts.Controller(m.Set) == nil:
-		nap := in.sleep(m, api.Waking, idle.ForAsk)
-		nap.Replicas = m.Rules.WakeReplicas
-		return wake(in, group, m, nap, api.WakingUp, "somebody needs it")
+// atZero is about a set that somebody else has scaled to zero: it stays there, unless it says with how many replicas it is to
+// be woken, and somebody needs it.
+func atZero(in Input, group idle.Group, m idle.Member) plan.Plan {
+	needed := in.Signal.now(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
+	if !needed || m.Rules.Paused || m.Rules.WakeReplicas == 0 || sts.Controller(m.Set) != nil {
+		return plan.Noop(api.AtZeroAlready)
 	}
-	return plan.Noop(api.NotIdle)
+	nap := in.sleep(m, api.Waking, idle.ForAsk)
+	nap.Replicas = m.Rules.WakeReplicas
+	return wake(in, group, m, nap, api.WakingUp, "somebody needs it")
 }
 
 // fallAsleep begins a sleep, unless something has to be over first.
 func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
-	if sts.Replicas(m.Set) == 0 {
-		return plan.Noop(api.AtZeroAlready)
-	}
-	if m.Rests(v, in.Now, in.Settings.SleepRetry) {
+	if in.rests(m, v) {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	if left := sts.RollingOut(m.Set); left != "" {
@@ -185,6 +185,11 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 		store.Unannotate(api.RetryAnnotation)
 	}
 	return plan.Do(api.SleepDecided, append(store.Actions(), plan.NoteOf(m.Set, nap, false))...).Then(events.SleepDecided, nap.Operation)
+}
+
+// rests reports whether the member's failed sleep is left alone for a while, and no event asks for another try.
+func (in Input) rests(m idle.Member, v idle.Verdict) bool {
+	return m.Rests(v, in.Now, in.Settings.SleepRetry) && !(in.Signal.Type == events.Retry && m.Set.Name == in.Name)
 }
 
 // sleep makes the document of a new sleep.
@@ -212,7 +217,7 @@ func (in Input) toProbe() []idle.Member {
 	group, verdicts := in.judge()
 	var probes []idle.Member
 	for i, m := range group {
-		due := verdicts[i].Request == idle.ForIdle && !m.Nap.Active() && !m.Rests(verdicts[i], in.Now, in.Settings.SleepRetry)
+		due := verdicts[i].Request == idle.ForIdle && !m.Nap.Active() && !in.rests(m, verdicts[i])
 		if due && m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && sts.Managed(m.Set) {
 			probes = append(probes, m)
 		}
@@ -258,7 +263,11 @@ func refuse(in Input, m idle.Member, reason api.Reason, message string) plan.Pla
 	if m.Nap != nil {
 		nap.Ready = m.Nap.Ready // since then it has been up
 	}
-	return plan.Do(reason, append(plan.Store(m.Set, nap).Actions(), plan.NoteOf(m.Set, nap, true))...).Then(events.OperationFailed, nap.Operation)
+	store := plan.Store(m.Set, nap)
+	if m.Retried() {
+		store.Unannotate(api.RetryAnnotation)
+	}
+	return plan.Do(reason, append(store.Actions(), plan.NoteOf(m.Set, nap, true))...).Then(events.OperationFailed, nap.Operation)
 }
 
 // dependent names a member that depends on this one and is not asleep, or is empty.

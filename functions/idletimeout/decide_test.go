@@ -41,10 +41,12 @@ func expect(t *testing.T, row row) {
 	before := ""
 	for _, m := range row.in.Group {
 		others = append(others, m.Set)
-		for _, r := range row.in.Records[m.Set.Name] {
+		before += fmt.Sprint(m.Set.Annotations, m.Set.Spec, m.Nap)
+	}
+	for _, records := range row.in.Records {
+		for _, r := range records {
 			others = append(others, r.Revision)
 		}
-		before += fmt.Sprint(m.Set.Annotations, m.Set.Spec, m.Nap)
 	}
 	build.Expect(t, build.World(), func() plan.Plan { return Decide(row.in) }, row.want, row.next, others...)
 	after := ""
@@ -175,6 +177,9 @@ func TestFallingAsleep(t *testing.T) {
 		"the same, and a retry": {on(web(failed, retry)),
 			`do SleepDecided: patch statefulsets web {+sleep, -retry}; event SleepDecided "nothing was active for 1h0m0s" -> sleep.decided`,
 			"Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
+		"the same, and a retry event": {on(web(failed)).told(events.Retry, 0), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
+		"a retry event about another one of the group": {on(member("db", shop, build.Active(3*time.Hour)), web(shop, failed)).told(events.Retry, 0),
+			strings.ReplaceAll(decided, "sets web", "sets db"), planned},
 		"the same, and a retry that a resize waits for": {on(web(failed, retry, build.Resize("data=1Gi"))), "noop AlreadyRefused", ""},
 		"a sleep that failed long ago":                  {on(web(nap(api.Failed, build.Ended(api.Aborted, 13*time.Minute)))), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
 		"I4: somebody has scaled it since":              {on(web(build.Replicas(5))), decided, "Planned SleepDecided, idle, attempt 1, round 1, replicas 5, due 10m0s"},
@@ -197,7 +202,7 @@ func TestFallingAsleep(t *testing.T) {
 	if got := build.Stored(Decide(in)); got.Trace != "00-trace" || !in.mayBegin() {
 		t.Errorf("a sleep that begins has the trace %q", got.Trace)
 	}
-	for _, in := range []Input{on(web(build.Active(0))), on(web(zero)), on(web(nap(api.Asleep), zero)), on()} {
+	for _, in := range []Input{on(web(build.Active(0))), on(web(zero)), on(web(nap(api.Asleep, build.Slept(time.Hour)), zero)), on()} {
 		if in.mayBegin() {
 			t.Error("nothing may begin, and it has a trace of its own")
 		}
@@ -241,13 +246,13 @@ func TestWakingWhatDrydockDidNotPutToSleep(t *testing.T) {
 		"somebody is about to use it":            {with(two).told(events.Wake, 0), wakes, waking},
 		"somebody uses it":                       {with(two).told(events.Activity, 0), wakes, waking},
 		"it is to be awake until a time":         {with(two, build.AwakeFor(time.Hour)), wakes, waking},
-		"nobody needs it":                        {with(two), "noop NotIdle", ""},
-		"nobody has said how many":               {with().told(events.Wake, 0), "noop NotIdle", ""},
-		"its owner scales it":                    {with(two, build.Owned("Database", "main")).told(events.Wake, 0), "noop NotIdle", ""},
+		"nobody needs it":                        {with(two), "noop AtZeroAlready", ""},
+		"nobody has said how many":               {with().told(events.Wake, 0), "noop AtZeroAlready", ""},
+		"its owner scales it":                    {with(two, build.Owned("Database", "main")).told(events.Wake, 0), "noop AtZeroAlready", ""},
 		"it is paused":                           {with(two, build.Paused()).told(events.Wake, 0), "noop AtZeroAlready", ""},
 		"it runs":                                {with(two, build.Replicas(1)).told(events.Wake, 0), "noop NotIdle", ""},
 		"it has slept before, by Drydock's hand": {with(two, nap(api.Succeeded, func(s *api.Status) { s.Attempt = 6 })).told(events.Wake, 0), wakes, "Waking WakingUp, asked, attempt 7, round 1, replicas 2, due 30m0s"},
-		"an old event wakes nobody":              {with(two).told(events.Wake, time.Hour), "noop NotIdle", ""},
+		"an old event wakes nobody":              {with(two).told(events.Wake, time.Hour), "noop AtZeroAlready", ""},
 	})
 	t.Run("a timeout of its own keeps nobody asleep", func(t *testing.T) {
 		// The use may be written down first; then it wakes.
@@ -318,7 +323,10 @@ func TestProbes(t *testing.T) {
 		"a member does not answer":               {on(web(shop), member("db", shop, probe)).found("db", down), strings.ReplaceAll(failed, "statefulsets web", "statefulsets db"), refused},
 		"a member rests, so the others stay too": {on(web(shop), member("db", shop, probe, resting)), "noop AlreadyRefused", ""},
 		"a member at zero is not asked":          {on(web(shop), member("db", shop, probe, zero)), decided, planned},
-		"a member that sleeps is not asked":      {on(web(shop), member("db", shop, probe, zero, nap(api.Asleep))), decided, planned},
+		"a member that sleeps is not asked":      {on(web(shop), member("db", shop, probe, zero, nap(api.Asleep, build.Slept(time.Hour)))), decided, planned},
+		"a retry asks again, and goes when it is answered": {on(web(probe, resting, retry)).found("web", down),
+			strings.ReplaceAll(failed, "+sleep", "+sleep, -retry") + " -> operation.failed", "Refused ProbeFailed, idle, attempt 2, round 1, replicas 3, finished 0s"},
+		"a retry, and nobody uses it": {on(web(probe, resting, retry)).found("web", Probed{}), strings.ReplaceAll(decided, "+sleep", "+sleep, -retry"), "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
 		"since when it was up is not lost": {on(web(probe, nap(api.Succeeded, build.Up(2*time.Hour)))).found("web", down), failed + " -> operation.failed",
 			"Refused ProbeFailed, idle, attempt 2, round 1, replicas 3, ready -2h0m0s, finished 0s"},
 	})
@@ -329,21 +337,22 @@ func TestWhoIsProbed(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"a set with a probe":              {on(web(probe)), "web"},
-		"a set without":                   {on(web()), ""},
-		"one that is in use":              {on(web(probe, build.Active(0))), ""},
-		"one whose group is in use":       {on(web(probe), member("db", build.Active(0))), ""},
-		"all of a group":                  {on(web(probe), member("db", probe), member("queue")), "db web"},
-		"one that is paused":              {on(web(probe, build.Paused())), ""},
-		"one that somebody asks for":      {on(web(probe)).told(events.Sleep, 0), ""},
-		"one that sleeps":                 {on(web(probe, zero, nap(api.Asleep))), ""},
-		"one at zero":                     {on(web(probe, zero)), ""},
-		"one that is not opted in":        {on(web(probe, optOut)), ""},
-		"one that rests":                  {on(web(probe, nap(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), ""},
-		"one that has rested":             {on(web(probe, nap(api.Refused, build.Ended(api.ProbeFailed, time.Hour)))), "web"},
-		"one that rests, and a retry":     {on(web(probe, retry, nap(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), "web"},
-		"one with a mistake beside":       {on(web(probe, build.DependsOn("x"))), ""},
-		"one whose sleep nobody can read": {on(web(probe, build.Annotation(api.SleepAnnotation, "{"))), ""},
+		"a set with a probe":                {on(web(probe)), "web"},
+		"a set without":                     {on(web()), ""},
+		"one that is in use":                {on(web(probe, build.Active(0))), ""},
+		"one whose group is in use":         {on(web(probe), member("db", build.Active(0))), ""},
+		"all of a group":                    {on(web(probe), member("db", probe), member("queue")), "db web"},
+		"one that is paused":                {on(web(probe, build.Paused())), ""},
+		"one that somebody asks for":        {on(web(probe)).told(events.Sleep, 0), ""},
+		"one that sleeps":                   {on(web(probe, zero, nap(api.Asleep, build.Slept(time.Hour)))), ""},
+		"one at zero":                       {on(web(probe, zero)), ""},
+		"one that is not opted in":          {on(web(probe, optOut)), ""},
+		"one that rests":                    {on(web(probe, nap(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), ""},
+		"one that has rested":               {on(web(probe, nap(api.Refused, build.Ended(api.ProbeFailed, time.Hour)))), "web"},
+		"one that rests, and a retry":       {on(web(probe, retry, nap(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), "web"},
+		"one that rests, and a retry event": {on(web(probe, nap(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))).told(events.Retry, 0), "web"},
+		"one with a mistake beside":         {on(web(probe, build.DependsOn("x"))), ""},
+		"one whose sleep nobody can read":   {on(web(probe, build.Annotation(api.SleepAnnotation, "{"))), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -377,7 +386,7 @@ func TestGroups(t *testing.T) {
 		"then the one that it names":                       {on(web(shop), db(nap(api.Planned))), decided, planned},
 		"what others need waits for them":                  {on(db(), front()), `do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "nothing was active for 1h0m0s"`, planned},
 		"while they are on their way":                      {on(db(), front(nap(api.Stopping, build.ScaledDown(0)), build.Counting(3, 3), zero, build.Counting(2, 2))), "wait DependentAwake (web depends on it and is not asleep yet)", ""},
-		"at zero, but not asleep yet":                      {on(db(), front(nap(api.Planned), zero)), "wait DependentAwake (web depends on it and is not asleep yet)", ""},
+		"at zero, but not asleep yet":                      {on(db(), front(nap(api.Planned, build.OwnerStops()), zero)), "wait DependentAwake (web depends on it and is not asleep yet)", ""},
 		"they are asleep":                                  {on(db(), front(asleep...)), strings.ReplaceAll(decided, "sets web", "sets db"), planned},
 		"they are at zero by somebody else":                {on(db(), front(zero)), strings.ReplaceAll(decided, "sets web", "sets db"), planned},
 		"a person may pause what others need":              {on(db(build.Paused()), front(build.Active(0))), `do SleepDecided: patch statefulsets db {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`, "Planned SleepDecided, paused, attempt 1, round 1, replicas 3, due 10m0s"},
@@ -386,7 +395,7 @@ func TestGroups(t *testing.T) {
 		"one is paused, and stays asleep":                  {on(db(zero, build.Paused(), nap(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour))), web(shop, build.Active(0))), "noop StaysAsleep", ""},
 		"what was asked for goes on, what sleeps stays so": {on(front(zero, asks, build.Active(2*time.Minute)), db(build.Active(2*time.Minute))), `do SleepDecided: patch statefulsets db {+sleep}; event SleepDecided "somebody asked for it"`, "Planned SleepDecided, asked, attempt 1, round 1, replicas 3, due 10m0s"},
 		"it is used after the asking: all are awake":       {on(db(build.Active(0)), front(zero, asks)), `do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "db: it was active at 2026-03-01T12:00:00Z"`, "Waking WakingUp, asked, attempt 1, round 1, replicas 3, stopping -30s, quiesced -30s, due 30m0s"},
-		"what it needs is not ready: it waits its turn":    {on(front(zero, nap(api.Asleep, build.Slept(0)), build.Active(0)), db(build.Counting(3, 2), nap(api.Waking, build.Due(time.Minute)))), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "db: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping 0s, quiesced 0s"},
+		"what it needs is not ready: it waits its turn":    {on(front(zero, nap(api.Asleep, build.Slept(0)), build.Active(0)), db(build.Counting(3, 2), nap(api.Waking, build.Due(time.Minute)))), `do WakingUp: patch statefulsets web {+sleep}; event DependencyFirst "db: it is waking up; it waits until db is ready" -> wake.decided`, "Waking DependencyFirst, idle, attempt 1, round 1, replicas 3, stopping 0s, quiesced 0s, due 30m0s"},
 		"a circle":                                    {on(web(shop, build.DependsOn("db")), db(build.DependsOn("web"))), circle, "Refused RequestInvalid, idle, attempt 1, round 1, replicas 3, finished 0s"},
 		"a circle is told of once on each":            {on(web(shop, build.DependsOn("db"), said), db(build.DependsOn("web"), said)), "noop AlreadyRefused", ""},
 		"the others of a circle's group stay awake":   {on(web(shop), db(build.DependsOn("db"), said)), "noop NotIdle", ""},

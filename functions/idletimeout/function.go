@@ -76,11 +76,8 @@ func signalOf(e event.Event, now time.Time) Signal {
 		at = sent
 	}
 	switch e.Type() {
-	case events.Activity, events.Wake, events.Sleep:
+	case events.Activity, events.Wake, events.Sleep, events.Retry:
 		return Signal{Type: e.Type(), At: at}
 	}
 	return Signal{}
 }
-
-// fresh is how old an event may be that tells of now.
-const fresh = time.Minute

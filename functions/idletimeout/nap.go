@@ -26,6 +26,8 @@ func napping(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Pla
 	_, abort := m.Set.Annotations[api.AbortAnnotation]
 	if nap.Phase != api.Waking {
 		switch {
+		case sts.Replicas(m.Set) == 0 && nap.Stopping == nil && !nap.OwnerStops: // before Drydock did: theirs to wake
+			return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 		case abort:
 			return giveUp(in, group, m, api.Aborted, "aborted")
 		case !sts.Managed(m.Set):
@@ -66,6 +68,8 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return plan.Wait(api.ScalingDown, "its operator stops it, %d replicas are left", m.Set.Status.Replicas)
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
+	case scaled && sts.Controller(m.Set) == nil: // no operator that was late: somebody wants it awake
+		return wake(in, group, m, nap, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), replicas))
 	case scaled && nap.Round >= rounds:
 		return giveUp(in, group, m, api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, nap.Round))
 	case scaled:
@@ -138,8 +142,8 @@ func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
 	if replicas := sts.Replicas(m.Set); replicas > 0 {
 		next.Replicas = replicas // nothing was taken away yet, or somebody has said what they want
-	} else if !next.OwnerStops && dependency(group, m) != "" {
-		next.Deadline = nil // it is set when the scaling is
+	} else if first := dependency(group, m); first != "" && !next.OwnerStops {
+		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; it waits until %s is ready", message, first)
 	} else if !next.OwnerStops {
 		scale(patch, m.Set, next.Replicas)
 	}
@@ -154,10 +158,11 @@ func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api
 // waking waits until the set is ready.
 func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 	nap, replicas := m.Nap, sts.Replicas(m.Set)
-	if first := dependency(group, m); first != "" && replicas == 0 {
-		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
-	}
+	first := dependency(group, m)
+	waits := nap.Reason == api.DependencyFirst && replicas == 0
 	switch {
+	case waits && first != "" && !plan.Overdue(nap, in.Now):
+		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
 	case in.rejected(m):
 		return conclude(in, m, api.Failed, api.Rejected, "the API server refuses: "+in.Rejected+"; scale the set yourself")
 	case replicas > 0 && sts.Ready(m.Set):
@@ -165,8 +170,9 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 			return conclude(in, m, api.Failed, nap.Reason, nap.Message)
 		}
 		return conclude(in, m, api.Succeeded, endReason(nap), nap.Message)
-	case replicas == 0 && nap.Deadline == nil: // it waited for another one
+	case waits: // the other one is ready; or it has been waited for long enough, and this one may do without
 		next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+		next.Reason, next.Message = api.WakingUp, "somebody needs it"
 		patch := plan.Store(m.Set, next)
 		scale(patch, m.Set, nap.Replicas)
 		return plan.Do(api.WakingUp, patch.Actions()...)
@@ -196,7 +202,8 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		if next.FailedAt == "" {
 			next.FailedAt = api.Waking
 		}
-	} else {
+	}
+	if sts.Replicas(m.Set) > 0 && sts.Ready(m.Set) {
 		next.Ready = plan.Moment(in.Now)
 	}
 	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)

@@ -48,6 +48,9 @@ func TestPlannedIsPauseOwnersTurn(t *testing.T) {
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 5, due 30m0s"},
 		"somebody aborts": {with(abort), `do Aborted: patch statefulsets web {-abort, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking Aborted at Planned, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+		"I4: somebody has scaled it to zero: theirs to wake": {with(zero, scaler("kubectl"), build.Active(0)), `do AtZeroAlready: patch statefulsets web {+sleep}; event AtZeroAlready "field manager \"kubectl\" has scaled it to zero" -> scaled`,
+			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, finished 0s"},
+		"its operator has stopped it: its consent is about to come": {on(web(zero, nap(api.Planned, due, build.OwnerStops()))), "noop NotOurPhase", ""},
 		"it is not opted in any more": {with(optOut), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
 	})
@@ -272,7 +275,7 @@ func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
-	waiting := nap(api.Waking, build.Slept(time.Hour), build.Told(api.WakingUp, "web: it was active"))
+	waiting := nap(api.Waking, build.Slept(time.Hour), due, build.Told(api.DependencyFirst, "web: it was active; it waits until db is ready"))
 	front := func(options ...build.Option) *appsv1.StatefulSet {
 		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
 	}
@@ -282,7 +285,7 @@ func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
 		"it is at zero still":    {on(front(zero), db(zero, nap(api.Waking, due))), "wait DependencyFirst (db is not ready yet)", ""},
 		"it is ready":            {on(front(zero), db(nap(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3}", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
 		"somebody did not wait":  {on(front(build.Counting(3, 2)), db(starting...)), "wait WaitingForReady (2 of 3 replicas are ready)", ""},
-		"and all is ready":       {on(front(), db(starting...)), `do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active"` + forgets + " -> scaled", "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
+		"and all is ready":       {on(front(), db(starting...)), `do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active; it waits until db is ready"` + forgets + " -> scaled", "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
 		"each wakes in its turn": {on(db(zero, nap(api.Asleep, build.Slept(time.Hour))), front(zero)), `do WakingUp: patch statefulsets db {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
 	})
 }

@@ -77,7 +77,7 @@ func (f *Function) firstOf(ctx context.Context, namespace, group string) (string
 	if err != nil || len(members) == 0 {
 		return "", err
 	}
-	sorted, _ := members.Order() //nolint:errcheck // a group without an order has a first member too
+	sorted := members.InOrder()
 	for _, m := range sorted {
 		if !m.Rules.Paused {
 			return m.Set.Name, nil

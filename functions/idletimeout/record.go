@@ -28,14 +28,21 @@ func (in Input) mayHaveRecords() bool {
 	return len(in.Group) == 0
 }
 
-// remember makes the record of a sleep that has none yet.
+// remember makes the record of a sleep that has none yet. One that tells another count, because somebody scaled the set
+// between the record and the scaling to zero, is made again: a record cannot be changed.
 func (in Input) remember(m idle.Member, nap *api.Status) []plan.Action {
+	var actions []plan.Action
 	for _, r := range in.Records[m.Set.Name] {
-		if r.Link.Operation == nap.Operation {
+		if r.Link.Operation != nap.Operation {
+			continue
+		}
+		journal, err := api.LoadJournal(r.Revision)
+		if err == nil && journal.Status.Replicas == nap.Replicas && journal.Status.WhenScaled == nap.WhenScaled {
 			return nil
 		}
+		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 	}
-	return []plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, nap))}
+	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, nap)))
 }
 
 // lost is the sleep of a set at zero that does not tell of it any more; nil if there is none.
@@ -55,18 +62,19 @@ func (in Input) lost(m idle.Member) *api.Status {
 // forget removes the record of a sleep that is over: its set is gone, is another one, tells of its end, or runs and tells of
 // none.
 func (in Input) forget() plan.Plan {
-	for name, records := range in.Records {
-		m := in.Group.Find(name)
-		if m == nil && name != in.Name {
-			continue // of a set that nobody has asked about
+	if len(in.Group) == 0 {
+		for _, r := range in.Records[in.Name] {
+			return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
 		}
-		for _, r := range records {
-			if m == nil || over(*m, r.Link) {
+	}
+	for _, m := range in.Group {
+		for _, r := range in.Records[m.Set.Name] {
+			if over(m, r.Link) {
 				return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
 			}
 		}
 	}
-	return plan.Noop(api.NothingFailed)
+	return plan.Noop(api.SetGone)
 }
 
 func over(m idle.Member, link *api.Link) bool {

@@ -40,6 +40,9 @@ type Owner struct {
 	Problem string
 }
 
+// autoscalerKind is the kind of Kubernetes' own scaler. One that stands in the way has no resource of an operator's behind it.
+const autoscalerKind = "HorizontalPodAutoscaler"
+
 // Decide is pure.
 func Decide(in Input) plan.Plan {
 	documents, err := in.documents()
@@ -139,6 +142,8 @@ func ask(in Input, status *api.Status, o Owner) plan.Plan {
 	switch {
 	case in.Denied != nil && !in.consents(status, o):
 		return refuse(in, status, o, "%v; to give the rights: kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
+	case o.Ref.Kind == autoscalerKind:
+		return giveUp(in, status, api.ScalerActive, fmt.Sprintf("%s %s would scale the set: %s", o.Ref.Kind, o.Ref.Name, o.Problem))
 	case o.Problem != "":
 		return refuse(in, status, o, "%s", o.Problem)
 	case o.Object == nil:
@@ -168,35 +173,44 @@ func means(in Input, status *api.Status, o Owner) (owners.Means, plan.Plan) {
 	canPause, canStop := o.Row.Can(owners.ByPause), o.Row.Can(owners.ByStop)
 	consents := plan.Noop(api.OwnerConsents)
 	switch {
-	case status.OwnerStops:
+	case status.OwnerStops && canStop && o.Row.Held(owners.ByStop, o.Object):
 		return owners.ByStop, consents
 	case status.Kind != api.KindSleep && !canPause:
 		return "", refuse(in, status, o, "its operator can stop its sets for a sleep, but not pause for another operation")
 	case status.Kind != api.KindSleep || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
 		return owners.ByPause, consents
 	}
-	sibling := awakeSibling(in.Siblings)
+	sibling, wakes := awakeSibling(in.Siblings)
 	switch {
 	case sibling == nil:
 		return owners.ByStop, consents
-	case sts.Managed(sibling) && sameGroup(sibling, in.Set):
+	case wakes:
+		return "", plan.Wait(api.SiblingAwake, "its operator is starting %s, which wakes up", sibling.Name)
+	case sts.Managed(sibling) && sameGroup(sibling, in.Set) && sts.WhenScaled(sibling) == sts.Retain:
 		return "", plan.Wait(api.SiblingAwake, "its operator stops %s too, which is about to sleep", sibling.Name)
-	case canPause:
+	case canPause && !status.OwnerStops:
 		return owners.ByPause, consents
+	case sts.WhenScaled(sibling) != sts.Retain:
+		return "", deletesClaims(in, status, o, sibling.Name)
 	}
 	return "", refuse(in, status, o, "its operator can only stop all its sets, and StatefulSet %s is awake. Label both %s=true, and %s with the same name, so that they sleep together",
 		sibling.Name, api.ManagedLabel, api.GroupLabel)
 }
 
-// awakeSibling is a set that the stop of its owner would take by surprise.
-func awakeSibling(siblings []*appsv1.StatefulSet) *appsv1.StatefulSet {
+// awakeSibling is a set that the stop of its owner would take by surprise: it is awake, or on its way to be, or would lose its
+// claims.
+func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
 	for _, set := range siblings {
 		nap, err := sts.SleepOf(set)
-		if asleep := err == nil && nap.Active() && nap.Phase != api.Waking; !asleep && sts.Replicas(set) > 0 {
-			return set
+		if err == nil && nap.Active() && nap.Phase == api.Waking {
+			return set, true
+		}
+		asleep := err == nil && nap.Active()
+		if sts.Replicas(set) > 0 && (!asleep || sts.WhenScaled(set) != sts.Retain) {
+			return set, false
 		}
 	}
-	return nil
+	return nil, false
 }
 
 func sameGroup(a, b *appsv1.StatefulSet) bool {
@@ -231,14 +245,18 @@ func hold(in Input, status *api.Status, o Owner, by owners.Means) plan.Plan {
 func beforeStop(in Input, status *api.Status, o Owner) plan.Plan {
 	switch {
 	case sts.WhenScaled(in.Set) != sts.Retain:
-		return giveUp(in, status, api.DeletesClaims, fmt.Sprintf("%s %s stops the set, whose claims are deleted when it is scaled down; set "+
-			"persistentVolumeClaimRetentionPolicy.whenScaled to Retain", o.Ref.Kind, o.Ref.Name))
+		return deletesClaims(in, status, o, in.Set.Name)
 	case status.OwnerStops:
 		return plan.Noop(api.OwnerConsents)
 	}
 	next := status.Clone()
 	next.OwnerStops = true
 	return plan.Do(api.OwnerPausing, plan.Store(in.Set, next).Actions()...)
+}
+
+func deletesClaims(in Input, status *api.Status, o Owner, set string) plan.Plan {
+	return giveUp(in, status, api.DeletesClaims, fmt.Sprintf("%s %s stops StatefulSet %s, whose claims are deleted when it is scaled down; set "+
+		"its persistentVolumeClaimRetentionPolicy.whenScaled to Retain", o.Ref.Kind, o.Ref.Name, set))
 }
 
 func (in Input) recorded(operation string, o Owner) bool {
@@ -258,7 +276,7 @@ func goOn(in Input, status *api.Status) plan.Plan {
 		next = plan.Enter(status, api.Stopping, in.Now, in.Settings.QuiesceTimeout+sts.GracePeriod(in.Set))
 		next.Reason, next.Message = api.OwnerConsents, "the set is scaled to zero"
 	}
-	return plan.Do(api.OwnerConsents, plan.Store(in.Set, next).Actions()...).Then(events.OwnerPaused, status.Operation)
+	return plan.Do(api.OwnerConsents, plan.Store(in.Set, next).Actions()...).Then(events.OwnerPaused, status.Operation).For(status.Kind)
 }
 
 // refuse gives up an operation whose owner would undo it (I5).

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -67,13 +68,38 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned *api.St
 	if controller == nil || planned.Kind != api.KindSleep || !in.Owners[0].Row.Can(owners.ByStop) {
 		return nil
 	}
-	return kube.Pages(ctx, f.client, plan.StatefulSets, in.Set.Namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+	return f.observeSiblings(ctx, in, controller)
+}
+
+// observeSiblings reads the other sets that the owner's stop stops: those of the same controller, and those whose controllers
+// of the same kind lead to the same owner.
+func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *metav1.OwnerReference) error {
+	var others []*appsv1.StatefulSet
+	err := kube.Pages(ctx, f.client, plan.StatefulSets, in.Set.Namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
-			if other := sts.Controller(&l.Items[i]); other != nil && other.UID == controller.UID && l.Items[i].UID != in.Set.UID {
-				in.Siblings = append(in.Siblings, &l.Items[i])
+			if other := sts.Controller(&l.Items[i]); other != nil && other.Kind == controller.Kind && l.Items[i].UID != in.Set.UID {
+				others = append(others, &l.Items[i])
 			}
 		}
 	})
+	if err != nil {
+		return err
+	}
+	tops := map[types.UID]types.UID{controller.UID: in.Owners[0].Ref.UID} // of each controller
+	for _, set := range others {
+		other := sts.Controller(set)
+		if _, known := tops[other.UID]; !known && in.Owners[0].Ref.UID != controller.UID {
+			top, err := f.owner(ctx, set.Namespace, *other)
+			if err != nil {
+				return err
+			}
+			tops[other.UID] = top.Ref.UID
+		}
+		if tops[other.UID] == in.Owners[0].Ref.UID {
+			in.Siblings = append(in.Siblings, set)
+		}
+	}
+	return nil
 }
 
 // scalers are what would give the set replicas by itself. A HorizontalPodAutoscaler does nothing while its target is at zero,
@@ -102,7 +128,7 @@ func (f *Function) scalers(ctx context.Context, set *appsv1.StatefulSet) ([]Owne
 			continue
 		}
 		if scaler.Spec.MinReplicas != nil && *scaler.Spec.MinReplicas == 0 {
-			found = append(found, Owner{Ref: metav1.OwnerReference{Kind: "HorizontalPodAutoscaler", Name: scaler.Name},
+			found = append(found, Owner{Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: scaler.Name},
 				Problem: "its minReplicas are 0, so it scales the set also from zero; set them to 1"})
 		}
 	}

@@ -30,6 +30,10 @@ func setWith(status string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{StatusAnnotation: status}}}
 }
 
+func setAsleep(nap string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{SleepAnnotation: nap}}}
+}
+
 func setWithLetters(letters string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{DeadLettersAnnotation: letters}}}
 }
@@ -83,6 +87,16 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 	}
 	same("status-v1-traced.json", text, status.Encode())
 
+	text = fixture(t, "sleep-v1.json")
+	nap, err := LoadSleep(setAsleep(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("sleep-v1.json", text, nap.Encode())
+	if nap.Kind != KindSleep || !nap.OwnerStops || nap.WhenScaled != "Delete" || nap.Replicas != 3 || nap.Round != 2 || nap.Held() || nap.Annotation() != SleepAnnotation {
+		t.Errorf("%+v", nap)
+	}
+
 	text = fixture(t, "link-v1.json")
 	link, err := LoadLink(claimWith("0123456789ab", string(text)))
 	if err != nil {
@@ -118,6 +132,12 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 	if s, err := LoadStatus(&appsv1.StatefulSet{}); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
+	if s, err := LoadSleep(setWith(string(fixture(t, "status-v1.json")))); s != nil || err != nil {
+		t.Errorf("sleep %v, %v", s, err)
+	}
+	if s, err := LoadStatus(setAsleep(string(fixture(t, "sleep-v1.json")))); s != nil || err != nil {
+		t.Errorf("status %v, %v", s, err)
+	}
 	if l, err := LoadLink(&corev1.Pod{}); l != nil || err != nil {
 		t.Errorf("link %v, %v", l, err)
 	}
@@ -145,6 +165,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	claim := string(fixture(t, "claim-v1.json"))
 	letters := string(fixture(t, "dead-letters-v1.json"))
 	loadLetters := func(text string) error { _, err := LoadDeadLetters(setWithLetters(text)); return err }
+	nap := string(fixture(t, "sleep-v1.json"))
+	loadSleep := func(text string) error { _, err := LoadSleep(setAsleep(text)); return err }
 	loadStatus := func(text string) error { _, err := LoadStatus(setWith(text)); return err }
 	loadLink := func(label, text string) error { _, err := LoadLink(claimWith(label, text)); return err }
 	loadJournal := func(text string) error { _, err := LoadJournal(journalWith([]byte(text), "")); return err }
@@ -171,6 +193,17 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"status: a size that is none":          loadStatus(strings.Replace(status, `"20Gi"`, `"lots"`, 1)),
 		"status: a size that takes minutes":    loadStatus(strings.Replace(status, `"20Gi"`, `"1e-99999999"`, 1)),
 		"status: a claim's size, too":          loadStatus(strings.Replace(status, `"10Gi"`, `"1e99999999"`, 1)),
+		"sleep: empty":                         loadSleep(""),
+		"sleep: null":                          loadSleep("null"),
+		"sleep: cut off":                       loadSleep(nap[:len(nap)/2]),
+		"sleep: of the future":                 loadSleep(strings.Replace(nap, `"version": 1`, `"version": 2`, 1)),
+		"sleep: without operation":             loadSleep(without(nap, `"operation": "ba9876543210",`)),
+		"sleep: without phase":                 loadSleep(without(nap, `"phase": "Failed",`)),
+		"sleep: without set":                   loadSleep(strings.Replace(nap, `"name": "web"`, `"name": ""`, 1)),
+		"sleep: without kind":                  loadSleep(without(nap, `"kind": "Sleep",`)),
+		"sleep: a resize is none":              loadSleep(status),
+		"sleep: replicas that are no number":   loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": "3"`, 1)),
+		"sleep: more replicas than there are":  loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": 99999999999`, 1)),
 		"journal: a size that takes minutes":   loadJournal(strings.Replace(journal, `"10Gi"`, `"1e99999999"`, 1)),
 		"link: garbage":                        loadLink("0123456789ab", "{"),
 		"link: null":                           loadLink("0123456789ab", "null"),
@@ -275,9 +308,18 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 
 func TestPhases(t *testing.T) {
 	for phase, terminal := range map[Phase]bool{Planned: false, Copying: false, Switching: false, Starting: false, RollingBack: false,
-		Succeeded: true, Failed: true, Refused: true} {
+		Stopping: false, Asleep: false, Waking: false, Succeeded: true, Failed: true, Refused: true} {
 		if s := (&Status{Phase: phase}); phase.Terminal() != terminal || s.Active() == terminal {
 			t.Errorf("%s: terminal %t, active %t", phase, phase.Terminal(), s.Active())
+		}
+	}
+}
+
+// TestWhereADocumentIsStored: a set that sleeps every night still tells how its resize has ended.
+func TestWhereADocumentIsStored(t *testing.T) {
+	for kind, want := range map[string]string{KindSleep: SleepAnnotation, KindResize: StatusAnnotation, "": StatusAnnotation} {
+		if got := (&Status{Kind: kind}).Annotation(); got != want {
+			t.Errorf("a %q is in %s", kind, got)
 		}
 	}
 }

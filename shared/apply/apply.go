@@ -57,7 +57,7 @@ func (x *Executor) Handle(ctx context.Context, e event.Event, step func(context.
 	if err != nil || done.Announce == "" {
 		return nil, err
 	}
-	ref.Operation = done.Operation
+	ref.Operation, ref.Purpose = done.Operation, done.Purpose
 	answer := events.NewStep(x.from, done.Announce, ref)
 	return &answer, nil
 }

@@ -52,6 +52,7 @@ const (
 	extName         = "name"
 	extGroup        = "group"
 	extOperation    = "operation"
+	extPurpose      = "purpose"
 	extPartitionKey = "partitionkey"
 )
 
@@ -64,6 +65,8 @@ type Ref struct {
 	ResourceVersion string
 	// Operation is the id of the operation the event belongs to; empty if there is none.
 	Operation string
+	// Purpose is the kind of the operation, in lower case; empty where the event's type says it.
+	Purpose string
 }
 
 // String renders the reference as namespace/name.
@@ -121,6 +124,9 @@ func newEvent(from api.Function, eventType string, ref Ref, id string) cloudeven
 	if ref.Operation != "" {
 		e.SetExtension(extOperation, ref.Operation)
 	}
+	if ref.Purpose != "" {
+		e.SetExtension(extPurpose, ref.Purpose)
+	}
 	return e
 }
 
@@ -177,6 +183,12 @@ func About(e cloudevents.Event, ref Ref) cloudevents.Event {
 	e.SetExtension(extNamespace, ref.Namespace)
 	e.SetExtension(extName, ref.Name)
 	return e
+}
+
+// Purpose reads what kind of operation an event is about; empty if it does not say.
+func Purpose(e cloudevents.Event) string {
+	purpose, _ := e.Extensions()[extPurpose].(string)
+	return purpose
 }
 
 // Concerns reads which functions an ObjectChanged asks to look.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
@@ -199,5 +200,96 @@ func TestPaths(t *testing.T) {
 	}
 	if (Object{Kind: "Secret"}).Watched() {
 		t.Error("secrets are watched")
+	}
+}
+
+// TestGroupOf: an event is about a group only if it names no set, and what it names could be one.
+func TestGroupOf(t *testing.T) {
+	about := func(extensions map[string]any) cloudevents.Event {
+		e := cloudevents.New()
+		e.SetType(Activity)
+		e.SetSource("test")
+		e.SetID("1")
+		for key, value := range extensions {
+			e.SetExtension(key, value)
+		}
+		return e
+	}
+	for name, row := range map[string]struct {
+		extensions map[string]any
+		want       bool
+	}{
+		"a group":                       {map[string]any{"namespace": "shop", "group": "front.end_1"}, true},
+		"a group and a kind":            {map[string]any{"namespace": "shop", "group": "front", "kind": "StatefulSet"}, true},
+		"a group and a set":             {map[string]any{"namespace": "shop", "group": "front", "name": "web"}, false},
+		"a group and an empty name":     {map[string]any{"namespace": "shop", "group": "front", "name": ""}, false},
+		"a set":                         {map[string]any{"namespace": "shop", "name": "web", "kind": "StatefulSet"}, false},
+		"a group of no namespace":       {map[string]any{"group": "front"}, false},
+		"a group of every namespace":    {map[string]any{"namespace": "", "group": "front"}, false},
+		"a namespace of a path":         {map[string]any{"namespace": "../x", "group": "front"}, false},
+		"an empty group":                {map[string]any{"namespace": "shop", "group": ""}, false},
+		"a group with another selector": {map[string]any{"namespace": "shop", "group": "front,app=db"}, false},
+		"a group with a blank":          {map[string]any{"namespace": "shop", "group": "front end"}, false},
+		"a group of two":                {map[string]any{"namespace": "shop", "group": "in (a,b)"}, false},
+		"a group too long":              {map[string]any{"namespace": "shop", "group": strings.Repeat("a", 64)}, false},
+		"a group that is a number":      {map[string]any{"namespace": "shop", "group": 7}, false},
+		"nothing":                       {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace, group, ok := GroupOf(about(row.extensions))
+			if ok != row.want || ok && (namespace != "shop" || group != row.extensions["group"]) {
+				t.Errorf("%q %q %t", namespace, group, ok)
+			}
+		})
+	}
+}
+
+// TestForAGroupIsWhatGroupOfReads, and nothing else is sent.
+func TestForAGroupIsWhatGroupOfReads(t *testing.T) {
+	for _, eventType := range []string{Activity, Wake, Sleep} {
+		e, err := NewForGroup(eventType, "shop", "front", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = wire(t, e)
+		if namespace, group, ok := GroupOf(e); !ok || namespace != "shop" || group != "front" || e.Type() != eventType || e.Extensions()["partitionkey"] != "shop/front" {
+			t.Errorf("%s", e)
+		}
+	}
+	for name, row := range map[string][3]string{"an event about a set": {Retry, "shop", "front"}, "no namespace": {Wake, "", "front"}, "no group": {Wake, "shop", ""}, "a group of a path": {Wake, "shop", "a/b"}} {
+		if e, err := NewForGroup(row[0], row[1], row[2], "1"); err == nil {
+			t.Errorf("%s is sent: %s", name, e)
+		}
+	}
+}
+
+// TestAboutASetOfTheGroup: the event stays what it was, but for whom it is about.
+func TestAboutASetOfTheGroup(t *testing.T) {
+	e := cloudevents.New()
+	e.SetType(Wake)
+	e.SetSource("test")
+	e.SetID("1")
+	e.SetTime(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
+	e.SetExtension("namespace", "shop")
+	e.SetExtension("group", "front")
+	before := e.String()
+	set := wire(t, About(e, web))
+	if ref, err := SetOf(set); err != nil || ref.String() != "shop/web" || ref.Operation != "" {
+		t.Errorf("%+v, %v", ref, err)
+	}
+	if _, _, ok := GroupOf(set); ok || set.Subject() != web.Object().Path() || set.Type() != Wake || set.ID() != "1" || !set.Time().Equal(e.Time()) {
+		t.Errorf("%s", set)
+	}
+	if e.String() != before {
+		t.Errorf("the event itself is now %s", e)
+	}
+}
+
+// TestTypesOfSleepsAreOwn: else a letter about them could not be sent again.
+func TestTypesOfSleepsAreOwn(t *testing.T) {
+	for _, eventType := range []string{Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled} {
+		if !IsOwn(eventType) || IsSource(eventType) {
+			t.Errorf("%s is none of ours", eventType)
+		}
 	}
 }

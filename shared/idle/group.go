@@ -86,6 +86,16 @@ func (g Group) Judge(now, asked time.Time) []Verdict {
 	return verdicts
 }
 
+// Alone is what the member by itself tells: of one that sleeps with a group whose timeout it does not have, the others say
+// whether it is to wake.
+func (m Member) Alone(now time.Time) Verdict {
+	grouped := m.Set.Labels[api.GroupLabel] != "" && m.Rules.Timeout == 0
+	if grouped && m.Nap.Active() && m.Nap.Phase != api.Waking && m.keeps(now, time.Time{}, 0) == "" {
+		return Verdict{Request: ForIdle, Why: "nothing is known of its group"}
+	}
+	return Group{m}.Judge(now, time.Time{})[0]
+}
+
 func (m Member) judge(timeout time.Duration, kept string, asked time.Time) Verdict {
 	switch {
 	case m.Err != nil:
@@ -159,11 +169,14 @@ func (m Member) up() time.Time {
 }
 
 // Touch reports whether an activity at the time is worth writing down: the recorded one is older than the throttle, or the
-// set sleeps.
+// set sleeps or is about to.
 func (g Group) Touch(m Member, at time.Time) bool {
 	last := m.Rules.LastActivity
-	if m.Nap.Active() && last.Before(m.Nap.Started.Truncate(time.Second)) {
-		return at.After(last)
+	for _, other := range g {
+		decided := other.Nap.Active() && (other.Set.Name == m.Set.Name || other.Nap.Request == ForAsk)
+		if decided && last.Before(other.Nap.Started.Truncate(time.Second)) {
+			return at.After(last)
+		}
 	}
 	return at.Sub(last) >= max(Throttle(g.Timeout()), time.Second)
 }
@@ -192,6 +205,17 @@ func (g Group) Order() (Group, error) {
 		sorted, left = append(sorted, left[i]), slices.Delete(left, i, i+1)
 	}
 	return sorted, nil
+}
+
+// InOrder is the group as Order sorts it. Where there is no order, the members that depend on others are not understood.
+func (g Group) InOrder() Group {
+	sorted, err := g.Order()
+	for i := range sorted {
+		if err != nil && sorted[i].Err == nil && len(sorted[i].Rules.DependsOn) > 0 {
+			sorted[i].Err = err
+		}
+	}
+	return sorted
 }
 
 // Find returns the member of the name, or nil.

@@ -25,7 +25,17 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 
 // Complaint says what is wrong with what people wrote on the set.
 func (m Member) Complaint() string {
-	return fmt.Sprintf("%s; the set stays awake until that is corrected", strings.ReplaceAll(m.Err.Error(), "\n", "; "))
+	return fmt.Sprintf("%s; the set stays awake until that is corrected", clip(strings.ReplaceAll(m.Err.Error(), "\n", "; "), longestComplaint))
+}
+
+// longestComplaint bounds what is quoted of people's mistakes, in bytes: a Kubernetes Event takes 1024.
+const longestComplaint = 900
+
+func clip(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	return strings.ToValidUTF8(text[:length], "") + "…"
 }
 
 // Complained reports whether the set's document says so already.

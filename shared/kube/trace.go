@@ -14,12 +14,16 @@ import (
 // tells. The event may come from elsewhere, as the end of a Job does; which operation it is about is known only here,
 // where the set was read.
 func follow(ctx context.Context, set *appsv1.StatefulSet) {
-	status, err := (&sts.Observed{Set: set}).Status() // not a status that came along with a copied manifest
-	if err != nil || status == nil {
-		return
-	}
-	if hop := telemetry.From(ctx); status.Active() || status.Held() || hop.Tells(status.Operation) {
-		hop.Join(status.Operation, status.Trace)
+	resize, resizeErr := (&sts.Observed{Set: set}).Status() // not a status that came along with a copied manifest
+	nap, napErr := sts.SleepOf(set)
+	for _, status := range []*api.Status{resize, nap} {
+		if resizeErr != nil || napErr != nil || status == nil {
+			continue
+		}
+		if hop := telemetry.From(ctx); status.Active() || status.Held() || hop.Tells(status.Operation) {
+			hop.Join(status.Operation, status.Trace)
+			return
+		}
 	}
 }
 

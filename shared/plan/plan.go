@@ -33,6 +33,8 @@ type Plan struct {
 	Announce string
 	// Operation is the id of the operation that the announcement belongs to.
 	Operation string
+	// Purpose is the kind of that operation, where the announcement is one that several kinds make.
+	Purpose string
 	// Soon marks a wait for a controller of the platform that takes moments: worth looking again within the same event.
 	Soon bool
 }
@@ -63,6 +65,12 @@ func Do(reason api.Reason, actions ...Action) Plan {
 // Then adds the event to answer with once the actions are done.
 func (p Plan) Then(eventType, operation string) Plan {
 	p.Announce, p.Operation = eventType, operation
+	return p
+}
+
+// For adds which kind of operation the announcement is about.
+func (p Plan) For(kind string) Plan {
+	p.Purpose = strings.ToLower(kind)
 	return p
 }
 

@@ -121,6 +121,87 @@ func TestTurnsEachWishGetsItsTurn(t *testing.T) {
 	}
 }
 
+// TestTurnsKnowWhomAnEventIsAbout: people who write events by hand forget the subject, and those about a group have none.
+func TestTurnsKnowWhomAnEventIsAbout(t *testing.T) {
+	of := func(extensions ...string) event.Event {
+		e := event.New()
+		for i := 0; i < len(extensions); i += 2 {
+			e.SetExtension(extensions[i], extensions[i+1])
+		}
+		return e
+	}
+	seen := map[string]int{}
+	for i, e := range []event.Event{about("a"), about("b"), of(), of("namespace", "shop", "name", "web"), of("namespace", "shop", "name", "db"), of("namespace", "payroll", "name", "web"),
+		of("namespace", "shop", "group", "web"), of("namespace", "shop", "group", "front"), of("namespace", "payroll", "group", "front")} {
+		if before, twice := seen[aboutOf(e)]; twice {
+			t.Errorf("events %d and %d pass as about the same: %q", before, i, aboutOf(e))
+		}
+		seen[aboutOf(e)] = i
+	}
+	if first, second := of("namespace", "shop", "group", "x", "id2", "1"), of("namespace", "shop", "group", "x", "id2", "2"); aboutOf(first) != aboutOf(second) {
+		t.Error("two events about one group pass as about two")
+	}
+}
+
+// TestTurnsTwoGroupsDoNotWaitForEachOther, though neither event has a subject.
+func TestTurnsTwoGroupsDoNotWaitForEachOther(t *testing.T) {
+	started, goOn := make(chan struct{}, 2), make(chan struct{})
+	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+		started <- struct{}{}
+		<-goOn
+		return nil, nil
+	}))
+	var all sync.WaitGroup
+	for _, group := range []string{"front", "back"} {
+		e := event.New()
+		e.SetExtension("namespace", "shop")
+		e.SetExtension("group", group)
+		all.Go(func() { _, _ = handler.Handle(context.Background(), e) })
+	}
+	eventually(t, "both are looked at", func() bool { return len(started) == 2 })
+	close(goOn)
+	all.Wait()
+}
+
+// TestTurnsAnOldEventDoesNotSpeakForAFreshOne: idle-timeout takes an event that is older than a minute for one of its own
+// time. If such a one waits, as after a Broker was away, the use that somebody makes of a set just now would be lost.
+func TestTurnsAnOldEventDoesNotSpeakForAFreshOne(t *testing.T) {
+	started, goOn := make(chan time.Time, 10), make(chan struct{})
+	handler := Turns(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
+		started <- e.Time()
+		<-goOn
+		return nil, nil
+	}))
+	now := time.Now()
+	var all sync.WaitGroup
+	send := func(sent time.Time) {
+		e := about("a")
+		e.SetType("dev.drydock.activity")
+		e.SetTime(sent)
+		all.Go(func() { _, _ = handler.Handle(context.Background(), e) })
+	}
+	send(now)
+	<-started
+	send(now.Add(-24 * time.Hour))
+	eventually(t, "the old one waits", queued(handler.(*turns), "a"))
+	answered := make(chan struct{})
+	go func() {
+		fresh := about("a")
+		fresh.SetType("dev.drydock.activity")
+		fresh.SetTime(now.Add(time.Second))
+		_, _ = handler.Handle(context.Background(), fresh)
+		close(answered)
+	}()
+	select {
+	case <-answered:
+		t.Error("the fresh one is answered, and nobody has looked at it")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(goOn)
+	all.Wait()
+	<-answered
+}
+
 func queued(turns *turns, subject string) func() bool {
 	return func() bool {
 		turns.mu.Lock()

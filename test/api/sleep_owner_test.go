@@ -347,3 +347,19 @@ func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
 		t.Errorf("%v", now.Object)
 	}
 }
+
+// TestI5ScalingIsDenied: the API server will not have the set scaled to zero. The sleep is given up with the reason, nothing
+// has changed, and the owner is resumed.
+func TestI5ScalingIsDenied(t *testing.T) {
+	t.Parallel()
+	w, row := ownedSleeper(t)
+	before := content(w.Custom(row, redis, "main"))
+	w.DenyScalingToZero("web")
+	drive := w.Drive(nil)
+	nap := w.UntilSleep(drive, "web", api.Failed)
+	if nap.Reason != api.Rejected || !strings.Contains(nap.Message, "not on my watch") {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+	expectAwake(t, w, drive, "web", 3)
+	expectResumed(t, w, drive, row, redis, before)
+}

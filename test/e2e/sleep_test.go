@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -89,4 +92,51 @@ func awaitSleep(t testing.TB, s *stage.Stage, phase api.Phase) *api.Status {
 		return ""
 	})
 	return s.Sleep("web")
+}
+
+// TestConnectionsKeepASetAwake: the probe counts connections in the pods of a set whose time is over. With one it stays
+// awake; without any it falls asleep.
+func TestConnectionsKeepASetAwake(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := stage.Workload("64Mi")
+	set.Spec.Replicas = ptr.To[int32](1)
+	set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers, corev1.Container{Name: "server", Image: stage.WorkloadImage,
+		Command: []string{"sh", "-c", "nc -ll -p 8080 -e cat"}})
+	s.CreateSet(set)
+	address := podIP(s, "web-0")
+	client := s.Start(t, "client", fmt.Sprintf("sleep 100000 | nc %s 8080", address))
+	drydock(t, s, "--tick", "2s")
+	s.Annotate("web", map[string]string{api.IdleTimeoutAnnotation: "10s", api.ActivityProbeAnnotation: "tcp:8080"})
+	first := ""
+	s.Eventually("the probe has found the connection", func() string {
+		now := s.Set("web").Annotations[api.LastActivityAnnotation]
+		if first == "" {
+			first = now
+		}
+		if now == first {
+			return "it has not: " + now
+		}
+		return ""
+	})
+	if nap := s.Sleep("web"); nap != nil {
+		t.Errorf("%+v", nap)
+	}
+	client()
+	awaitSleep(t, s, api.Asleep)
+}
+
+func podIP(s *stage.Stage, name string) string {
+	address := ""
+	s.Eventually(name+" has an address", func() string {
+		pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if address = pod.Status.PodIP; pod.Status.Phase != corev1.PodRunning || address == "" {
+			return string(pod.Status.Phase)
+		}
+		return ""
+	})
+	return address
 }

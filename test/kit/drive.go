@@ -135,11 +135,19 @@ func Receivers(e event.Event) []api.Function {
 	switch e.Type() {
 	case events.ObjectChanged:
 		return events.Concerns(e)
-	case events.ResizeRequested, events.Retry:
+	case events.ResizeRequested:
 		return []api.Function{api.DetectResize}
+	case events.Retry:
+		return []api.Function{api.DetectResize, api.IdleTimeout}
 	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed, events.SleepDecided, events.WakeDecided, events.Scaled:
 		return []api.Function{api.PauseOwner}
 	case events.OwnerPaused:
+		switch events.Purpose(e) {
+		case "resize":
+			return []api.Function{api.Backup}
+		case "sleep":
+			return []api.Function{api.IdleTimeout}
+		}
 		return []api.Function{api.Backup, api.IdleTimeout}
 	case events.Activity, events.Wake, events.Sleep:
 		return []api.Function{api.IdleTimeout}

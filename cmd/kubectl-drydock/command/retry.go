@@ -11,6 +11,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // retry asks to take up again what failed or was refused.
@@ -94,6 +95,13 @@ func retryable(set *appsv1.StatefulSet) (*api.Status, error) {
 		return nil, err
 	}
 	_, asked := set.Annotations[api.ResizeAnnotation]
+	nap, err := sts.SleepOf(set)
+	if err != nil {
+		return nil, err
+	}
+	if !asked && !status.Held() && nap != nil && (nap.Phase == api.Failed || nap.Phase == api.Refused) {
+		return nap, nil
+	}
 	nothing := func(format string, args ...any) (*api.Status, error) {
 		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to take up again: "+format, append([]any{set.Namespace, set.Name}, args...)...)
 	}

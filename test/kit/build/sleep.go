@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 )
 
 // SleepID is the operation of a sleep.
@@ -41,6 +42,9 @@ func Nap(nap *api.Status) Option {
 	return func(o metav1.Object) {
 		own := nap.Clone()
 		own.Set = api.SetRef{Name: o.GetName(), UID: types.UID("uid-" + o.GetName())}
+		if o.GetName() != nap.Set.Name {
+			own.Operation = resources.OperationID(own.Set.UID, nap.Operation, own.Attempt)
+		}
 		Annotation(api.SleepAnnotation, own.Encode())(o)
 	}
 }

@@ -110,8 +110,8 @@ func Stored(p plan.Plan) *api.Status {
 			} else if !strings.HasSuffix(op.Path, "/drydock.dev~1status") {
 				continue
 			}
-			if !ok {
-				panic(fmt.Sprintf("%s is written as %v", key, op.Value))
+			if !ok { // it is removed
+				continue
 			}
 			status, err := load(Set("web", Annotation(key, text)))
 			if err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -85,4 +87,29 @@ func (s *Stage) TryKubectl(t testing.TB, input string, args ...string) (output, 
 		return stdout.String(), "kubectl " + strings.Join(args, " ") + ": " + err.Error() + ": " + stderr.String()
 	}
 	return stdout.String(), ""
+}
+
+// Start runs a script in a pod of its own, and waits until it runs. It ends with the test, or when it is told to.
+func (s *Stage) Start(t testing.TB, name, script string) (stop func()) {
+	t.Helper()
+	ctx, zero := context.Background(), int64(0)
+	pods := s.Kube.CoreV1().Pods(s.Namespace)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &zero,
+		Containers: []corev1.Container{{Name: "sh", Image: WorkloadImage, Command: []string{"sh", "-c", script}}}}}
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("starting pod %s: %v", name, err)
+	}
+	stop = func() { _ = pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero}) }
+	t.Cleanup(stop)
+	s.Eventually(name+" runs", func() string {
+		now, err := pods.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if now.Status.Phase != corev1.PodRunning {
+			return string(now.Status.Phase)
+		}
+		return ""
+	})
+	return stop
 }

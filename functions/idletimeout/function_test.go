@@ -1,0 +1,388 @@
+package idletimeout
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/httpstream/wsstream"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// cluster is the part of an API server that idle-timeout talks to, without controllers; what a real one does with the same
+// requests is in test/api.
+type cluster struct {
+	mu      sync.Mutex
+	objects map[string][]metav1.Object // by plural
+	writes  []string
+	// refuse answers a write of these words with 422, as an admission webhook does.
+	refuse string
+	// down answers requests for this plural with 500.
+	down string
+	// printed is what a command in the pod prints; a pod that is not in it has no such command.
+	printed map[string]string
+	url     string
+}
+
+func newCluster(t *testing.T, objects ...metav1.Object) *cluster {
+	t.Helper()
+	c := &cluster{objects: map[string][]metav1.Object{}}
+	for _, o := range objects {
+		plural := "statefulsets"
+		switch o.(type) {
+		case *corev1.Pod:
+			plural = "pods"
+		case *appsv1.ControllerRevision:
+			plural = "controllerrevisions"
+		}
+		c.objects[plural] = append(c.objects[plural], o)
+	}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+func (c *cluster) client() *kube.Client { return kube.NewClient(&rest.Config{Host: c.url}) }
+
+func (c *cluster) function(settings api.Settings) *Function {
+	return New(c.client(), settings, slog.New(slog.DiscardHandler))
+}
+
+func (c *cluster) set(name string) *appsv1.StatefulSet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.find("statefulsets", name); i >= 0 {
+		return c.objects["statefulsets"][i].(*appsv1.StatefulSet)
+	}
+	return nil
+}
+
+func (c *cluster) find(plural, name string) int {
+	return slices.IndexFunc(c.objects[plural], func(o metav1.Object) bool { return o.GetName() == name })
+}
+
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if path.Base(r.URL.Path) == "exec" {
+		c.exec(w, r)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	code, body := c.answer(r)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func (c *cluster) answer(r *http.Request) (int, any) {
+	base, parent := path.Base(r.URL.Path), path.Base(path.Dir(r.URL.Path))
+	if c.down != "" && (base == c.down || parent == c.down) {
+		return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	}
+	if r.Method != http.MethodGet {
+		return c.write(r, base, parent)
+	}
+	if parent == "shop" { // .../namespaces/shop/PLURAL
+		return c.list(base, r.URL.Query().Get("labelSelector"))
+	}
+	if i := c.find(parent, base); i >= 0 {
+		return http.StatusOK, c.objects[parent][i]
+	}
+	return failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+}
+
+func (c *cluster) list(plural, selector string) (int, any) {
+	matches, err := labels.Parse(selector)
+	if err != nil {
+		return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
+	}
+	items := []metav1.Object{}
+	for _, o := range c.objects[plural] {
+		if matches.Matches(labels.Set(o.GetLabels())) {
+			items = append(items, o)
+		}
+	}
+	return http.StatusOK, map[string]any{"metadata": map[string]any{}, "items": items}
+}
+
+func (c *cluster) write(r *http.Request, base, parent string) (int, any) {
+	body, _ := io.ReadAll(r.Body)
+	words := r.Method + " " + base
+	if r.Method == http.MethodPost && base == "events" {
+		return http.StatusCreated, json.RawMessage(body)
+	}
+	c.writes = append(c.writes, words)
+	if c.refuse != "" && strings.Contains(string(body), c.refuse) {
+		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+	}
+	switch r.Method {
+	case http.MethodPost:
+		revision := &appsv1.ControllerRevision{}
+		if err := json.Unmarshal(body, revision); err != nil {
+			return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
+		}
+		revision.UID, revision.ResourceVersion = "uid-record", "9"
+		c.objects[base] = append(c.objects[base], revision)
+		return http.StatusCreated, revision
+	case http.MethodDelete:
+		c.objects[parent] = slices.Delete(c.objects[parent], c.find(parent, base), c.find(parent, base)+1)
+		return http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
+	}
+	return c.patch(base, body)
+}
+
+func (c *cluster) patch(name string, body []byte) (int, any) {
+	i := c.find("statefulsets", name)
+	before, _ := json.Marshal(c.objects["statefulsets"][i])
+	patch, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
+	}
+	after, err := patch.Apply(before)
+	next := &appsv1.StatefulSet{}
+	if err != nil || json.Unmarshal(after, next) != nil {
+		return failure(http.StatusUnprocessableEntity, "")
+	}
+	next.ResourceVersion += "+"
+	next.Status.Replicas, next.Status.ReadyReplicas = *next.Spec.Replicas, *next.Spec.Replicas
+	c.objects["statefulsets"][i] = next
+	return http.StatusOK, next
+}
+
+// exec prints on channel 1 as the kubelet does, and says on channel 3 how the command ended.
+func (c *cluster) exec(w http.ResponseWriter, r *http.Request) {
+	pod := path.Base(path.Dir(r.URL.Path))
+	text, ok := c.printed[pod]
+	channels := []wsstream.ChannelType{wsstream.IgnoreChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.IgnoreChannel}
+	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{"v5.channel.k8s.io": {Binary: true, Channels: channels}})
+	_, streams, err := conn.Open(w, r)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	status := metav1.Status{Status: metav1.StatusSuccess}
+	if !ok {
+		status = metav1.Status{Status: metav1.StatusFailure, Message: "command terminated", Reason: metav1.StatusReasonInternalError}
+	}
+	_, _ = streams[1].Write([]byte(text))
+	encoded, _ := json.Marshal(status)
+	_, _ = streams[3].Write(encoded)
+}
+
+func failure(code int, reason metav1.StatusReason) (int, any) {
+	return code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "admission webhook says no"}
+}
+
+// justNow is the beginning of a sleep on today's clock, which a function looks at.
+func justNow(s *api.Status) {
+	s.Started, s.Deadline = metav1.NewTime(time.Now().Add(-time.Minute)), plan.Moment(time.Now().Add(time.Hour))
+}
+
+// today is a set as web, on that clock.
+func today(options ...build.Option) *appsv1.StatefulSet {
+	return web(append([]build.Option{build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))}, options...)...)
+}
+
+func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+
+func tells(eventType, id string, sent time.Time, extensions map[string]string) event.Event {
+	e := event.New()
+	e.SetType(eventType)
+	e.SetSource("test")
+	e.SetID(id)
+	if !sent.IsZero() {
+		e.SetTime(sent)
+	}
+	e.SetExtension("namespace", build.Namespace)
+	for key, value := range extensions {
+		e.SetExtension(key, value)
+	}
+	return e
+}
+
+var aboutWeb = map[string]string{"kind": "StatefulSet", "name": "web"}
+
+func handle(t *testing.T, f *Function, e event.Event) string {
+	t.Helper()
+	answer, err := f.Handle(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer == nil {
+		return ""
+	}
+	ref, err := events.SetOf(*answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref.Name + " " + strings.TrimPrefix(answer.Type(), "dev.drydock.")
+}
+
+func TestHandle(t *testing.T) {
+	later := map[string]string{"namespace": build.Namespace, "group": "shop"}
+	group := func() []metav1.Object {
+		return []metav1.Object{today(shop, build.DependsOn("db")), build.With(member("db", shop), build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))),
+			build.Set("other", shop, optOut), build.Set("alone")}
+	}
+	for name, row := range map[string]struct {
+		objects []metav1.Object
+		event   event.Event
+		want    string
+		writes  string
+	}{
+		"there is no set":                            {nil, tells(events.ObjectChanged, "1", time.Time{}, aboutWeb), "", ""},
+		"nothing was active":                         {[]metav1.Object{today()}, tells(events.ObjectChanged, "1", time.Time{}, aboutWeb), "web sleep.decided", "PATCH web"},
+		"it is used":                                 {[]metav1.Object{today()}, tells(events.Activity, "1", time.Now(), aboutWeb), "", "PATCH web"},
+		"an event without a time":                    {[]metav1.Object{today()}, tells(events.Activity, "1", time.Time{}, aboutWeb), "", "PATCH web"},
+		"an old use, and it sleeps on":               {[]metav1.Object{today()}, tells(events.Activity, "1", time.Now().Add(-3*time.Hour), aboutWeb), "web sleep.decided", "PATCH web"},
+		"somebody asks":                              {[]metav1.Object{today(build.Annotation(api.LastActivityAnnotation, ago(time.Minute)))}, tells(events.Sleep, "1", time.Now(), aboutWeb), "web sleep.decided", "PATCH web"},
+		"the owner consents":                         {[]metav1.Object{today(nap(api.Stopping, justNow))}, tells(events.OwnerPaused, "1", time.Now(), aboutWeb), "web scaled", "POST controllerrevisions, PATCH web, PATCH web"},
+		"it was lost":                                {[]metav1.Object{today(zero), recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision}, tells(events.ObjectChanged, "1", time.Now(), aboutWeb), "web wake.decided", "PATCH web"},
+		"its record is over":                         {[]metav1.Object{recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision}, tells(events.ObjectChanged, "1", time.Now(), aboutWeb), "", "DELETE drydock-" + build.SleepID + "-sleep"},
+		"a group, of which the first stands for all": {group(), tells(events.Activity, "1", time.Now(), later), "", "PATCH db"},
+		"a group that nobody is in":                  {nil, tells(events.Activity, "1", time.Now(), later), "", ""},
+		"a group, about to be asleep":                {group(), tells(events.Sleep, "1", time.Now(), later), "", "PATCH web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, row.objects...)
+			if got := handle(t, c.function(build.SleepSettings()), row.event); got != row.want {
+				t.Errorf("answers %q, want %q", got, row.want)
+			}
+			if got := strings.Join(c.writes, ", "); got != row.writes {
+				t.Errorf("writes %q, want %q", got, row.writes)
+			}
+		})
+	}
+}
+
+// TestAGroupsEventIsForOneWhoIsNotPaused: the activity of a paused set keeps nobody.
+func TestAGroupsEventIsForOneWhoIsNotPaused(t *testing.T) {
+	for want, objects := range map[string][]metav1.Object{
+		"":    nil,
+		"web": {member("db", shop, build.Paused()), web(shop)},
+		"db":  {member("db", shop, build.Paused()), web(shop, build.Paused())},
+		"api": {member("db", shop, build.DependsOn("web")), web(shop, build.DependsOn("db")), member("api", shop)}, // no order at all
+	} {
+		got, err := newCluster(t, objects...).function(build.SleepSettings()).firstOf(t.Context(), build.Namespace, "shop")
+		if err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+}
+
+func TestHandleProbes(t *testing.T) {
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"scalar","result":[1,"`+r.FormValue("query")+`"]}}`)
+	}))
+	t.Cleanup(prometheus.Close)
+	settings := build.SleepSettings()
+	settings.Prometheus = prometheus.URL
+	for query, want := range map[string]struct{ answer, reason string }{"0": {"web sleep.decided", "SleepDecided"}, "7": {"", ""}, "x": {"web operation.failed", "ProbeFailed"}} {
+		c := newCluster(t, today(build.Annotation(api.ActivityProbeAnnotation, "prometheus:"+query)))
+		answer := handle(t, c.function(settings), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))
+		nap, err := api.LoadSleep(c.set("web"))
+		if reason := ""; err != nil || answer != want.answer || nap != nil && string(nap.Reason) != want.reason || nap == nil && reason != want.reason {
+			t.Errorf("%s: answers %q, %+v, %v", query, answer, nap, err)
+		}
+		if active := c.set("web").Annotations[api.LastActivityAnnotation] > ago(time.Minute); active != (query == "7") {
+			t.Errorf("%s: active %t", query, active)
+		}
+	}
+}
+
+// TestI8WhatTheAPIServerRefusesEndsTheSleep, and the event is answered.
+func TestI8WhatTheAPIServerRefusesEndsTheSleep(t *testing.T) {
+	c := newCluster(t, today(nap(api.Stopping, justNow)))
+	c.refuse = `"path":"/spec/replicas"`
+	if got := handle(t, c.function(build.SleepSettings()), tells(events.OwnerPaused, "1", time.Now(), aboutWeb)); got != "web wake.decided" {
+		t.Errorf("answers %q", got)
+	}
+	if nap, err := api.LoadSleep(c.set("web")); err != nil || nap.Phase != api.Waking || nap.Reason != api.Rejected || !strings.Contains(nap.Message, "admission webhook says no") {
+		t.Errorf("%+v, %v", nap, err)
+	}
+	c.refuse = api.SleepAnnotation[len(api.Prefix):] // nothing can be written at all
+	if answer, err := c.function(build.SleepSettings()).Handle(t.Context(), tells(events.ObjectChanged, "1", time.Now(), aboutWeb)); answer != nil || !fault.IsPermanent(err) {
+		t.Errorf("%v, %v: a dead letter tells people", answer, err)
+	}
+}
+
+func TestWhatCannotBeReadIsTriedAgain(t *testing.T) {
+	aboutGroup := map[string]string{"group": "shop"}
+	for name, row := range map[string]struct {
+		down       string
+		extensions map[string]string
+	}{
+		"the set":           {"statefulsets", aboutWeb},
+		"its group":         {"statefulsets", aboutGroup},
+		"records of sleeps": {"controllerrevisions", aboutWeb},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, today(nap(api.Asleep)))
+			c.down = row.down
+			if answer, err := c.function(build.SleepSettings()).Handle(t.Context(), tells(events.Wake, "1", time.Now(), row.extensions)); answer != nil || err == nil || fault.IsPermanent(err) {
+				t.Errorf("%v, %v", answer, err)
+			}
+		})
+	}
+	if _, err := newCluster(t).function(build.SleepSettings()).Handle(context.Background(), tells(events.Wake, "1", time.Now(), map[string]string{"kind": "Pod", "name": "web-0"})); !fault.IsPermanent(err) {
+		t.Errorf("an event about a Pod: %v", err)
+	}
+}
+
+func TestSignalOf(t *testing.T) {
+	now := build.Now
+	for name, row := range map[string]struct {
+		eventType string
+		sent      time.Time
+		want      Signal
+	}{
+		"it comes right away":              {events.Activity, now.Add(-time.Second), Signal{events.Activity, now}},
+		"it waited a minute":               {events.Wake, now.Add(-time.Minute), Signal{events.Wake, now}},
+		"longer, so it is of its own time": {events.Wake, now.Add(-time.Minute - time.Second), Signal{events.Wake, now.Add(-time.Minute - time.Second)}},
+		"it is of the future":              {events.Activity, now.Add(time.Hour), Signal{events.Activity, now}},
+		"it does not say when":             {events.Sleep, time.Time{}, Signal{events.Sleep, now}},
+		"somebody wants another try":       {events.Retry, now, Signal{events.Retry, now}},
+		"it tells of something else":       {events.ObjectChanged, now, Signal{}},
+	} {
+		if got := signalOf(tells(row.eventType, "1", row.sent, nil), now); got != row.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if (Signal{Type: events.Activity, At: now}).asked() != (time.Time{}) || (Signal{Type: events.Sleep, At: now}).asked() != now {
+		t.Error("who asks for a sleep")
+	}
+}
+
+// port is where the server listens.
+func port(t *testing.T, url string) string {
+	t.Helper()
+	_, p, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
+	if _, err := strconv.Atoi(p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,354 @@
+package idletimeout
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/test/kit/build"
+)
+
+// result is what a probe has found, in words.
+func result(active bool, err error) string {
+	switch {
+	case err != nil && active:
+		return "in use, and an error"
+	case err != nil:
+		return err.Error()
+	case active:
+		return "in use"
+	}
+	return "idle"
+}
+
+func expectResult(t *testing.T, got, want string) {
+	t.Helper()
+	if want == "idle" || want == "in use" {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	} else if !strings.Contains(got, want) || got == "in use, and an error" {
+		t.Errorf("%s, want %q", got, want)
+	}
+}
+
+// replica is a running pod of set web. In tests all have the address of this machine.
+func replica(ordinal int, options ...build.Option) *corev1.Pod {
+	address := build.Edit(func(p *corev1.Pod) {
+		p.Status.PodIP = "127.0.0.1"
+		p.Spec.Containers = []corev1.Container{{Name: "db"}}
+		p.OwnerReferences[0].UID = "uid-web"
+	})
+	return build.With(build.PodOf("web", ordinal, "data"), append([]build.Option{address}, options...)...)
+}
+
+func ask(t *testing.T, c *cluster, settings api.Settings, text string, options ...build.Option) string {
+	t.Helper()
+	probe, err := idle.ParseProbe(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := build.Set("web", append([]build.Option{build.Replicas(2)}, options...)...)
+	return result(newProber(c.client(), settings).ask(t.Context(), set, *probe))
+}
+
+func TestAskHTTP(t *testing.T) {
+	asked := 0
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	t.Cleanup(elsewhere.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/used":
+			if r.Method != http.MethodGet || r.URL.RawQuery != "since=1h" {
+				w.WriteHeader(http.StatusTeapot)
+			}
+		case "/huge":
+			_, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) // nobody reads it
+		case "/idle":
+			w.WriteHeader(http.StatusNoContent)
+		case "/moved":
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		case "/slow":
+			select {
+			case <-r.Context().Done():
+			case <-time.After(10 * time.Second):
+			}
+		case "/gone":
+			connection, _, _ := w.(http.Hijacker).Hijack()
+			_ = connection.Close()
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	settings := build.SleepSettings()
+	settings.ProbeTimeout = 500 * time.Millisecond
+	c := newCluster(t, replica(0), replica(1))
+	for path, want := range map[string]string{
+		"/used?since=1h": "in use",
+		"/idle":          "idle",
+		"/moved":         "pod web-0 answers 302; 200 means in use, 204 idle",
+		"/none":          "pod web-0 answers 404",
+		"/gone":          "asking pod web-0: ",
+		"/slow":          "asking pod web-0: ",
+		"/huge":          "in use",
+		"/%zz":           "asking pod web-0: ",
+	} {
+		t.Run(path, func(t *testing.T) {
+			begin := time.Now()
+			expectResult(t, ask(t, c, settings, "http:"+port(t, server.URL)+path), want)
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+	expectResult(t, ask(t, c, settings, "http:"+port(t, closed.URL)), "connection refused")
+	if asked > 0 {
+		t.Error("somebody else was asked")
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestOneOfThePodsIsEnough to be in use, and all have to say that they are idle.
+func TestOneOfThePodsIsEnough(t *testing.T) {
+	answers := []int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(answers[0])
+		answers = answers[1:]
+	}))
+	t.Cleanup(server.Close)
+	for want, codes := range map[string][]int{"idle": {204, 204}, "in use": {204, 200}, "pod web-1 answers 500": {204, 500}, "pod web-0 answers 500": {500, 200}} {
+		answers = codes
+		expectResult(t, ask(t, newCluster(t, replica(0), replica(1)), build.SleepSettings(), "http:"+port(t, server.URL)), want)
+	}
+}
+
+// TestPodsThatCannotBeAsked: whatever is unknown is no idleness.
+func TestPodsThatCannotBeAsked(t *testing.T) {
+	elsewhere := build.Edit(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "uid-2" })
+	for name, row := range map[string]struct {
+		pods []metav1.Object
+		want string
+	}{
+		"there are none":         {nil, "0 of 2 pods are there to ask"},
+		"one is missing":         {[]metav1.Object{replica(0)}, "1 of 2 pods are there to ask"},
+		"one too many":           {[]metav1.Object{replica(0), replica(1), replica(2)}, "3 of 2 pods are there to ask"},
+		"one is another set's":   {[]metav1.Object{replica(0), replica(1, elsewhere)}, "1 of 2 pods are there to ask"},
+		"one is not selected":    {[]metav1.Object{replica(0), replica(1, build.Label("app", "api"))}, "1 of 2 pods are there to ask"},
+		"one does not run":       {[]metav1.Object{replica(0), replica(1, build.InPhase(corev1.PodPending))}, "pod web-1 does not run"},
+		"none runs":              {[]metav1.Object{replica(0, build.InPhase(corev1.PodPending)), replica(1, build.InPhase(corev1.PodFailed))}, "2 of 2 pods are there to ask"},
+		"one has no address yet": {[]metav1.Object{replica(0), replica(1, build.Edit(func(p *corev1.Pod) { p.Status.PodIP = "" }))}, "pod web-1 does not run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expectResult(t, ask(t, newCluster(t, row.pods...), build.SleepSettings(), "http:1"), row.want)
+		})
+	}
+	c := newCluster(t)
+	c.down = "pods"
+	expectResult(t, ask(t, c, build.SleepSettings(), "tcp:1"), "listing pods")
+	expectResult(t, ask(t, c, build.SleepSettings(), "tcp:1", build.Edit(func(s *appsv1.StatefulSet) {
+		s.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
+	})), "selector of StatefulSet shop/web")
+}
+
+const vector = `{"status":"success","data":{"resultType":"vector","result":[%s]}}`
+
+func TestAskPrometheus(t *testing.T) {
+	for name, row := range map[string]struct {
+		code int
+		body string
+		want string
+	}{
+		"a value above zero":        {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`), "in use"},
+		"zero":                      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"0"]}`), "idle"},
+		"below zero":                {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"-1"]}`), "idle"},
+		"a little":                  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"1e-9"]}`), "in use"},
+		"without end":               {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"+Inf"]}`), "in use"},
+		"one of several":            {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"1"]}`), "in use"},
+		"none of several":           {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"0"]}`), "idle"},
+		"no number":                 {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with the value"},
+		"no number beside one":      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with the value"},
+		"a word":                    {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"many"]}`), "prometheus answers with the value"},
+		"a number that is no text":  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,1]}`), "prometheus answers with the value"},
+		"no value":                  {200, fmt.Sprintf(vector, `{"metric":{},"histogram":[1,{}]}`), "prometheus answers with the value"},
+		"nothing":                   {200, fmt.Sprintf(vector, ``), "prometheus has no result for the query"},
+		"null":                      {200, `{"status":"success","data":{"resultType":"vector","result":null}}`, "prometheus has no result for the query"},
+		"a vector that is none":     {200, `{"status":"success","data":{"resultType":"vector","result":{}}}`, "with a vector that is none"},
+		"a scalar":                  {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`, "in use"},
+		"a scalar that is zero":     {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`, "idle"},
+		"a scalar that is none":     {200, `{"status":"success","data":{"resultType":"scalar","result":{}}}`, "with a scalar that is none"},
+		"a scalar without a value":  {200, `{"status":"success","data":{"resultType":"scalar","result":[]}}`, "prometheus answers with the value"},
+		"a range":                   {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, `answers with a "matrix"; ask for a vector or a scalar`},
+		"no data":                   {200, `{"status":"success"}`, `answers with a ""`},
+		"a query that is wrong":     {400, `{"status":"error","errorType":"bad_data","error":"parse error: unclosed brace"}`, `prometheus answers 400 "parse error: unclosed brace"`},
+		"an error, in spite of 200": {200, `{"status":"error","error":"no"}`, `prometheus answers 200 "no"`},
+		"it is overloaded":          {503, `no upstream`, `prometheus answers 503 ""`},
+		"a success of another code": {202, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`), "prometheus answers 202"},
+		"a page":                    {200, `<html>sign in</html>`, `prometheus answers 200 ""`},
+		"a redirect":                {302, ``, `prometheus answers 302 ""`},
+		"nothing at all":            {200, ``, `prometheus answers 200 ""`},
+		"more than anybody reads":   {200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`), `prometheus answers 200 ""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/prom/api/v1/query" || r.Method != http.MethodPost || r.FormValue("query") != `sum(x{a="b"}) > 0 & 1` {
+					t.Errorf("asked for %s %s: %q", r.Method, r.URL, r.FormValue("query"))
+				}
+				w.Header().Set("Location", "http://127.0.0.1:1/")
+				w.WriteHeader(row.code)
+				_, _ = io.WriteString(w, row.body)
+			}))
+			t.Cleanup(server.Close)
+			settings := build.SleepSettings()
+			settings.Prometheus = server.URL + "/prom/"
+			expectResult(t, ask(t, newCluster(t), settings, `prometheus:sum(x{a="b"}) > 0 & 1`), row.want)
+		})
+	}
+}
+
+func TestPrometheusThatCannotBeAsked(t *testing.T) {
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("query") == "body" {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "{")
+			w.(http.Flusher).Flush()
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+	}))
+	t.Cleanup(slow.Close)
+	for name, row := range map[string]struct{ url, query, want string }{
+		"nobody knows one":       {"", "x", "no Prometheus is known; set DRYDOCK_PROMETHEUS to its URL"},
+		"it does not run":        {"http://127.0.0.1:1", "x", "asking Prometheus: "},
+		"a URL that is none":     {"http://a b", "x", "asking Prometheus: "},
+		"a scheme that is none":  {"prometheus:9090", "x", "asking Prometheus: "},
+		"it does not answer":     {slow.URL, "x", "asking Prometheus: "},
+		"it stops in the middle": {slow.URL, "body", "reading Prometheus' answer: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := build.SleepSettings()
+			settings.Prometheus, settings.ProbeTimeout = row.url, 300*time.Millisecond
+			begin := time.Now()
+			expectResult(t, ask(t, newCluster(t), settings, "prometheus:"+row.query), row.want)
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+// header4 and header6 begin the tables of the kernel, as /proc/net/tcp and tcp6 have them.
+const (
+	header4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     \n"
+	header6 = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	rest4   = " 00000000:00000000 00:00000000 00000000  1000        0 2613 1 0000000000000000 100 0 0 10 0\n"
+)
+
+// line4 is a line of the table, of a connection between addresses as the kernel writes them.
+func line4(local, remote, state string) string {
+	return "   0: " + local + " " + remote + " " + state + rest4
+}
+
+func TestEstablished(t *testing.T) {
+	const listening, used, port5432 = "00000000:1538 00000000:0000 0A", "0100000A:1538 0200000A:C001 01", 5432
+	line := func(text string) string { return "   0: " + text + rest4 }
+	for name, row := range map[string]struct {
+		table string
+		want  int
+		err   string
+	}{
+		"nobody is connected":                   {header4 + line(listening) + header6, 0, ""},
+		"somebody is":                           {header4 + line(listening) + line(used), 1, ""},
+		"two are":                               {header4 + line(used) + line("0100000A:1538 0300000A:C001 01"), 2, ""},
+		"to another port":                       {header4 + line4("0100000A:1539", "0200000A:C001", "01"), 0, ""},
+		"from that port, as a client":           {header4 + line4("0100000A:C001", "0200000A:1538", "01"), 0, ""},
+		"it is about to be":                     {header4 + line4("0100000A:1538", "0200000A:C001", "03"), 0, ""},
+		"it was, and has ended":                 {header4 + line4("0100000A:1538", "0200000A:C001", "06"), 0, ""},
+		"a health check over the loopback":      {header4 + line4("0100007F:1538", "0100007F:C001", "01"), 0, ""},
+		"a health check over the pod's address": {header4 + line4("0100000A:1538", "0100000A:C001", "01"), 0, ""},
+		"over IPv6":                             {header4 + header6 + line4("000080FE000000000000000001000000:1538", "000080FE000000000000000002000000:C001", "01"), 1, ""},
+		"over IPv6's loopback":                  {header4 + header6 + line4("00000000000000000000000001000000:1538", "00000000000000000000000001000000:C001", "01"), 0, ""},
+		"over IPv4, on a socket for both":       {header4 + header6 + line4("0000000000000000FFFF00000100000A:1538", "0000000000000000FFFF00000200000A:C001", "01"), 1, ""},
+		"listening for both":                    {header4 + header6 + line4("00000000000000000000000000000000:1538", "00000000000000000000000000000000:0000", "0A"), 0, ""},
+		"in small letters":                      {header4 + line4("0100000a:c001", "0200000a:1538", "01"), 0, ""},
+		"a kernel without IPv6":                 {header4 + line(used), 1, ""},
+		"no table":                              {"", 0, "the pod has no table of connections"},
+		"another command's words":               {"cat: /proc/net/tcp: No such file or directory\n", 0, "is not of the kernel's table"},
+		"a line that is cut off":                {header4 + "   0: 0100000A", 0, ""},
+		"a port that is none":                   {header4 + line4("0100000A:XXXX", "0200000A:C001", "01"), 0, "is not of the kernel's table"},
+		"a port too large":                      {header4 + line4("0100000A:11538", "0200000A:C001", "01"), 0, "is not of the kernel's table"},
+		"an address without a port":             {header4 + line4("0100000A:1538", "0200000A", "01"), 0, "is not of the kernel's table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := established(row.table, port5432)
+			if got != row.want || (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
+				t.Errorf("%d, %v; want %d, %q", got, err, row.want, row.err)
+			}
+		})
+	}
+}
+
+// TestEstablishedReadsThisKernelsTable: a connection over the loopback is there and does not count.
+func TestEstablishedReadsThisKernelsTable(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	response, err := http.Get(server.URL) //nolint:noctx // this machine
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Skip("this system has no such table")
+	}
+	if n, err := established(string(table), 1); err != nil || n != 0 {
+		t.Errorf("%d connections to port 1, %v", n, err)
+	}
+	var number int
+	_, _ = fmt.Sscan(port(t, server.URL), &number)
+	if n, err := established(string(table), number); err != nil || n != 0 {
+		t.Errorf("%d connections to the server, %v", n, err)
+	}
+	if want := fmt.Sprintf(":%04X ", number); !strings.Contains(string(table), want) {
+		t.Errorf("the table has no %q: %s", want, table)
+	}
+}
+
+func TestAskTCP(t *testing.T) {
+	c := newCluster(t, replica(0), replica(1))
+	used := header4 + line4("0100000A:1538", "0200000A:C001", "01") + header6
+	for name, row := range map[string]struct {
+		printed map[string]string
+		want    string
+	}{
+		"nobody is connected":     {map[string]string{"web-0": header4, "web-1": header4 + header6}, "idle"},
+		"somebody is, to one":     {map[string]string{"web-0": header4, "web-1": used}, "in use"},
+		"the first is enough":     {map[string]string{"web-0": used}, "in use"},
+		"the first cannot say":    {map[string]string{"web-1": used}, "reading the connections of pod web-0: "},
+		"the first says nonsense": {map[string]string{"web-0": "a b c d"}, "reading the connections of pod web-0: "},
+		"the second cannot say":   {map[string]string{"web-0": header4}, "reading the connections of pod web-1: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.printed = row.printed
+			expectResult(t, ask(t, c, build.SleepSettings(), "tcp:5432"), row.want)
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package idle
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseProbe(t *testing.T) {
+	for text, want := range map[string]Probe{
+		"http:8080/in-use":            {Kind: ProbeHTTP, Port: 8080, Path: "/in-use"},
+		"http:8080":                   {Kind: ProbeHTTP, Port: 8080, Path: "/"},
+		"http:1/":                     {Kind: ProbeHTTP, Port: 1, Path: "/"},
+		"http:80/a/b?c=d:e":           {Kind: ProbeHTTP, Port: 80, Path: "/a/b?c=d:e"},
+		"http:80//elsewhere.example/": {Kind: ProbeHTTP, Port: 80, Path: "//elsewhere.example/"}, // a path, not a host
+		"tcp:65535":                   {Kind: ProbeTCP, Port: 65535},
+		"prometheus:sum(x{a=\"b\"}) ": {Kind: ProbePrometheus, Query: `sum(x{a="b"})`},
+		"prometheus:" + strings.Repeat("x", longestQuery): {Kind: ProbePrometheus, Query: strings.Repeat("x", longestQuery)},
+	} {
+		got, err := ParseProbe(text)
+		if err != nil {
+			t.Errorf("%.40s: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Errorf("%.40s (-want +got)\n%s", text, diff)
+		}
+		if again, err := ParseProbe(got.String()); err != nil || *again != *got {
+			t.Errorf("%.40s is written as %q, which is %v, %v", text, got, again, err)
+		}
+	}
+}
+
+func TestParseProbeRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":                   "",
+		"no kind":                   "8080",
+		"a kind that is none":       "udp:53",
+		"a kind in capitals":        "HTTP:80/",
+		"a URL":                     "http://web:8080/in-use",
+		"a host":                    "http:web:8080/in-use",
+		"a host before the path":    "http:8080@elsewhere.example/",
+		"no port":                   "http:/in-use",
+		"port 0":                    "tcp:0",
+		"a port too large":          "tcp:65536",
+		"a port below zero":         "tcp:-1",
+		"a name of a port":          "tcp:postgres",
+		"a path behind a TCP port":  "tcp:80/x",
+		"a path with a blank":       "http:80/a b",
+		"a path with a new line":    "http:80/a\r\nHost: elsewhere.example",
+		"a path with a fragment":    "http:80/a#b",
+		"no query":                  "prometheus:",
+		"a query of blanks":         "prometheus:  ",
+		"a query that is too large": "prometheus:" + strings.Repeat("x", longestQuery+1),
+	} {
+		if got, err := ParseProbe(text); err == nil {
+			t.Errorf("%s is taken for %v", name, got)
+		}
+	}
+}
+
+func FuzzParseProbe(f *testing.F) {
+	for _, text := range []string{"", ":", "http:8080/in-use", "http:80", "http:80//x@y", "http:+80/", "http:080/%zz", "tcp:5432", "tcp:5432:1", "prometheus:sum(x) > 0", "prometheus: \xff"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParseProbe(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseProbe(p.String()); err != nil || *again != *p {
+			t.Fatalf("%q is written as %q, which is %v, %v", text, p, again, err)
+		}
+		if p.Kind != ProbePrometheus && (p.Port < 1 || p.Port > 65535) || p.Kind == ProbePrometheus && p.Query == "" {
+			t.Fatalf("%q is %+v", text, p)
+		}
+		if p.Kind != ProbeHTTP {
+			return
+		}
+		// What cannot be asked is an error then; nobody else than the pod is asked.
+		if u, err := url.Parse("http://10.0.0.1:80" + p.Path); err == nil && (u.Host != "10.0.0.1:80" || u.User != nil) {
+			t.Errorf("%q asks %s", text, u.Host)
+		}
+	})
+}

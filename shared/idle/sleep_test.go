@@ -1,0 +1,92 @@
+package idle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit/build"
+)
+
+// TestNewSleep: what is written is read again, by this set and by no other.
+func TestNewSleep(t *testing.T) {
+	set := build.Set("web", build.Replicas(3))
+	now := build.Now.Add(700 * time.Millisecond).In(time.FixedZone("", 3600))
+	nap := NewSleep(set, api.Planned, ForAsk, 4, now, "00-trace")
+	want := &api.Status{Version: api.StatusVersion, Operation: nap.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked", Attempt: 4,
+		Set: api.SetRef{Name: "web", UID: "uid-web"}, Replicas: 3, Round: 1, Started: metav1.NewTime(build.Now), Trace: "00-trace"}
+	if diff := cmp.Diff(want, nap); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	read, err := sts.SleepOf(build.With(set, build.Annotation(api.SleepAnnotation, nap.Encode())))
+	if err != nil || !cmp.Equal(read, nap) {
+		t.Errorf("%+v, %v", read, err)
+	}
+	ids := map[string]bool{}
+	for _, other := range []*api.Status{nap, NewSleep(set, api.Planned, ForAsk, 5, now, ""), NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
+		ids[other.Operation] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("sleeps share an id: %v", ids)
+	}
+	if again := NewSleep(set, api.Waking, ForIdle, 4, now.Add(time.Hour), ""); again.Operation != nap.Operation {
+		t.Error("the same attempt has another id the second time")
+	}
+}
+
+func TestComplained(t *testing.T) {
+	wrong := build.IdleTimeout("soon")
+	said := MemberOf(build.Set("web", wrong)).Complaint()
+	if !strings.Contains(said, "stays awake until that is corrected") {
+		t.Error(said)
+	}
+	refused := func(message string) build.Option {
+		return build.Nap(build.Sleep(api.Refused, build.Told(api.RequestInvalid, message)))
+	}
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    bool
+	}{
+		"nobody has said it":     {[]build.Option{wrong}, false},
+		"it was said":            {[]build.Option{wrong, refused(said)}, true},
+		"something else was":     {[]build.Option{wrong, refused("the owner refuses")}, false},
+		"there is more to say":   {[]build.Option{wrong, build.Annotation(api.KeepWarmAnnotation, "x"), refused(said)}, false},
+		"a sleep that is on now": {[]build.Option{wrong, build.Nap(build.Sleep(api.Asleep, build.Told("", said)))}, false},
+	} {
+		if got := MemberOf(build.Set("web", row.options...)).Complained(); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestRests(t *testing.T) {
+	const retry = 13 * time.Minute
+	within, over := 13*time.Minute-time.Second, 13*time.Minute
+	for name, row := range map[string]struct {
+		nap     *api.Status
+		request string
+		want    bool
+	}{
+		"it never slept":                             {nil, ForIdle, false},
+		"it sleeps":                                  {build.Sleep(api.Asleep), ForIdle, false},
+		"it failed":                                  {build.Sleep(api.Failed, build.Ended(api.Aborted, within)), ForIdle, true},
+		"the time is over":                           {build.Sleep(api.Failed, build.Ended(api.Aborted, over)), ForIdle, false},
+		"it was refused":                             {build.Sleep(api.Refused, build.Ended(api.OwnerNotPausable, within)), ForIdle, true},
+		"what was wrong is corrected: it may":        {build.Sleep(api.Refused, build.Ended(api.RequestInvalid, 0)), ForIdle, false},
+		"it woke because somebody needed it":         {build.Sleep(api.Succeeded, build.Ended(api.Awake, 0)), ForIdle, false},
+		"somebody started it":                        {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, 0)), ForIdle, false},
+		"somebody started it, and it is paused":      {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, within)), ForPause, true},
+		"that was long ago":                          {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, over)), ForPause, false},
+		"a document that does not say when it ended": {build.Sleep(api.Failed), ForIdle, false},
+	} {
+		m := Member{Set: build.Set("web"), Nap: row.nap}
+		if got := m.Rests(Verdict{Request: row.request}, build.Now, retry); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
