@@ -82,12 +82,18 @@ func Decide(in Input) plan.Plan {
 			own = p
 			continue
 		}
-		if p.Kind == plan.KindDo {
+		if p.Kind == plan.KindDo && !ends(m, p) {
 			p.Announce = "" // sift tells about the others
 			return p
 		}
 	}
 	return own
+}
+
+// ends reports whether the plan is the end of a member's wake-up. It is left to an event that names the member, because
+// pause-owner waits for what that announces; such an event comes when the member is ready, or with the tick.
+func ends(m idle.Member, p plan.Plan) bool {
+	return m.Nap.Active() && m.Nap.Phase == api.Waking && (p.Announce == events.Scaled || p.Announce == events.OperationFailed)
 }
 
 // judge returns the group in the order in which it wakes, with a verdict on each member. A group without an order stays awake.
@@ -121,6 +127,9 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 		return unreadable(in, m)
 	case m.Nap.Active():
 		return napping(in, group, m, v)
+	case in.unreadable(m) != nil && m.Set.Name == in.Name:
+		return plan.Do(api.LinkInvalid, plan.Record(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
+			Message: fmt.Sprintf("%v; scale the set to what it had, and delete the record", in.unreadable(m)), UID: m.Set.UID}))
 	case in.lost(m) != nil:
 		return wake(in, group, m, in.lost(m), api.WakingUp, "what the set tells about its sleep was lost")
 	case !sts.Managed(m.Set):

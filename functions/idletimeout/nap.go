@@ -176,6 +176,8 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 		patch := plan.Store(m.Set, next)
 		scale(patch, m.Set, nap.Replicas)
 		return plan.Do(api.WakingUp, patch.Actions()...)
+	case replicas == 0 && !nap.OwnerStops:
+		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 	case plan.Overdue(nap, in.Now):
 		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
 			m.Set.Status.ReadyReplicas, replicas, in.Settings.ReadyTimeout))

@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/exec"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
@@ -139,13 +140,22 @@ func (p *prober) askPrometheus(ctx context.Context, query string) (bool, error) 
 // askTCP counts the connections to the port that the pod's kernel has established, as the first container sees them: all
 // containers of a pod share its network.
 func (p *prober) askTCP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, error) {
-	table, err := p.client.Exec(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, "cat", "/proc/net/tcp", "/proc/net/tcp6")
+	table, err := p.read(ctx, pod, "/proc/net/tcp")
 	if err != nil {
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}
-	n, err := established(string(table), probe.Port)
+	six, err := p.read(ctx, pod, "/proc/net/tcp6")
+	var ended exec.CodeExitError
+	if err != nil && !errors.As(err, &ended) { // a node without IPv6 has no such file, and cat says so
+		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
+	}
+	n, err := established(string(table)+string(six), probe.Port)
 	if err != nil {
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}
 	return n > 0, nil
+}
+
+func (p *prober) read(ctx context.Context, pod *corev1.Pod, path string) ([]byte, error) {
+	return p.client.Exec(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, "cat", path)
 }

@@ -45,6 +45,16 @@ func (in Input) remember(m idle.Member, nap *api.Status) []plan.Action {
 	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, nap)))
 }
 
+// unreadable says why nobody knows how many replicas a set at zero had that does not tell of its sleep any more.
+func (in Input) unreadable(m idle.Member) error {
+	for _, r := range in.Records[m.Set.Name] {
+		if _, err := api.LoadJournal(r.Revision); err != nil && sts.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
+			return err
+		}
+	}
+	return nil
+}
+
 // lost is the sleep of a set at zero that does not tell of it any more; nil if there is none.
 func (in Input) lost(m idle.Member) *api.Status {
 	if sts.Replicas(m.Set) > 0 {

@@ -44,7 +44,7 @@ func TestRecordsOfSleeps(t *testing.T) {
 		"I3: the set is another one":                 {on(web(zero)).recorded(other), forget, ""},
 		"the document cannot be read: nothing is touched": {on(web(zero, build.Annotation(api.SleepAnnotation, "{"))).recorded(slept),
 			`do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/sleep of StatefulSet shop/web: unexpected end of JSON input; remove the annotation if no operation runs"`, ""},
-		"the record cannot be read": {unreadable, "noop AtZeroAlready", ""},
+		"the record cannot be read": {unreadable, `do LinkInvalid: event LinkInvalid "reading journal shop/drydock-ba9876543210-sleep: unexpected end of JSON input; scale the set to what it had, and delete the record"`, ""},
 		"the set is being deleted":  {on(web(zero, build.Deleting())).recorded(slept), "noop SetGone", ""},
 		"a record of a set that nobody asks about": {func() Input {
 			in := on(member("db", build.Active(0))).recorded(slept)

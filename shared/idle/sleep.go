@@ -50,9 +50,11 @@ func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(retry)) {
 		return false
 	}
-	refused := nap.Phase == api.Refused && nap.Reason != api.RequestInvalid
-	ended := nap.Reason == api.StartedByOthers && v.Request == ForPause
-	return nap.Phase == api.Failed || refused || ended
+	failed := nap.Phase == api.Failed || nap.Phase == api.Refused && nap.Reason != api.RequestInvalid
+	if v.Request == ForPause && nap.Request != ForPause {
+		failed = false // a person's pause does not wait for what a clock could not do
+	}
+	return failed || nap.Reason == api.StartedByOthers && v.Request == ForPause
 }
 
 // Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 )
@@ -29,12 +30,18 @@ type turn struct {
 	free    chan struct{}
 }
 
-// wish is what an event asks for.
-type wish struct{ eventType, operation string }
+// wish is what an event asks for. One that was sent long ago, and comes only now, does not speak for one that was sent now.
+type wish struct {
+	eventType, operation string
+	old                  bool
+}
+
+// fresh is how old an event may be that tells of now.
+const fresh = time.Minute
 
 func wishOf(e event.Event) wish {
 	operation, _ := e.Extensions()["operation"].(string)
-	return wish{e.Type(), operation}
+	return wish{e.Type(), operation, !e.Time().IsZero() && time.Since(e.Time()) > fresh}
 }
 
 // aboutOf names the object: people who write events by hand may forget the subject.

@@ -115,7 +115,7 @@ func TestTurnsEachWishGetsItsTurn(t *testing.T) {
 	eventually(t, "one of each kind waits", func() bool { return answered.Load() == 27 })
 	close(goOn)
 	all.Wait()
-	want := map[wish]int{{"changed", "x"}: 2, {"retry", "x"}: 1, {"retry", "y"}: 1}
+	want := map[wish]int{{eventType: "changed", operation: "x"}: 2, {eventType: "retry", operation: "x"}: 1, {eventType: "retry", operation: "y"}: 1}
 	if !maps.Equal(looks, want) || most.Load() != 1 {
 		t.Errorf("looks %v, want %v; up to %d at once", looks, want, most.Load())
 	}
