@@ -25,8 +25,10 @@ func napping(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Pla
 	nap := m.Nap
 	_, abort := m.Set.Annotations[api.AbortAnnotation]
 	if nap.Phase != api.Waking {
+		ends := v.Awake || abort || !sts.Managed(m.Set)
+		untouched := nap.Stopping == nil && !nap.OwnerStops && (nap.Phase == api.Stopping || ends)
 		switch {
-		case sts.Replicas(m.Set) == 0 && nap.Stopping == nil && !nap.OwnerStops: // before Drydock did: theirs to wake
+		case untouched && sts.Replicas(m.Set) == 0: // somebody was faster, and it is theirs to wake
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 		case abort:
 			return giveUp(in, group, m, api.Aborted, "aborted")

@@ -1,6 +1,8 @@
 package idletimeout
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
@@ -17,15 +19,11 @@ type Record struct {
 	Link     *api.Link
 }
 
-// mayHaveRecords reports whether there may be a record that matters. A set that runs and does not sleep has none, but for
-// moments.
+// mayHaveRecords reports whether there may be a record that matters. Who tells that a set is used which runs has none read.
 func (in Input) mayHaveRecords() bool {
-	for _, m := range in.Group {
-		if m.Nap.Active() || sts.Replicas(m.Set) == 0 || m.Nap != nil && m.Nap.Phase.Terminal() {
-			return true
-		}
-	}
-	return len(in.Group) == 0
+	return !in.Signal.wakes() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
+		return m.Nap.Active() || sts.Replicas(m.Set) == 0
+	})
 }
 
 // remember makes the record of a sleep that has none yet. One that tells another count, because somebody scaled the set

@@ -54,14 +54,17 @@ func TestRecordsOfSleeps(t *testing.T) {
 	})
 }
 
-// TestWhenRecordsAreRead: of a set that has never slept nobody has to ask.
+// TestWhenRecordsAreRead: not for each activity of a set that runs. A set that tells of no sleep may be another one than the
+// one that slept.
 func TestWhenRecordsAreRead(t *testing.T) {
 	for name, row := range map[string]struct {
 		in   Input
 		want bool
 	}{
 		"the set is gone":              {on(), true},
-		"a set that never slept":       {on(web()), false},
+		"a set that never slept":       {on(web()), true},
+		"it is used":                   {func() Input { in := on(web()); in.Signal = Signal{Type: events.Activity}; return in }(), false},
+		"it sleeps, and is used":       {func() Input { in := on(web(zero)); in.Signal = Signal{Type: events.Wake}; return in }(), true},
 		"a set at zero":                {on(web(zero)), true},
 		"a set that is about to sleep": {on(web(nap(api.Planned))), true},
 		"a set that has slept":         {on(web(nap(api.Succeeded))), true},

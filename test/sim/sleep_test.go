@@ -189,3 +189,23 @@ func TestSleepSurvivesOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestSleepWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+func TestSleepWithEventsTwiceAndInAnyOrder(t *testing.T) {
+	for i := range uint64(8) {
+		seed := theSeed() + i
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			s := newSleeper(t)
+			drive := s.Drive(nil)
+			drive.Shuffle = seed
+			s.Eventually("the set has slept and is awake", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				return s.step()
+			})
+			s.judge(s.Drive(nil), 3)
+		})
+	}
+}
