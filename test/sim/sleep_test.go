@@ -162,9 +162,13 @@ var meddling = map[string]struct {
 	act      interference
 	replicas []int32
 }{
-	"somebody uses the set":                         {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) }, []int32{3}},
-	"somebody scales the set up":                    {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
-	"somebody deletes the set and applies it again": {func(w *kit.World) { applyAgain(w, newSleepingSet()) }, []int32{3}},
+	"somebody uses the set":      {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) }, []int32{3}},
+	"somebody scales the set up": {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
+	"somebody deletes the set and applies it again": {func(w *kit.World) {
+		set := newSleepingSet()
+		set.Annotations[api.LastActivityAnnotation] = kit.Ago(0) // the new one is used
+		applyAgain(w, set)
+	}, []int32{3}},
 	"somebody takes the operator's pause away": {func(w *kit.World) {
 		w.TryUnannotateCustom(sleeperOwner, sleeperKind, "main", sleeperOwner.Pause[0].Key)
 	}, []int32{3}},
