@@ -18,7 +18,7 @@ func concernsOfSleep(m idle.Member, v idle.Verdict, timeout time.Duration, chang
 	case m.NapErr != nil:
 		return []api.Function{api.IdleTimeout}
 	case m.Nap.Active():
-		return concernsOfNap(m, v, change)
+		return concernsOfNap(m, v, change, now)
 	case change == events.SourceDelete || !sts.Managed(m.Set):
 		return nil
 	}
@@ -46,7 +46,7 @@ func wantsLook(m idle.Member, v idle.Verdict, timeout time.Duration, now time.Ti
 }
 
 // concernsOfNap is about a set that sleeps, or is about to, or wakes.
-func concernsOfNap(m idle.Member, v idle.Verdict, change string) []api.Function {
+func concernsOfNap(m idle.Member, v idle.Verdict, change string, now time.Time) []api.Function {
 	_, abort := m.Set.Annotations[api.AbortAnnotation]
 	left := abort || !sts.Managed(m.Set) || change == events.SourceDelete // who loses its label is gone from the watch
 	wakes := v.Awake || left
@@ -63,7 +63,7 @@ func concernsOfNap(m idle.Member, v idle.Verdict, change string) []api.Function 
 			return []api.Function{api.IdleTimeout}
 		}
 	case api.Asleep:
-		if wakes || started {
+		if wakes || started || fellAsleep(m, change, now) {
 			return []api.Function{api.IdleTimeout}
 		}
 	case api.Waking:
@@ -78,3 +78,12 @@ func concernsOfNap(m idle.Member, v idle.Verdict, change string) []api.Function 
 	}
 	return nil
 }
+
+// fellAsleep reports whether a member of a group has just fallen asleep: another one may have waited for it.
+func fellAsleep(m idle.Member, change string, now time.Time) bool {
+	grouped := m.Set.Labels[api.GroupLabel] != ""
+	return grouped && change == events.SourceUpdate && m.Nap.Quiesced != nil && now.Sub(m.Nap.Quiesced.Time) < moments
+}
+
+// moments is how long an event about a change takes at most, as a rule. The tick finds the rest.
+const moments = 5 * time.Second

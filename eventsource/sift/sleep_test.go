@@ -319,3 +319,23 @@ func TestI5RecordsOfASleepLeadToWhoEndsIt(t *testing.T) {
 		})
 	}
 }
+
+// TestAMemberThatFellAsleepTellsItsGroup: the one that it depends on may sleep next, and need not wait for the tick.
+func TestAMemberThatFellAsleepTellsItsGroup(t *testing.T) {
+	for name, row := range map[string]struct {
+		change  string
+		options []build.Option
+		want    string
+	}{
+		"just now":            {updated, opts(build.InGroup("shop"), napOf(api.Asleep, build.Slept(0))), "idle-timeout"},
+		"a while ago":         {updated, opts(build.InGroup("shop"), napOf(api.Asleep, build.Slept(time.Minute))), ""},
+		"at the tick":         {added, opts(build.InGroup("shop"), napOf(api.Asleep, build.Slept(0))), ""},
+		"one without a group": {updated, opts(napOf(api.Asleep, build.Slept(0))), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := wakenBy(t, row.change, idleWeb(append(row.options, build.Replicas(0))...)); got != row.want {
+				t.Errorf("wakes %q, want %q", got, row.want)
+			}
+		})
+	}
+}

@@ -37,19 +37,12 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // Handle is safe to repeat, to reorder and to run twice at once. A write that the API server refuses for good, as a
 // quota does, is a reason to roll back, not to try again.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	rejected := ""
-	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Rejected = rejected
+		in.Rejected = fault.Text(denied)
 		return Decide(in), nil
-	}
-	answer, err := f.apply.Handle(ctx, e, step)
-	if fault.IsPermanent(err) {
-		rejected = err.Error()
-		answer, err = f.apply.Handle(ctx, e, step)
-	}
-	return answer, err
+	})
 }

@@ -38,7 +38,7 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look, or tells of an activity, which
-// moves a time later or nothing.
+// moves a time later or nothing. A write that the API server refuses for good is a reason to give the sleep up.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if namespace, group, ok := events.GroupOf(e); ok {
 		name, err := f.firstOf(ctx, namespace, group)
@@ -48,8 +48,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		e = events.About(e, events.Ref{Namespace: namespace, Name: name})
 	}
 	signal := signalOf(e, time.Now())
-	rejected := ""
-	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref, signal)
 		if err != nil {
 			return plan.Plan{}, err
@@ -57,15 +56,9 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if in.mayBegin() {
 			in.Trace = f.apply.Begin(ctx)
 		}
-		in.Rejected = rejected
+		in.Rejected = fault.Text(denied)
 		return Decide(in), nil
-	}
-	answer, err := f.apply.Handle(ctx, e, step)
-	if fault.IsPermanent(err) { // the API server will never take it: a reason to give the sleep up, not only the event
-		rejected = err.Error()
-		answer, err = f.apply.Handle(ctx, e, step)
-	}
-	return answer, err
+	})
 }
 
 // signalOf is what the event tells. An event that comes right away is of now, so that one which waited its turn speaks for

@@ -317,7 +317,7 @@ func TestEstablishedReadsThisKernelsTable(t *testing.T) {
 	response.Body.Close()
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
-		t.Skip("this system has no such table")
+		t.Fatal(err)
 	}
 	if n, err := established(string(table), 1); err != nil || n != 0 {
 		t.Errorf("%d connections to port 1, %v", n, err)

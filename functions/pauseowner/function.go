@@ -42,8 +42,7 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 // Handle is safe to repeat, to reorder and to run twice at once. What the API server will never let us do to the owner
 // is a reason to give the operation up, and not only the event.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	var denied error
-	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
@@ -54,13 +53,5 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			return plan.Plan{}, fault.Permanent(problems) // a dead letter on the set tells people
 		}
 		return decided, nil
-	}
-	answer, err := f.apply.Handle(ctx, e, step)
-	if fault.IsPermanent(err) {
-		if _, malformed := events.SetOf(e); malformed == nil {
-			denied = err
-			answer, err = f.apply.Handle(ctx, e, step)
-		}
-	}
-	return answer, err
+	})
 }

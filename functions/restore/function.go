@@ -40,13 +40,12 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // and tried again with the next event.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	var since time.Time // of the present wait
-	rejected := ""
-	step := func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		observed, err := f.client.Observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings, Rejected: rejected}
+		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings, Rejected: fault.Text(denied)}
 		if !since.IsZero() {
 			in.Waited = observed.Now.Sub(since)
 		}
@@ -57,11 +56,5 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			since = observed.Now
 		}
 		return p, nil
-	}
-	answer, err := f.apply.Handle(ctx, e, step)
-	if fault.IsPermanent(err) {
-		rejected = err.Error()
-		answer, err = f.apply.Handle(ctx, e, step)
-	}
-	return answer, err
+	})
 }

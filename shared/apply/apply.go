@@ -62,6 +62,19 @@ func (x *Executor) Handle(ctx context.Context, e event.Event, step func(context.
 	return &answer, nil
 }
 
+// HandleDenied is Handle for functions that go on when the API server refuses a write for good: then step is told why, and
+// may give the operation up instead of the event.
+func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error)) (*event.Event, error) {
+	var denied error
+	look := func(ctx context.Context, ref events.Ref) (plan.Plan, error) { return step(ctx, ref, denied) }
+	answer, err := x.Handle(ctx, e, look)
+	if fault.IsPermanent(err) {
+		denied = err
+		answer, err = x.Handle(ctx, e, look)
+	}
+	return answer, err
+}
+
 // Begin tells the telemetry that an operation may begin with the event, in a trace of its own. What it returns belongs into
 // the operation's status; empty when tracing is off.
 func (x *Executor) Begin(ctx context.Context) string { return telemetry.From(ctx).Begin(ctx) }

@@ -87,3 +87,11 @@ func Status(err error) int {
 		return http.StatusServiceUnavailable
 	}
 }
+
+// Text is what the error says; empty for none.
+func Text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

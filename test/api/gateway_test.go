@@ -245,7 +245,11 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 	}
 	answered := make(chan *httptest.ResponseRecorder, 1)
 	go func() { answered <- visit(t, g, "blocking?names=%s/web&timeout=1m", w.Namespace) }()
-	time.Sleep(500 * time.Millisecond)
+	select {
+	case r := <-answered:
+		t.Fatalf("it answers while the set sleeps: %d %s", r.Code, r.Body)
+	case <-time.After(500 * time.Millisecond):
+	}
 	napping(w, "web", api.Waking) // as idle-timeout does for the deadline that the gateway wrote
 	w.Scale("web", 2)
 	select {
