@@ -178,6 +178,8 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 		patch := plan.Store(m.Set, next)
 		scale(patch, m.Set, nap.Replicas)
 		return plan.Do(api.WakingUp, patch.Actions()...)
+	case replicas == 0 && !nap.OwnerStops && !sts.AtZero(m.Set) && !plan.Overdue(nap, in.Now):
+		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
 	case replicas == 0 && !nap.OwnerStops:
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 	case plan.Overdue(nap, in.Now):
@@ -211,7 +213,8 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		next.Ready = plan.Moment(in.Now)
 	}
 	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	if was := m.Nap.WhenScaled; was != "" {
+	stops := sts.Replicas(m.Set) == 0 && !sts.AtZero(m.Set) // while pods are ending, Delete would take their claims along
+	if was := m.Nap.WhenScaled; was != "" && !stops {
 		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
 	}
 	actions := append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))
