@@ -39,21 +39,23 @@ type Handler = serve.Handler
 // Sender sends events to the Broker.
 type Sender = sift.Sender
 
-// Handlers makes every function.
+// Handlers makes every function. If the rows about operators cannot be read, it makes those that need none of them: a mistake
+// there must not keep a set from getting its volumes back.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
+	handlers := map[api.Function]Handler{
+		api.Sift:        sift.New(client, settings, send, log),
+		api.Backup:      serve.Turns(backup.New(client, settings, log)),
+		api.Restore:     serve.Turns(restore.New(client, settings, log)),
+		api.IdleTimeout: serve.Turns(idletimeout.New(client, settings, log)),
+		api.DeadLetter:  deadletter.New(client, settings, log),
+	}
 	registry, err := owners.FromSettings(settings.Owners)
 	if err != nil {
-		return nil, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
+		return handlers, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
 	}
-	return map[api.Function]Handler{
-		api.Sift:         sift.New(client, settings, send, log),
-		api.DetectResize: serve.Turns(detectresize.New(client, settings, registry, log)),
-		api.PauseOwner:   serve.Turns(pauseowner.New(client, settings, registry, log)),
-		api.Backup:       serve.Turns(backup.New(client, settings, log)),
-		api.Restore:      serve.Turns(restore.New(client, settings, log)),
-		api.IdleTimeout:  serve.Turns(idletimeout.New(client, settings, log)),
-		api.DeadLetter:   deadletter.New(client, settings, log),
-	}, nil
+	handlers[api.DetectResize] = serve.Turns(detectresize.New(client, settings, registry, log))
+	handlers[api.PauseOwner] = serve.Turns(pauseowner.New(client, settings, registry, log))
+	return handlers, nil
 }
 
 // Names are the functions that Handlers makes, in order.
@@ -91,7 +93,10 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, error)
 		return nil, err
 	}
 	handlers, err := Handlers(kube.NewClient(config), env.Settings, send, log)
-	return handlers[name], err
+	if handler, made := handlers[name]; made {
+		return handler, nil
+	}
+	return nil, err
 }
 
 func (env Environment) sender() (Sender, error) {

@@ -137,3 +137,17 @@ func TestSiftShowsItsToken(t *testing.T) {
 		t.Errorf("without the token: got %v, want 401", err)
 	}
 }
+
+// TestAMistakeAboutOperatorsStopsWhoNeedsThem, and nobody else: an operation under way comes to its end.
+func TestAMistakeAboutOperatorsStopsWhoNeedsThem(t *testing.T) {
+	handlers, err := Handlers(nil, api.Settings{Owners: "- operator: mine"}, nil, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "DRYDOCK_OWNERS") || !strings.Contains(err.Error(), "mine") {
+		t.Errorf("%v", err)
+	}
+	for _, name := range Names() {
+		needs := name == string(api.DetectResize) || name == string(api.PauseOwner)
+		if _, made := handlers[api.Function(name)]; made == needs {
+			t.Errorf("%s: made %t", name, made)
+		}
+	}
+}
