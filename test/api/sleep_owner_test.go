@@ -206,6 +206,24 @@ func TestI5ScaledUpByHand(t *testing.T) {
 	expectAwake(t, w, drive, "web", 2)
 }
 
+// TestI5AnOwnedSetScaledUpByHand, when its operator can no longer be the one who was late: its owner is resumed.
+func TestI5AnOwnedSetScaledUpByHand(t *testing.T) {
+	t.Parallel()
+	w, row := ownedSleeper(t)
+	before := content(w.Custom(row, redis, "main"))
+	drive := w.Drive(nil)
+	nap := w.UntilSleep(drive, "web", api.Asleep)
+	long := metav1.NewTime(nap.Quiesced.Add(-5 * time.Minute))
+	nap.Quiesced = &long
+	w.Annotate("web", map[string]string{api.SleepAnnotation: nap.Encode()})
+	w.Scale("web", 2)
+	if nap := w.UntilSleep(drive, "web", api.Succeeded); nap.Reason != api.StartedByOthers || nap.Round != 1 {
+		t.Errorf("round %d, %s: %s", nap.Round, nap.Reason, nap.Message)
+	}
+	expectAwake(t, w, drive, "web", 2)
+	expectResumed(t, w, drive, row, redis, before)
+}
+
 // TestI5OwnerDeletedWhileTheSetSleeps: an operator that is paused may never let its resource go, so it is resumed.
 func TestI5OwnerDeletedWhileTheSetSleeps(t *testing.T) {
 	t.Parallel()
