@@ -39,10 +39,7 @@ type Signal struct {
 func (s Signal) wakes() bool { return s.Type == events.Activity || s.Type == events.Wake }
 
 // now reports whether that is so at the time, and not long ago.
-func (s Signal) now(now time.Time) bool { return s.wakes() && now.Sub(s.At) <= fresh }
-
-// fresh is how old an event may be that tells of now.
-const fresh = time.Minute
+func (s Signal) now(now time.Time) bool { return s.wakes() && now.Sub(s.At) <= events.Fresh }
 
 // asked is when somebody asked for a sleep.
 func (s Signal) asked() time.Time {

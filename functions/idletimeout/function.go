@@ -65,8 +65,8 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 // those that came while it did; an old one is of its own time, so that what was lost for a day wakes nobody.
 func signalOf(e event.Event, now time.Time) Signal {
 	at := now
-	if sent := e.Time(); !sent.IsZero() && now.Sub(sent) > fresh {
-		at = sent
+	if events.Old(e, now) {
+		at = e.Time()
 	}
 	switch e.Type() {
 	case events.Activity, events.Wake, events.Sleep, events.Retry:

@@ -6,6 +6,7 @@ package events
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,6 +165,14 @@ func SetOf(e cloudevents.Event) (Ref, error) {
 	}
 	operation, _ := e.Extensions()[extOperation].(string)
 	return Ref{Namespace: object.Namespace, Name: object.Name, Operation: operation}, nil
+}
+
+// Fresh is how old an event may be that tells of now, and not of the time at which it was sent.
+const Fresh = time.Minute
+
+// Old reports whether the event was sent longer ago. One that does not say when counts as sent now.
+func Old(e cloudevents.Event, now time.Time) bool {
+	return !e.Time().IsZero() && now.Sub(e.Time()) > Fresh
 }
 
 // GroupOf reads which group of StatefulSets an event is about that names no set. It reports false for all others.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/events"
 )
 
 // Turns lets a function work on one object at a time. Its events are hints to look at an object: while one look at it is
@@ -36,12 +38,9 @@ type wish struct {
 	old                  bool
 }
 
-// fresh is how old an event may be that tells of now.
-const fresh = time.Minute
-
 func wishOf(e event.Event) wish {
 	operation, _ := e.Extensions()["operation"].(string)
-	return wish{e.Type(), operation, !e.Time().IsZero() && time.Since(e.Time()) > fresh}
+	return wish{e.Type(), operation, events.Old(e, time.Now())}
 }
 
 // aboutOf names the object: people who write events by hand may forget the subject.

@@ -16,27 +16,46 @@ import (
 	"drydock.dev/test/kit"
 )
 
-const sleeperKind = "RedisReplication"
+// means is how the owner of a sleeping set is kept from undoing the sleep: a kind that is paused, and one whose operator stops
+// the set itself.
+type means struct {
+	by   owners.Means
+	row  owners.Row
+	kind string
+}
 
-var sleeperOwner, _ = owners.BuiltIn().Find("redis.redis.opstreelabs.in", sleeperKind)
+func meansOf(by owners.Means, group, kind string) means {
+	row, _ := owners.BuiltIn().Find(group, kind)
+	return means{by, row, kind}
+}
+
+var (
+	pauses = meansOf(owners.ByPause, "redis.redis.opstreelabs.in", "RedisReplication")
+	stops  = meansOf(owners.ByStop, "cassandra.datastax.com", "CassandraDatacenter")
+)
 
 // sleeper is a world in which an owned set of three goes to sleep, and is woken once it sleeps.
 type sleeper struct {
 	*kit.World
+	means
 	t      *testing.T
 	claims string // their UIDs: none is ever deleted
 	// disturbed says that somebody interferes, so that the set may not sleep at all.
 	disturbed bool
 }
 
-func newSleeper(t *testing.T) *sleeper {
+func newSleeper(t *testing.T, by means) *sleeper {
 	w := kit.NewWorld(t)
-	w.MayPause(sleeperOwner.Operator)
-	w.DefineKind(sleeperOwner, sleeperKind)
-	resource := w.CreateCustom(sleeperOwner, sleeperKind, "main", map[string]any{"size": int64(3)}, nil)
-	w.CreateSet(newSleepingSet())
+	w.MayPause(by.row.Operator)
+	w.DefineKind(by.row, by.kind)
+	resource := w.CreateCustom(by.row, by.kind, "main", map[string]any{"size": int64(3)}, nil)
+	set := newSleepingSet()
+	if by.by == owners.ByStop { // which is refused where it would delete the claims
+		set.Spec.PersistentVolumeClaimRetentionPolicy = nil
+	}
+	w.CreateSet(set)
 	w.OwnedBy("web", resource)
-	s := &sleeper{World: w, t: t}
+	s := &sleeper{World: w, means: by, t: t}
 	w.Eventually("the set is ready", func() string { return s.unready() })
 	s.claims = s.claimUIDs()
 	return s
@@ -48,6 +67,20 @@ func newSleepingSet() setType {
 	set.Annotations[api.IdleTimeoutAnnotation] = "1h"
 	set.Annotations[api.LastActivityAnnotation] = kit.Ago(2 * time.Hour)
 	return set
+}
+
+// operate does what an operator does that knows its stop.
+func (s *sleeper) operate() {
+	if s.by != owners.ByStop {
+		return
+	}
+	want := int32(3)
+	if s.row.Held(owners.ByStop, s.Custom(s.row, s.kind, "main")) {
+		want = 0
+	}
+	if *s.Set("web").Spec.Replicas != want {
+		s.Scale("web", int(want))
+	}
 }
 
 func (s *sleeper) unready() string {
@@ -76,6 +109,7 @@ func (s *sleeper) step() string {
 	if set == nil {
 		return "the set is gone"
 	}
+	s.operate()
 	nap, err := api.LoadSleep(set)
 	if err != nil {
 		s.t.Fatal(err)
@@ -112,22 +146,23 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 	if !slices.Contains(replicas, *set.Spec.Replicas) {
 		s.t.Errorf("I4: %d replicas, want one of %v", *set.Spec.Replicas, replicas)
 	}
-	if set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled != "Delete" {
-		s.t.Errorf("whenScaled is %s, it was Delete", set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled)
+	if policy := set.Spec.PersistentVolumeClaimRetentionPolicy; s.by == owners.ByPause && policy.WhenScaled != "Delete" {
+		s.t.Errorf("whenScaled is %s, it was Delete", policy.WhenScaled)
 	}
 	s.Eventually("the set is ready", func() string { return s.unready() })
 	if now := s.claimUIDs(); now != s.claims && len(replicas) == 1 { // who scales a set with whenScaled Delete asks for it
 		s.t.Errorf("I1: claims %s, were %s", now, s.claims)
 	}
-	s.Eventually("nothing is left behind (I9), and the owner is not paused (I5)", func() string {
+	s.Eventually("nothing is left behind (I9), and the owner is not held (I5)", func() string {
+		s.operate()
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
 		if left := s.Leftovers(); len(left) > 0 {
 			return strings.Join(left, ", ")
 		}
-		now := s.Custom(sleeperOwner, sleeperKind, "main")
-		if sleeperOwner.Paused(now) || len(now.GetAnnotations()) > 0 {
+		now := s.Custom(s.row, s.kind, "main")
+		if s.row.Held(s.by, now) || len(now.GetAnnotations()) > 0 {
 			return fmt.Sprintf("the owner is %v", now.Object)
 		}
 		return ""
@@ -135,8 +170,8 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 }
 
 // countSleep counts the writes of a sleep and a wake-up that nobody disturbs.
-func countSleep(t *testing.T) int {
-	s, saboteur := newSleeper(t), &kit.Saboteur{}
+func countSleep(t *testing.T, by means) int {
+	s, saboteur := newSleeper(t, by), &kit.Saboteur{}
 	s.judge(s.run(saboteur), 3)
 	writes := saboteur.Writes()
 	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
@@ -144,13 +179,18 @@ func countSleep(t *testing.T) int {
 }
 
 // TestSleepSurvivesEverySabotage: three replicas, sleep, wake: three replicas, whatever happens at write k.
-func TestSleepSurvivesEverySabotage(t *testing.T) {
-	n := countSleep(t)
+func TestSleepSurvivesEverySabotage(t *testing.T) { everySabotage(t, pauses) }
+
+// TestSleepByTheOperatorSurvivesEverySabotage: the same where the operator stops and starts the set itself.
+func TestSleepByTheOperatorSurvivesEverySabotage(t *testing.T) { everySabotage(t, stops) }
+
+func everySabotage(t *testing.T, by means) {
+	n := countSleep(t, by)
 	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
 		for _, k := range schedules(t, n) {
 			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
 				t.Parallel()
-				s := newSleeper(t)
+				s := newSleeper(t, by)
 				s.judge(s.run(&kit.Saboteur{At: k, What: what}), 3)
 			})
 		}
@@ -170,17 +210,17 @@ var meddling = map[string]struct {
 		applyAgain(w, set)
 	}, []int32{3}},
 	"somebody takes the operator's pause away": {func(w *kit.World) {
-		w.TryUnannotateCustom(sleeperOwner, sleeperKind, "main", sleeperOwner.Pause[0].Key)
+		w.TryUnannotateCustom(pauses.row, pauses.kind, "main", pauses.row.Pause[0].Key)
 	}, []int32{3}},
 }
 
 func TestSleepSurvivesOthers(t *testing.T) {
-	n := countSleep(t)
+	n := countSleep(t, pauses)
 	for name, meddler := range meddling {
 		for _, k := range schedules(t, n) {
 			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
 				t.Parallel()
-				s := newSleeper(t)
+				s := newSleeper(t, pauses)
 				saboteur := &kit.Saboteur{}
 				saboteur.OnWrite = func(string) {
 					if !s.disturbed && len(saboteur.Writes()) >= k {
@@ -200,7 +240,7 @@ func TestSleepWithEventsTwiceAndInAnyOrder(t *testing.T) {
 		seed := theSeed() + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			s := newSleeper(t)
+			s := newSleeper(t, pauses)
 			drive := s.Drive(nil)
 			drive.Shuffle = seed
 			s.Eventually("the set has slept and is awake", func() string {
