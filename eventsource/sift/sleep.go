@@ -9,8 +9,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// concernsOfSleep is about a set as idle-timeout sees it, alone or in its group, whose timeout holds for it. A set whose wish and state agree wakes
-// nobody, however long it sleeps.
+// concernsOfSleep is about a set as idle-timeout sees it, alone or in its group, whose timeout holds for it. A set whose wish
+// and state agree wakes nobody, however long it sleeps.
 func concernsOfSleep(m idle.Member, v idle.Verdict, timeout time.Duration, change string, now time.Time, retry time.Duration) []api.Function {
 	switch {
 	case m.Set.DeletionTimestamp != nil:
