@@ -66,6 +66,20 @@ const (
 	// sleep. Without it such a set stays at zero.
 	WakeReplicasAnnotation = Prefix + "wake-replicas"
 
+	// CleanupTemplateAnnotation on a StatefulSet: a PodTemplateSpec as JSON or YAML, the pod that is run on what a scale-down
+	// leaves behind. See ParseCleanupTemplate.
+	CleanupTemplateAnnotation = Prefix + "cleanup-pod-template"
+
+	// OlderCleanupTemplateAnnotation means the same where CleanupTemplateAnnotation is absent: it is the key of the
+	// statefulset-scaledown-controller.
+	OlderCleanupTemplateAnnotation = "statefulsets.kubernetes.io/scaledown-pod-template"
+
+	// CleanupOnScaleUpAnnotation on a StatefulSet: an OnScaleUp, "wait" when absent.
+	CleanupOnScaleUpAnnotation = Prefix + "cleanup-on-scale-up"
+
+	// CleanupOnDeleteAnnotation on a StatefulSet, "true": when the set is deleted, every ordinal is cleaned up before it goes.
+	CleanupOnDeleteAnnotation = Prefix + "cleanup-on-delete"
+
 	// RootMoverLabel on a Namespace, value "allow": movers there run as root with the capabilities that file ownership
 	// needs. Without it a mover runs as the workload's own user under the restricted Pod Security level.
 	RootMoverLabel = Prefix + "root-mover"
@@ -79,6 +93,14 @@ const (
 	// SleepAnnotation on a StatefulSet: the Status document of its latest sleep, from the decision to the end of the
 	// wake-up. It is not in StatusAnnotation, so that a set that sleeps every night still tells how its resize has ended.
 	SleepAnnotation = Prefix + "sleep"
+
+	// CleanupAnnotation on a StatefulSet: the Status document of its latest cleanup. Without an operation under way it tells
+	// which ordinals are accounted for, and that the template was understood.
+	CleanupAnnotation = Prefix + "cleanup"
+
+	// ReplicaOfAnnotation on a claim: the UID of the StatefulSet of which a pod was seen that uses the claim. Only such a
+	// claim is cleaned up. cleanup-pod writes it while the pod is there; whoever knows better may write it by hand.
+	ReplicaOfAnnotation = Prefix + "replica-of"
 
 	// DeadLettersAnnotation on a StatefulSet: the list of events about it that no function took, see Letter. dead-letter
 	// writes it, people and `kubectl drydock redeliver` read it; no decision depends on it. A letter goes when it was
@@ -111,6 +133,14 @@ const (
 	// it, until the next volume is reserved for its name.
 	SwitchFinalizer = Prefix + "switch"
 
+	// CleanupFinalizer on a StatefulSet that is to be cleaned up when it is deleted: holds it until that is done. On a cleanup
+	// pod: holds the replica's name, so that no replica starts on a claim which is about to be deleted.
+	CleanupFinalizer = Prefix + "cleanup"
+
+	// FinalizerLabel on a StatefulSet with the CleanupFinalizer, "cleanup": by it the sweep finds a set that has lost its
+	// opt-in label and could not be deleted without Drydock. Written and removed in the same patch as the finalizer.
+	FinalizerLabel = Prefix + "finalizer"
+
 	// FieldManager names Drydock in managedFields.
 	FieldManager = "drydock"
 )
@@ -126,6 +156,16 @@ const (
 	OwnerPause OwnerPolicy = "pause"
 	// OwnerIgnore works on the set as if nobody owned it.
 	OwnerIgnore OwnerPolicy = "ignore"
+)
+
+// OnScaleUp says what becomes of a cleanup whose ordinal is wanted again.
+type OnScaleUp string
+
+const (
+	// OnScaleUpWait has the new replica wait for the end of the cleanup; it starts on a fresh claim. The default.
+	OnScaleUpWait OnScaleUp = "wait"
+	// OnScaleUpCancel stops a cleanup that has not succeeded yet; the replica starts on the claim that it had.
+	OnScaleUpCancel OnScaleUp = "cancel"
 )
 
 // Method is a way to give a claim another size.
@@ -148,5 +188,6 @@ const (
 	Restore      Function = "restore"
 	IdleTimeout  Function = "idle-timeout"
 	WakeGateway  Function = "wake-gateway"
+	CleanupPod   Function = "cleanup-pod"
 	DeadLetter   Function = "dead-letter"
 )

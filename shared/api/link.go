@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Role is what an object is to an operation.
@@ -20,6 +21,7 @@ const (
 	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
 	RoleRetired   Role = "retired"   // an old volume in its window
 	RoleSleep     Role = "sleep"     // the ControllerRevision that records how many replicas a sleeping set had
+	RoleCleaner   Role = "cleaner"   // the Pod that cleans up an ordinal
 	RoleOwner     Role = "owner"     // the ControllerRevision that records which custom resource is paused
 )
 
@@ -33,6 +35,9 @@ type Link struct {
 	Claim string `json:"claim,omitempty"`
 	// Round is the round of copies that the object belongs to.
 	Round int `json:"round,omitempty"`
+	// Claims are those that a cleanup pod is run on, by name, and no other: its success says nothing about a claim that has
+	// taken the place of one.
+	Claims map[string]types.UID `json:"claims,omitempty"`
 }
 
 // Encode renders the document.

@@ -48,6 +48,26 @@ const (
 	DependencyFirst Reason = "DependencyFirst"
 )
 
+// A cleanup moves on.
+const (
+	NothingToClean   Reason = "NothingToClean"   // no ordinal is left behind
+	NoCleanup        Reason = "NoCleanup"        // the set has no cleanup pod template
+	CleanupReady     Reason = "CleanupReady"     // the template is understood, the ordinals are accounted for
+	ReplicasSeen     Reason = "ReplicasSeen"     // claims were found in use by the set's pods
+	CleanupStarted   Reason = "CleanupStarted"   // a cleanup pod was made
+	CleanupRunning   Reason = "CleanupRunning"   // a cleanup pod runs
+	CleanupTriedOnce Reason = "CleanupTried"     // a cleanup pod failed, another one is made
+	CleanupDone      Reason = "CleanupDone"      // it succeeded: the claims are deleted
+	ClaimsDeleted    Reason = "ClaimsDeleted"    // the claims are deleted, the name is free again
+	CleanupCompleted Reason = "CleanupCompleted" // nothing is left behind any more
+	CleanupCanceled  Reason = "CleanupCanceled"  // somebody wants the replica back, or no cleanup any more
+	ScaleUpWaits     Reason = "ScaleUpWaits"     // a replica is wanted whose ordinal is being cleaned up
+	ReplicaEnding    Reason = "ReplicaEnding"    // the replica's pod is still there
+	BackingOff       Reason = "BackingOff"       // the next cleanup pod comes later
+	FinalizerAdded   Reason = "FinalizerAdded"   // the set will be held when it is deleted
+	FinalizerRemoved Reason = "FinalizerRemoved" // the set may go
+)
+
 // The request cannot be carried out.
 const (
 	RequestInvalid   Reason = "RequestInvalid"
@@ -74,6 +94,10 @@ const (
 	ScalerActive     Reason = "ScalerActive"
 	SiblingAwake     Reason = "SiblingAwake"
 	DeletesClaims    Reason = "DeletesClaims"
+	TemplateInvalid  Reason = "TemplateInvalid"
+	NeverUsed        Reason = "NeverUsed"    // a claim that no pod of the set was seen to use
+	NameTaken        Reason = "NameTaken"    // the replica's name is somebody else's
+	ClaimMissing     Reason = "ClaimMissing" // an ordinal lacks one of its claims
 )
 
 // The operation came to an end that nobody wanted.
@@ -87,4 +111,5 @@ const (
 	NotReady         Reason = "NotReady"
 	SetReplaced      Reason = "SetReplaced"
 	DeadLettered     Reason = "DeadLettered"
+	CleanupFailed    Reason = "CleanupFailed"
 )

@@ -19,5 +19,9 @@ type Settings struct {
 	ProbeTimeout   time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long an activity probe may take; a set whose probe fails stays awake"`
 	Prometheus     string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090"`
 	Owners         string        `envconfig:"DRYDOCK_OWNERS" desc:"rows about more operators, or other ones, that can be paused or stopped; docs/owners.md has the format"`
+	CleanupTries   int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"how often a cleanup is tried on an ordinal before it has failed"`
+	CleanupBackoff time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"how long after a cleanup pod that failed the next one is made; doubles with each, up to 5m"`
+	CleanupTimeout time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"how long one try of a cleanup pod may take"`
+	CleanupPods    int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods of one StatefulSet with pod management policy Parallel that run at once"`
 	ProgressPeriod time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
 }

@@ -33,6 +33,8 @@ const (
 	Asleep Phase = "Asleep"
 	// Waking: the set gets its replicas back; idle-timeout waits until it is ready.
 	Waking Phase = "Waking"
+	// Cleaning: cleanup-pod works on the ordinals that a scale-down has left behind.
+	Cleaning Phase = "Cleaning"
 	// Succeeded, Failed and Refused are terminal. Refused means that the preflight found a reason and nothing was touched.
 	Succeeded Phase = "Succeeded"
 	Failed    Phase = "Failed"
@@ -67,7 +69,8 @@ type Status struct {
 	Kind      string `json:"kind"`
 	Method    Method `json:"method,omitempty"`
 	Phase     Phase  `json:"phase"`
-	// Request is the value of the resize annotation that asked for the operation, or why a set sleeps.
+	// Request is the value of the resize annotation that asked for the operation, why a set sleeps, or a digest of what a
+	// cleanup does.
 	Request string `json:"request"`
 	// Attempt counts the operations on the set, from 1, so that each has an id of its own.
 	Attempt int    `json:"attempt"`
@@ -103,9 +106,33 @@ type Status struct {
 	Message string `json:"message,omitempty"`
 	// FailedAt is the phase in which the operation was given up.
 	FailedAt Phase `json:"failedAt,omitempty"`
+	// Ordinals are those of a cleanup that went wrong at least once, or that nobody may clean up.
+	Ordinals []OrdinalStatus `json:"ordinals,omitempty"`
+	// Cleaned counts the ordinals that the cleanup has removed.
+	Cleaned int `json:"cleaned,omitempty"`
+	// Span are the ordinals that cleanup-pod has accounted for: of each it has seen the pod, and beyond them there was nothing
+	// to clean up.
+	Span *Span `json:"span,omitempty"`
 	// Trace is the W3C traceparent of the span in which the operation began: whoever works on it goes on in that trace.
 	// Empty when tracing was off. Nothing is decided by it.
 	Trace string `json:"trace,omitempty"`
+}
+
+// Span are the ordinals from Start up to, but without, End.
+type Span struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
+// OrdinalStatus is what a cleanup has to tell about an ordinal that needs attention.
+type OrdinalStatus struct {
+	Ordinal int `json:"ordinal"`
+	// Tries counts the cleanup pods that have failed.
+	Tries int `json:"tries,omitempty"`
+	// NextTry is when the next one is made; nil if none is.
+	NextTry *metav1.Time `json:"nextTry,omitempty"`
+	Reason  Reason       `json:"reason"`
+	Message string       `json:"message"`
 }
 
 // TemplateTarget is what a volumeClaimTemplate is to ask for.
@@ -159,6 +186,7 @@ func (s *Status) Held() bool { return s != nil && s.Phase == Failed && s.FailedA
 func (s *Status) Clone() *Status {
 	c := *s
 	c.Claims = append([]ClaimStatus(nil), s.Claims...)
+	c.Ordinals = append([]OrdinalStatus(nil), s.Ordinals...)
 	return &c
 }
 
@@ -167,14 +195,18 @@ func (s *Status) Encode() string { return mustJSON(s) }
 
 // Kinds of operations.
 const (
-	KindResize = "Resize"
-	KindSleep  = "Sleep"
+	KindResize  = "Resize"
+	KindSleep   = "Sleep"
+	KindCleanup = "Cleanup"
 )
 
 // Annotation is where the document is stored.
 func (s *Status) Annotation() string {
-	if s.Kind == KindSleep {
+	switch s.Kind {
+	case KindSleep:
 		return SleepAnnotation
+	case KindCleanup:
+		return CleanupAnnotation
 	}
 	return StatusAnnotation
 }
@@ -185,9 +217,18 @@ func LoadStatus(set *appsv1.StatefulSet) (*Status, error) { return loadStatus(se
 
 // LoadSleep reads the document of the StatefulSet's latest sleep, as LoadStatus does.
 func LoadSleep(set *appsv1.StatefulSet) (*Status, error) {
-	status, err := loadStatus(set, SleepAnnotation)
-	if err == nil && status != nil && status.Kind != KindSleep {
-		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s is about a %q; remove it", SleepAnnotation, set.Namespace, set.Name, status.Kind)
+	return loadOf(set, KindSleep, SleepAnnotation)
+}
+
+// LoadCleanup reads the document of the StatefulSet's latest cleanup, as LoadStatus does.
+func LoadCleanup(set *appsv1.StatefulSet) (*Status, error) {
+	return loadOf(set, KindCleanup, CleanupAnnotation)
+}
+
+func loadOf(set *appsv1.StatefulSet, kind, annotation string) (*Status, error) {
+	status, err := loadStatus(set, annotation)
+	if err == nil && status != nil && status.Kind != kind {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s is about a %q; remove it", annotation, set.Namespace, set.Name, status.Kind)
 	}
 	return status, err
 }

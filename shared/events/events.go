@@ -43,6 +43,8 @@ const (
 	SleepDecided = "dev.drydock.sleep.decided"
 	WakeDecided  = "dev.drydock.wake.decided"
 	Scaled       = "dev.drydock.scaled"
+	// CleanupCompleted tells that nothing is left behind of a set's scale-down.
+	CleanupCompleted = "dev.drydock.cleanup.completed"
 )
 
 // Extension names. CloudEvents allows lower-case letters and digits.

@@ -45,7 +45,7 @@ func (o Object) URLPath() string {
 // Own are the types of our own events.
 func Own() []string {
 	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted,
-		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled}
+		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted}
 }
 
 // IsOwn reports whether the type is one of our own.

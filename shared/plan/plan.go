@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,8 +36,16 @@ type Plan struct {
 	Operation string
 	// Purpose is the kind of that operation, where the announcement is one that several kinds make.
 	Purpose string
+	// Outcomes are the ends of pieces of work that the actions bring about, to be counted.
+	Outcomes []Outcome
 	// Soon marks a wait for a controller of the platform that takes moments: worth looking again within the same event.
 	Soon bool
+}
+
+// Outcome is the end of the cleanup of an ordinal.
+type Outcome struct {
+	Result string // "succeeded" or "failed"
+	Took   time.Duration
 }
 
 // Noop is a decision that there is nothing to do.
