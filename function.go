@@ -19,6 +19,7 @@ import (
 
 	"drydock.dev/eventsource/sift"
 	"drydock.dev/functions/backup"
+	"drydock.dev/functions/cleanuppod"
 	"drydock.dev/functions/deadletter"
 	"drydock.dev/functions/detectresize"
 	"drydock.dev/functions/idletimeout"
@@ -47,6 +48,7 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 		api.Backup:      serve.Turns(backup.New(client, settings, log)),
 		api.Restore:     serve.Turns(restore.New(client, settings, log)),
 		api.IdleTimeout: serve.Turns(idletimeout.New(client, settings, log)),
+		api.CleanupPod:  serve.Turns(cleanuppod.New(client, settings, log)),
 		api.DeadLetter:  deadletter.New(client, settings, log),
 	}
 	registry, err := owners.FromSettings(settings.Owners)

@@ -21,7 +21,7 @@ func TestServeHelp(t *testing.T) {
 	if code := run(t.Context(), []string{"serve", "-h"}, &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
-	for _, want := range []string{"backup, dead-letter, detect-resize", "PORT", "K_SINK", "DRYDOCK_COPY_TIMEOUT", "KUBECONFIG"} {
+	for _, want := range []string{"dead-letter, detect-resize", "PORT", "K_SINK", "DRYDOCK_COPY_TIMEOUT", "KUBECONFIG"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("help lacks %s:\n%s", want, stdout.String())
 		}

@@ -57,8 +57,8 @@ func TestShippedTriggersRoute(t *testing.T) {
 		"almost the tick":                   {plainEvent(events.Tick + ".x"), nil},
 		"sift wakes one":                    {events.NewChanged(web, "s", api.Backup), []string{"backup"}},
 		"sift wakes two":                    {events.NewChanged(web, "s", api.DetectResize, api.Restore), []string{"detect-resize", "restore"}},
-		"sift wakes all":                    {concerns("backup detect-resize idle-timeout pause-owner restore"), []string{"backup", "detect-resize", "idle-timeout", "pause-owner", "restore"}},
-		"a name within a longer one":        {concerns("backup-verify old-restore detect-resize-v2 xpause-owner"), nil},
+		"sift wakes all":                    {concerns("backup cleanup-pod detect-resize idle-timeout pause-owner restore"), []string{"backup", "cleanup-pod", "detect-resize", "idle-timeout", "pause-owner", "restore"}},
+		"a name within a longer one":        {concerns("backup-verify old-restore detect-resize-v2 xpause-owner cleanup-pods"), nil},
 		"a longer name beside the right":    {concerns("backup-verify restore"), []string{"restore"}},
 		"concerns nobody":                   {concerns("-"), nil},
 		"changed, but concerns are missing": {plainEvent(events.ObjectChanged), nil},
@@ -66,7 +66,7 @@ func TestShippedTriggersRoute(t *testing.T) {
 		"a wildcard in it":                  {concerns("%"), nil},
 		"concerns in another type's event":  {plainEvent("dev.drydock.party", "concerns", "backup"), nil},
 		"a resize is asked for":             {step(events.ResizeRequested), []string{"detect-resize"}},
-		"a retry":                           {step(events.Retry), []string{"detect-resize", "idle-timeout"}},
+		"a retry":                           {step(events.Retry), []string{"cleanup-pod", "detect-resize", "idle-timeout"}},
 		"a resize is detected":              {step(events.ResizeDetected), []string{"pause-owner"}},
 		"the owner consents":                {step(events.OwnerPaused), []string{"backup", "idle-timeout"}},
 		"the owner consents to a resize":    {plainEvent(events.OwnerPaused, "purpose", "resize"), []string{"backup"}},
@@ -81,6 +81,7 @@ func TestShippedTriggersRoute(t *testing.T) {
 		"the switch is done":                {step(events.RestoreCompleted), []string{"pause-owner"}},
 		"the owner goes on":                 {step(events.OwnerResumed), nil},
 		"a failure":                         {step(events.OperationFailed), []string{"pause-owner"}},
+		"nothing is left of a scale-down":   {step(events.CleanupCompleted), nil},
 		"a stranger":                        {plainEvent("com.example.event"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (look, error)
 		return siftAs(e, job, func() look { return lookOfLinked(job, concernsOfJob(job, e.Type())) })
 	case "Pod":
 		pod := &corev1.Pod{}
-		return siftAs(e, pod, func() look { return lookOfLinked(pod, concernsOfPod(e.Type())) })
+		return siftAs(e, pod, func() look { return lookOfLinked(pod, concernsOfPod(pod, e.Type())) })
 	}
 	return look{}, nil
 }
@@ -77,7 +77,8 @@ func seen(object metav1.Object) string {
 // keep it awake is found by who looks.
 func concernsOfAlone(set *appsv1.StatefulSet, change string, now time.Time, retry time.Duration) []api.Function {
 	m := idle.MemberOf(set)
-	return append(concernsOfSet(set, change), concernsOfSleep(m, m.Alone(now), m.Rules.Timeout, change, now, retry)...)
+	concerns := append(concernsOfSet(set, change), concernsOfSleep(m, m.Alone(now), m.Rules.Timeout, change, now, retry)...)
+	return append(concerns, concernsOfCleanup(set, change)...)
 }
 
 // concernsOfSet is about a change of the set itself, as an operation on its volumes sees it. In a phase that waits for something else, the many status updates
@@ -129,9 +130,9 @@ func activeSet(status *api.Status) []api.Function {
 // added set is looked at, and the sweep compares the others.
 func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.Function {
 	text, asked := set.Annotations[api.ResizeAnnotation]
-	_, retry := set.Annotations[api.RetryAnnotation]
+	retry := sts.Retried(set)
 	switch {
-	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil || sleeps(set):
+	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil || sleeps(set) || sts.CleansUp(set):
 		return nil
 	case retry && (asked || status.Held()):
 		return []api.Function{api.DetectResize}
@@ -183,8 +184,11 @@ func concernsOfJob(job *batchv1.Job, change string) []api.Function {
 	return nil
 }
 
-// concernsOfPod is about the movers' pods: one that is gone was in restore's way.
-func concernsOfPod(change string) []api.Function {
+// concernsOfPod is about the movers' pods, of which one that is gone was in restore's way, and about cleanup pods.
+func concernsOfPod(pod *corev1.Pod, change string) []api.Function {
+	if link, err := api.LoadLink(pod); err == nil && link != nil && link.Role == api.RoleCleaner {
+		return concernsOfCleaner(pod, change)
+	}
 	if change == events.SourceDelete {
 		return []api.Function{api.Restore}
 	}

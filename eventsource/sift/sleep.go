@@ -22,7 +22,7 @@ func concernsOfSleep(m idle.Member, v idle.Verdict, timeout time.Duration, chang
 	case change == events.SourceDelete || !sts.Managed(m.Set):
 		return nil
 	}
-	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() {
+	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() || sts.CleansUp(m.Set) {
 		return nil
 	}
 	if wantsLook(m, v, timeout, now, retry) {

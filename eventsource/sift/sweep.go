@@ -27,7 +27,7 @@ func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
 	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}}
 	for _, namespace := range f.namespaces {
-		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found)); err != nil {
+		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepCleanups(ctx, namespace, found)); err != nil {
 			return fmt.Errorf("sweeping: %w", err)
 		}
 	}
@@ -92,6 +92,10 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			nap, _ := sts.SleepOf(set) //nolint:errcheck // an unreadable one is idle-timeout's to judge
 			if nap.Active() {
 				found.active[nap.Operation] = true
+			}
+			found.add(lookOf(set, concernsOfCleanup(set, events.SourceUpdate)))
+			if doc, err := sts.CleanupOf(set); err == nil && doc.Active() {
+				found.active[doc.Operation] = true
 			}
 			key := groupOf(set)
 			groups[key] = append(groups[key], idle.MemberOf(set))

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -501,7 +502,7 @@ func TestI3WhatIsMadeSaysWhatItIsFor(t *testing.T) {
 	for i, a := range all {
 		link, err := api.LoadLink(a.Object.(metav1.Object))
 		want := api.Link{Operation: build.ID, Role: roles[i], Namespace: build.Namespace, Set: status.Set, Claim: names[i%2], Round: 2}
-		if err != nil || link == nil || *link != want {
+		if err != nil || link == nil || !reflect.DeepEqual(*link, want) {
 			t.Errorf("%s has link %+v (%v), want %+v", a, link, err, want)
 		}
 	}

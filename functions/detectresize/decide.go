@@ -67,8 +67,8 @@ func want(in Input) (*wish, plan.Plan) {
 	if err != nil {
 		return nil, plan.Do(api.StatusInvalid, warn(in, "", api.StatusInvalid, err.Error()))
 	}
-	if nap, err := sts.SleepOf(set); err != nil || nap.Active() {
-		return nil, plan.Noop(api.InProgress) // it is looked at again when it is awake
+	if nap, err := sts.SleepOf(set); err != nil || nap.Active() || sts.CleansUp(set) {
+		return nil, plan.Noop(api.InProgress) // it is looked at again when it is awake, or cleaned up
 	}
 	retry := annotated(in) || in.Retry != nil
 	request, asked := set.Annotations[api.ResizeAnnotation]

@@ -8,6 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // Retry is what a retry event asks for: to take up again what failed or was refused.
@@ -24,8 +25,7 @@ func (r *Retry) concerns(status *api.Status) bool {
 
 // annotated reports whether the set itself asks for a retry.
 func annotated(in Input) bool {
-	_, there := in.Set.Annotations[api.RetryAnnotation]
-	return there
+	return sts.Retried(in.Set)
 }
 
 // takeUpAgain continues an operation that was given up in the middle of the switch.

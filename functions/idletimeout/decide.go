@@ -132,7 +132,7 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 	case !sts.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}
-	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() {
+	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() || sts.CleansUp(m.Set) {
 		return plan.Noop(api.InProgress)
 	}
 	switch {

@@ -145,6 +145,9 @@ const (
 	FieldManager = "drydock"
 )
 
+// FinalizerForCleanup is the value of FinalizerLabel.
+const FinalizerForCleanup = "cleanup"
+
 // AllowValue is the value of RootMoverLabel that means yes.
 const AllowValue = "allow"
 

@@ -108,8 +108,6 @@ type Status struct {
 	FailedAt Phase `json:"failedAt,omitempty"`
 	// Ordinals are those of a cleanup that went wrong at least once, or that nobody may clean up.
 	Ordinals []OrdinalStatus `json:"ordinals,omitempty"`
-	// Cleaned counts the ordinals that the cleanup has removed.
-	Cleaned int `json:"cleaned,omitempty"`
 	// Span are the ordinals that cleanup-pod has accounted for: of each it has seen the pod, and beyond them there was nothing
 	// to clean up.
 	Span *Span `json:"span,omitempty"`
@@ -129,10 +127,14 @@ type OrdinalStatus struct {
 	Ordinal int `json:"ordinal"`
 	// Tries counts the cleanup pods that have failed.
 	Tries int `json:"tries,omitempty"`
+	// Pod is the latest of them, so that none is counted twice.
+	Pod types.UID `json:"pod,omitempty"`
 	// NextTry is when the next one is made; nil if none is.
 	NextTry *metav1.Time `json:"nextTry,omitempty"`
-	Reason  Reason       `json:"reason"`
-	Message string       `json:"message"`
+	// Deadline is when something in the way of the cleanup is not waited for any more.
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+	Reason   Reason       `json:"reason"`
+	Message  string       `json:"message"`
 }
 
 // TemplateTarget is what a volumeClaimTemplate is to ask for.

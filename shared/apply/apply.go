@@ -79,6 +79,11 @@ func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ct
 // the operation's status; empty when tracing is off.
 func (x *Executor) Begin(ctx context.Context) string { return telemetry.From(ctx).Begin(ctx) }
 
+// Cleanups tells the telemetry how many ordinals of the set wait for their cleanup, and how many have a pod.
+func (x *Executor) Cleanups(ctx context.Context, ref events.Ref, pending, running int) {
+	telemetry.From(ctx).Cleanups(ref.Namespace, ref.Name, pending, running)
+}
+
 // Bounds of one event. Whatever is left after them is taken up by the next event or tick. The patience is well below
 // the deadline of an event.
 const (
@@ -119,11 +124,19 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 			return p, err
 		}
 		x.log.InfoContext(ctx, "done", "plan", p)
+		x.count(ctx, p)
 		if p.Announce != "" || tellsOnly(p) {
 			return p, nil
 		}
 	}
 	return plan.Wait(api.InProgress, "%d steps taken, more with the next event", maxSteps), nil
+}
+
+// count measures the ends of pieces of work that the plan has brought about.
+func (x *Executor) count(ctx context.Context, p plan.Plan) {
+	for _, o := range p.Outcomes {
+		telemetry.From(ctx).Cleaned(ctx, o.Namespace, o.Set, o.Result, o.Took)
+	}
 }
 
 // tellsOnly reports whether the plan changes nothing that a next look could see.

@@ -59,7 +59,6 @@ func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 
 // Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.
 func (m Member) Retried() bool {
-	_, retry := m.Set.Annotations[api.RetryAnnotation]
 	_, resize := m.Set.Annotations[api.ResizeAnnotation]
-	return retry && !resize
+	return sts.Retried(m.Set) && !resize
 }

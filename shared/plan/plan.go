@@ -44,9 +44,16 @@ type Plan struct {
 
 // Outcome is the end of the cleanup of an ordinal.
 type Outcome struct {
-	Result string // "succeeded" or "failed"
-	Took   time.Duration
+	Namespace, Set string
+	Result         string // Succeeded or Failed
+	Took           time.Duration
 }
+
+// Results of a piece of work.
+const (
+	Succeeded = "succeeded"
+	Failed    = "failed"
+)
 
 // Noop is a decision that there is nothing to do.
 func Noop(reason api.Reason) Plan { return Plan{Kind: KindNoop, Reason: reason} }

@@ -27,16 +27,45 @@ type Claim struct {
 // decimals are ordinals: "data-web-007" is nobody's claim, and "ab-test-0" is not one of template "a".
 func ParseClaimName(set *appsv1.StatefulSet, claim string) (template string, ordinal int, ok bool) {
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		digits, found := strings.CutPrefix(claim, t.Name+"-"+set.Name+"-")
-		if !found {
-			continue
-		}
-		n, err := strconv.Atoi(digits)
-		if err == nil && n >= 0 && strconv.Itoa(n) == digits {
+		if n, ok := ordinalOf(claim, t.Name+"-"+set.Name+"-"); ok {
 			return t.Name, n, true
 		}
 	}
 	return "", 0, false
+}
+
+// ParsePodName splits SET-ORDINAL, the name of a replica's pod.
+func ParsePodName(set *appsv1.StatefulSet, pod string) (ordinal int, ok bool) {
+	return ordinalOf(pod, set.Name+"-")
+}
+
+// PodName is the name of the replica's pod.
+func PodName(set *appsv1.StatefulSet, ordinal int) string {
+	return fmt.Sprintf("%s-%d", set.Name, ordinal)
+}
+
+// ClaimName is the name that the StatefulSet controller gives the replica's claim.
+func ClaimName(set *appsv1.StatefulSet, template string, ordinal int) string {
+	return template + "-" + PodName(set, ordinal)
+}
+
+func ordinalOf(name, prefix string) (int, bool) {
+	digits, found := strings.CutPrefix(name, prefix)
+	n, err := strconv.Atoi(digits)
+	return n, found && err == nil && n >= 0 && strconv.Itoa(n) == digits
+}
+
+// Start is the set's first ordinal.
+func Start(set *appsv1.StatefulSet) int {
+	if set.Spec.Ordinals == nil {
+		return 0
+	}
+	return int(set.Spec.Ordinals.Start)
+}
+
+// Span are the ordinals that the set asks for.
+func Span(set *appsv1.StatefulSet) api.Span {
+	return api.Span{Start: Start(set), End: Start(set) + int(Replicas(set))}
 }
 
 // ClaimsOf returns the claims that have the name of one of the set's, for every ordinal, also those beyond the
@@ -172,6 +201,15 @@ func WhenScaled(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPo
 		return appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	}
 	return policy.WhenScaled
+}
+
+// WhenDeleted is what happens to the claims when the set is deleted; Retain when not said.
+func WhenDeleted(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPolicyType {
+	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
+	if policy == nil || policy.WhenDeleted == "" {
+		return appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	}
+	return policy.WhenDeleted
 }
 
 // Managed reports whether the set is opted in.

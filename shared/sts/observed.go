@@ -52,12 +52,36 @@ func (o *Observed) Status() (*api.Status, error) {
 }
 
 // SleepOf is the document of the set's latest sleep if it is this very set's, as Status is.
-func SleepOf(set *appsv1.StatefulSet) (*api.Status, error) {
-	nap, err := api.LoadSleep(set)
-	if err != nil || nap == nil || nap.Set.Name != set.Name || nap.Set.UID != set.UID {
+func SleepOf(set *appsv1.StatefulSet) (*api.Status, error) { return ofItself(set, api.LoadSleep) }
+
+// CleanupOf is the document of the set's latest cleanup if it is this very set's, as Status is.
+func CleanupOf(set *appsv1.StatefulSet) (*api.Status, error) { return ofItself(set, api.LoadCleanup) }
+
+func ofItself(set *appsv1.StatefulSet, load func(*appsv1.StatefulSet) (*api.Status, error)) (*api.Status, error) {
+	document, err := load(set)
+	if err != nil || document == nil || document.Set.Name != set.Name || document.Set.UID != set.UID {
 		return nil, err
 	}
-	return nap, nil
+	return document, nil
+}
+
+// CleansUp reports whether a cleanup is under way on the set, or may be: no other operation begins then.
+func CleansUp(set *appsv1.StatefulSet) bool {
+	cleanup, err := CleanupOf(set)
+	return err != nil || cleanup.Active()
+}
+
+// CleanupRests reports whether the cleanup has failed or was refused: it waits for somebody to ask for another try.
+func CleanupRests(cleanup *api.Status) bool {
+	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)
+}
+
+// Retried reports whether somebody asks by annotation to take up a resize or a sleep. If a cleanup waits for that too, it is
+// its turn: the annotation is one function's to remove.
+func Retried(set *appsv1.StatefulSet) bool {
+	_, asked := set.Annotations[api.RetryAnnotation]
+	cleanup, err := CleanupOf(set)
+	return asked && !(err == nil && CleanupRests(cleanup))
 }
 
 // ReplicasManager is who last wrote the set's replicas, as managedFields tell: "kubectl" or an operator's name; empty if

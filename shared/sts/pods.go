@@ -38,14 +38,20 @@ func Consumers(pods []*corev1.Pod, claim string) []*corev1.Pod {
 func IsPodOf(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil { // orphaned: its next owner will adopt it if the selector matches
-		return set.Spec.Selector != nil && selects(set.Spec.Selector, pod)
+		return Selects(set, pod.Labels)
 	}
 	return owner.UID == set.UID
 }
 
-func selects(selector *metav1.LabelSelector, pod *corev1.Pod) bool {
+// Selects reports whether the set's selector matches the labels: the StatefulSet controller takes a pod with them for one of
+// the set's.
+func Selects(set *appsv1.StatefulSet, labels map[string]string) bool {
+	return set.Spec.Selector != nil && selects(set.Spec.Selector, labels)
+}
+
+func selects(selector *metav1.LabelSelector, labels map[string]string) bool {
 	s, err := metav1.LabelSelectorAsSelector(selector)
-	return err == nil && !s.Empty() && s.Matches(labelSet(pod.Labels))
+	return err == nil && !s.Empty() && s.Matches(labelSet(labels))
 }
 
 type labelSet map[string]string

@@ -132,6 +132,8 @@ func TestOffIsNothing(t *testing.T) {
 			hop.Join("0123456789ab", b1)
 			hop.About("n", "web", "")
 			hop.Decided("do", "x", "")
+			hop.Cleanups("n", "web", 1, 1)
+			hop.Cleaned(ctx, "n", "web", "succeeded", time.Second)
 			next, header := event.New(), http.Header{}
 			Stamp(ctx, &next)
 			StampHeader(ctx, header)

@@ -12,8 +12,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
-// bounds of every duration are those of the semantic conventions for HTTP, which Knative uses for all of its histograms,
-// too (knative.dev/eventing pkg/broker/filter/filter_handler.go), so that one can be laid over the other.
+// bounds of every request's duration are those of the semantic conventions for HTTP, which Knative uses for all of its
+// histograms, too (knative.dev/eventing pkg/broker/filter/filter_handler.go), so that one can be laid over the other.
 var bounds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 
 // Attributes that are no semantic convention.
@@ -49,7 +49,8 @@ func (t *Telemetry) instrument(meter metric.Meter) error {
 	if err != nil {
 		return fmt.Errorf("making the instrument for API calls: %w", err)
 	}
-	return nil
+	t.cleanups, err = newCleanups(meter)
+	return err
 }
 
 // Result is how an event ended.

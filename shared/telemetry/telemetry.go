@@ -26,6 +26,7 @@ type Telemetry struct {
 	tracer   trace.Tracer // nil: tracing is off
 	handled  metric.Float64Histogram
 	requests metric.Float64Histogram
+	cleanups *cleanups
 
 	warm  atomic.Bool // an event was received before
 	mu    sync.Mutex

@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle"}
+	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
@@ -52,8 +52,10 @@ var laws = []law{
 		never: effects, nowhere: []string{clientGo}},
 	{of: "shared/idle", why: "when a set is to be awake is a function of objects and a time", own: []string{"shared/api", "shared/sts", "shared/resources"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api"},
+	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api", "shared/sts"},
 		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/cleanup", why: "what a scale-down leaves behind is a function of objects", own: []string{"shared/api", "shared/sts"},
+		others: []string{kubeAPI, machinery, "sigs.k8s.io/yaml"}, never: effects, nowhere: []string{clientGo}},
 	// People write rows in YAML. Whoever talks to the API server links its reader already.
 	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/plan"},
 		others: []string{kubeAPI, machinery, "sigs.k8s.io/yaml"}, never: effects, nowhere: []string{clientGo}},

@@ -89,7 +89,7 @@ func TestDecisionsArePure(t *testing.T) {
 			t.Error(problem)
 		}
 	}
-	for _, function := range []string{"detectresize", "pauseowner", "backup", "restore", "deadletter", "idletimeout", "wakegateway", "sift"} {
+	for _, function := range []string{"detectresize", "pauseowner", "backup", "restore", "deadletter", "idletimeout", "cleanuppod", "wakegateway", "sift"} {
 		if !decides[function] {
 			t.Errorf("no file of %s was looked at", function)
 		}

@@ -138,7 +138,7 @@ func Receivers(e event.Event) []api.Function {
 	case events.ResizeRequested:
 		return []api.Function{api.DetectResize}
 	case events.Retry:
-		return []api.Function{api.DetectResize, api.IdleTimeout}
+		return []api.Function{api.DetectResize, api.IdleTimeout, api.CleanupPod}
 	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed, events.SleepDecided, events.WakeDecided, events.Scaled:
 		return []api.Function{api.PauseOwner}
 	case events.OwnerPaused:

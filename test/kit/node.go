@@ -40,14 +40,18 @@ type Node struct {
 	violations []string
 	// FailMovers makes every mover exit with a failure.
 	FailMovers bool
-	// Hold keeps movers running.
+	// Hold keeps movers and cleanup pods running.
 	Hold bool
+	// FailCleaners is how many runs of the containers of cleanup pods fail.
+	FailCleaners int
+
+	cleaners
 }
 
 func startNode(t testing.TB, w *World) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{t: t, w: w, cancel: cancel, done: make(chan struct{}),
-		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}}
+		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}, cleaners: newCleaners()}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
 	if _, err := w.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("creating node: %v", err)
@@ -56,6 +60,7 @@ func startNode(t testing.TB, w *World) *Node {
 		defer close(n.done)
 		for ctx.Err() == nil {
 			n.provision(ctx)
+			n.watchClaims(ctx)
 			n.runPods(ctx)
 			n.reclaim(ctx)
 			select {
@@ -170,6 +175,8 @@ func (n *Node) runPods(ctx context.Context) {
 			}
 		case pod.Status.Phase == corev1.PodPending:
 			n.startPod(ctx, pod)
+		case isCleaner(pod):
+			n.runCleaner(ctx, pod)
 		case pod.Status.Phase == corev1.PodRunning && pod.Labels[api.OperationLabel] != "":
 			n.endMover(ctx, pod)
 		}

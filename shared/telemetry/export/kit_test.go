@@ -101,6 +101,24 @@ func someSpans(t *testing.T) []sdktrace.ReadOnlySpan {
 	return recorder.Ended()
 }
 
+// observed makes instruments of every kind that is asked when somebody reads.
+func observed(t *testing.T, meter metric.Meter) {
+	t.Helper()
+	here := metric.WithAttributes(attribute.String("drydock.state", "pending"))
+	whole := metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error { o.Observe(3, here); return nil })
+	part := metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error { o.Observe(0.5, here); return nil })
+	var failed [6]error
+	_, failed[0] = meter.Int64ObservableGauge("seen.gauge", metric.WithUnit("{ordinal}"), whole)
+	_, failed[1] = meter.Int64ObservableCounter("seen.counter", metric.WithUnit("{ordinal}"), whole)
+	_, failed[2] = meter.Int64ObservableUpDownCounter("seen.level", metric.WithUnit("{ordinal}"), whole)
+	_, failed[3] = meter.Float64ObservableGauge("seen.part.gauge", metric.WithUnit("s"), part)
+	_, failed[4] = meter.Float64ObservableCounter("seen.part.counter", metric.WithUnit("s"), part)
+	_, failed[5] = meter.Float64ObservableUpDownCounter("seen.part.level", metric.WithUnit("s"), part)
+	if err := errors.Join(failed[:]...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // someMetrics are measurements of every kind that there is an encoding for.
 func someMetrics(t *testing.T, readers ...sdkmetric.Reader) *metricdata.ResourceMetrics {
 	t.Helper()
@@ -134,6 +152,7 @@ func someMetrics(t *testing.T, readers ...sdkmetric.Reader) *metricdata.Resource
 	share.Record(ctx, math.Inf(1))
 	limit, _ := provider.Meter("second").Int64Gauge("limit", metric.WithUnit("%"))
 	limit.Record(ctx, 100)
+	observed(t, meter)
 
 	collected := &metricdata.ResourceMetrics{}
 	if err := manual.Collect(ctx, collected); err != nil {

@@ -51,7 +51,7 @@ func TestApplyRefuses(t *testing.T) {
 	}{
 		"an image that could be any":    {[]string{"--render", "example.com/drydock", "backup"}, "neither a digest nor a tag"},
 		"a port that is no tag":         {[]string{"--render", "example.com:5000/drydock", "backup"}, "neither a digest nor a tag"},
-		"a function that there is none": {[]string{"--render", "drydock:v1", "backup", "sieve"}, "there are: backup dead-letter detect-resize"},
+		"a function that there is none": {[]string{"--render", "drydock:v1", "backup", "sieve"}, "there are: backup cleanup-pod dead-letter detect-resize"},
 		"no function":                   {[]string{"drydock:v1"}, "deploy/apply IMAGE FUNCTION"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,113 @@
+package sift
+
+import (
+	"context"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// concernsOfCleanup is about a set as cleanup-pod sees it. One whose ordinals are all accounted for wakes nobody.
+func concernsOfCleanup(set *appsv1.StatefulSet, change string) []api.Function {
+	if wantsCleanup(set, change) {
+		return []api.Function{api.CleanupPod}
+	}
+	return nil
+}
+
+func wantsCleanup(set *appsv1.StatefulSet, change string) bool {
+	doc, err := sts.CleanupOf(set)
+	finalized, gone := cleanup.Finalized(set), change == events.SourceDelete
+	switch {
+	case err != nil:
+		return true
+	case set.DeletionTimestamp != nil && finalized:
+		return !gone && dueInDeletion(set, doc)
+	case set.DeletionTimestamp != nil || gone && sts.Managed(set):
+		return doc.Active()
+	case finalized != cleanup.Finalizes(set):
+		return true
+	case !sts.Managed(set) || doc.Active():
+		return doc.Active()
+	case !cleanup.Asked(set) || resizes(set) || sleeps(set):
+		return false
+	}
+	return unaccounted(set, doc)
+}
+
+// dueInDeletion is about a set that our finalizer holds: a cleanup that has failed waits for somebody to say what now.
+func dueInDeletion(set *appsv1.StatefulSet, doc *api.Status) bool {
+	if doc == nil || doc.Phase != api.Failed || doc.Finished.Before(set.DeletionTimestamp) {
+		return true
+	}
+	_, abort := set.Annotations[api.AbortAnnotation]
+	return abort || asksRetry(set) || !cleanup.Finalizes(set) || doc.Request != cleanup.Digest(set)
+}
+
+func asksRetry(set *appsv1.StatefulSet) bool {
+	_, asked := set.Annotations[api.RetryAnnotation]
+	return asked
+}
+
+// unaccounted reports whether the set shows something that its document does not tell yet: a template or a count that changed,
+// or a replica that came.
+func unaccounted(set *appsv1.StatefulSet, doc *api.Status) bool {
+	switch {
+	case doc == nil || doc.Request != cleanup.Digest(set):
+		return true
+	case sts.CleanupRests(doc) && asksRetry(set):
+		return true
+	case doc.Phase == api.Refused:
+		return false
+	case doc.Span == nil || doc.Replicas != sts.Replicas(set) || doc.Span.Start != sts.Start(set):
+		return true
+	}
+	return doc.Span.Start+int(min(set.Status.Replicas, sts.Replicas(set))) > doc.Span.End
+}
+
+func resizes(set *appsv1.StatefulSet) bool {
+	resize, err := (&sts.Observed{Set: set}).Status()
+	return err != nil || resize.Active() || resize.Held()
+}
+
+// concernsOfCleaner is about a cleanup pod: one that has ended, is to end, or has failed before.
+func concernsOfCleaner(pod *corev1.Pod, change string) []api.Function {
+	failed := slices.ContainsFunc(append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...), func(c corev1.ContainerStatus) bool {
+		ended := c.LastTerminationState.Terminated
+		return c.RestartCount > 0 || ended != nil && ended.ExitCode != 0
+	})
+	if change == events.SourceDelete || pod.DeletionTimestamp != nil || sts.Done(pod) || failed {
+		return []api.Function{api.CleanupPod}
+	}
+	return nil
+}
+
+// sweepCleanups finds what no opted-in set tells of: cleanup pods whose set is gone, is another one, or has lost its document,
+// and sets with our finalizer that are not opted in any more and could not be deleted.
+func (f *Function) sweepCleanups(ctx context.Context, namespace string, found *findings) error {
+	err := kube.Pages(ctx, f.client, plan.Pods, namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
+		for i := range l.Items {
+			link, err := api.LoadLink(&l.Items[i])
+			if err == nil && link != nil && link.Role == api.RoleCleaner && !found.active[link.Operation] {
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	selector := api.FinalizerLabel + "=" + api.FinalizerForCleanup + "," + api.ManagedLabel + "!=true"
+	return kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+		for i := range l.Items {
+			found.add(lookOf(&l.Items[i], concernsOfCleanup(&l.Items[i], events.SourceUpdate)))
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package cleanuppod
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// fresh is a document that tells of no operation yet.
+func (in Input) fresh(doc *api.Status, phase api.Phase, reason api.Reason, message string) *api.Status {
+	next := &api.Status{Version: api.StatusVersion, Kind: api.KindCleanup, Set: api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: *plan.Moment(in.Now)}
+	if doc != nil {
+		next.Attempt, next.Span = doc.Attempt, doc.Span
+	}
+	next.Operation = resources.OperationID(in.Set.UID, api.KindCleanup, next.Attempt)
+	next.Phase, next.Reason, next.Message = phase, reason, message
+	next.Request, next.Replicas = cleanup.Digest(in.Set), sts.Replicas(in.Set)
+	return next
+}
+
+// begin writes down that there is a cleanup, before anything is done.
+func (in Input) begin(doc *api.Status, left []cleanup.Ordinal) plan.Plan {
+	next := in.fresh(doc, api.Cleaning, api.CleanupStarted, "cleaning up "+ordinalsOf(left))
+	next.Attempt++
+	next.Operation = resources.OperationID(in.Set.UID, api.KindCleanup, next.Attempt)
+	next.Trace = in.Trace
+	return plan.Do(api.CleanupStarted, in.store(next).Actions()...)
+}
+
+// ordinalsOf names the first few in a sentence.
+func ordinalsOf(left []cleanup.Ordinal) string {
+	const most = 10
+	var names []string
+	for _, o := range left[:min(most, len(left))] {
+		names = append(names, fmt.Sprint(o.Number))
+	}
+	text := "ordinal " + names[0]
+	if len(left) > 1 {
+		text = "ordinals " + strings.Join(names, ", ")
+	}
+	if more := len(left) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// store patches the set's document. A retry that somebody has asked for by annotation is taken.
+func (in Input) store(next *api.Status) *plan.Patch {
+	patch := plan.Store(in.Set, next)
+	if doc, err := sts.CleanupOf(in.Set); err == nil && in.retried(doc) {
+		patch.Unannotate(api.RetryAnnotation)
+	}
+	return patch
+}
+
+// settle brings the document of a set of which nothing is to be cleaned up to what there is: which ordinals are accounted for,
+// and which claims are left alone.
+func (in Input) settle(doc *api.Status, ordinals []cleanup.Ordinal) plan.Plan {
+	left := in.left(doc, ordinals)
+	next := in.fresh(doc, api.Succeeded, api.CleanupReady, "what a scale-down leaves behind will be cleaned up")
+	if doc != nil && doc.Request == next.Request && doc.Phase != api.Refused && (doc.Phase != api.Failed || len(left) > 0) {
+		next = doc.Clone()
+	}
+	return in.keep(doc, next, ordinals, left)
+}
+
+// keep stores the document of a cleanup that is over, if it tells anything new.
+func (in Input) keep(doc, next *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
+	next.Replicas = sts.Replicas(in.Set)
+	if in.Set.DeletionTimestamp == nil {
+		accounted := cleanup.Accounted(in.Set, ordinals)
+		next.Span = &accounted
+	}
+	reports := in.reports(ordinals)
+	next.Ordinals = append(failedOf(doc, left), reports...)
+	actions := in.store(next).Actions()
+	for _, r := range reports {
+		if entry := entryOf(doc, r.Ordinal); entry == nil || *entry != r {
+			actions = append(actions, in.note(next, api.NeverUsed, true, "%s", r.Message))
+		}
+	}
+	return plan.Do(next.Reason, actions...)
+}
+
+// reports are about claims that look as if a scale-down had left them, and that no replica of the set is known to have used.
+func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
+	var reports []api.OrdinalStatus
+	for _, o := range ordinals {
+		claim := o.Unknown(in.Set)
+		if o.Wanted || claim == "" || len(reports) == mostReports {
+			continue
+		}
+		reports = append(reports, api.OrdinalStatus{Ordinal: o.Number, Reason: api.NeverUsed, Message: fmt.Sprintf(
+			"claim %s is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate pvc %s %s=%s, then kubectl drydock emit retry sts/%s",
+			claim, claim, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)})
+	}
+	return reports
+}
+
+// mostReports bounds the document: an object's annotations may have 256 KiB in all.
+const mostReports = 20
+
+// conclude ends the cleanup. A set that was held for it may go.
+func (in Input) conclude(doc *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
+	next := doc.Clone()
+	next.Phase, next.Reason, next.Message, next.Finished = api.Succeeded, api.CleanupCompleted, "nothing is left behind", plan.Moment(in.Now)
+	failed := failedOf(doc, left)
+	if len(failed) > 0 {
+		next.Phase, next.FailedAt = api.Failed, api.Cleaning
+		next.Reason, next.Message = failed[0].Reason, failed[0].Message
+		return in.keep(doc, next, ordinals, left).Then(events.OperationFailed, doc.Operation).For(api.KindCleanup)
+	}
+	if in.Set.DeletionTimestamp != nil {
+		next.Ordinals = nil
+		patch := unfinalize(in.store(next))
+		return plan.Do(api.CleanupCompleted, append(patch.Actions(), in.note(next, api.CleanupCompleted, false, "every ordinal is cleaned up; the StatefulSet may go"))...).
+			Then(events.CleanupCompleted, doc.Operation)
+	}
+	p := in.keep(doc, next, ordinals, left)
+	p.Actions = append(p.Actions, in.note(next, api.CleanupCompleted, false, "%s", next.Message))
+	return p.Then(events.CleanupCompleted, doc.Operation)
+}
+
+// refuse says once why nothing can be cleaned up.
+func (in Input) refuse(doc *api.Status, problem *cleanup.Problem) plan.Plan {
+	if doc.Active() {
+		return in.cancel(doc, problem.Reason, problem.Message)
+	}
+	if in.refused(doc) {
+		return plan.Noop(api.AlreadyRefused)
+	}
+	next := in.fresh(doc, api.Refused, problem.Reason, problem.Message)
+	next.Finished = plan.Moment(in.Now)
+	return plan.Do(problem.Reason, append(in.store(next).Actions(), plan.NoteOf(in.Set, next, true))...).
+		Then(events.OperationFailed, next.Operation).For(api.KindCleanup)
+}
+
+// note makes a Kubernetes Event of the cleanup.
+func (in Input) note(doc *api.Status, reason api.Reason, warning bool, message string, args ...any) plan.Action {
+	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason,
+		Message: fmt.Sprintf(message, args...), UID: in.Set.UID, Operation: doc.Operation})
+}
+
+// entryOf is what the document tells of the ordinal; nil if nothing.
+func entryOf(doc *api.Status, ordinal int) *api.OrdinalStatus {
+	if doc == nil {
+		return nil
+	}
+	i := slices.IndexFunc(doc.Ordinals, func(o api.OrdinalStatus) bool { return o.Ordinal == ordinal })
+	if i < 0 {
+		return nil
+	}
+	return &doc.Ordinals[i]
+}
+
+// withEntry is the document with the entry in place of what it told of the ordinal.
+func withEntry(doc *api.Status, entry api.OrdinalStatus) *api.Status {
+	next := withoutEntry(doc, entry.Ordinal)
+	next.Ordinals = append(next.Ordinals, entry)
+	slices.SortStableFunc(next.Ordinals, func(a, b api.OrdinalStatus) int { return b.Ordinal - a.Ordinal })
+	return next
+}
+
+func withoutEntry(doc *api.Status, ordinal int) *api.Status {
+	next := doc.Clone()
+	next.Ordinals = slices.DeleteFunc(next.Ordinals, func(o api.OrdinalStatus) bool { return o.Ordinal == ordinal })
+	return next
+}
+
+// given reports whether the cleanup of the ordinal has been given up.
+func given(entry *api.OrdinalStatus) bool {
+	return entry != nil && entry.NextTry == nil && entry.Deadline == nil && entry.Reason != api.NeverUsed && entry.Reason != api.ScaleUpWaits
+}
+
+// failedOf are the entries of ordinals that are left and whose cleanup has been given up.
+func failedOf(doc *api.Status, left []cleanup.Ordinal) []api.OrdinalStatus {
+	var failed []api.OrdinalStatus
+	for _, o := range left {
+		if entry := entryOf(doc, o.Number); given(entry) {
+			failed = append(failed, *entry)
+		}
+	}
+	return failed
+}

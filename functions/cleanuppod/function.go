@@ -1,0 +1,61 @@
+// Package cleanuppod runs people's cleanup pod on the claims that a scale-down has left behind, and then deletes the claims.
+//
+//	in    StatefulSet and cleanup pod changes; retry; the tick
+//	get   the StatefulSet, when it is being deleted its ControllerRevision; list claims and pods of its namespace
+//	do    create and delete cleanup pods; delete claims; patch StatefulSet: cleanup, finalizer; patch claims: replica-of;
+//	      of a set that is deleted with cleanup-on-delete: delete its pods
+//	out   cleanup.completed, operation.failed
+//	never deletes a claim on which a cleanup pod did not succeed, nor one that no replica of this very set has used
+package cleanuppod
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+)
+
+// Function is cleanup-pod.
+type Function struct {
+	client   *kube.Client
+	apply    *apply.Executor
+	settings api.Settings
+}
+
+// New makes the function.
+func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
+	return &Function{client: client, apply: apply.New(client, api.CleanupPod, log), settings: settings}
+}
+
+// Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server
+// refuses for good is a try that has failed.
+func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	retry := e.Type() == events.Retry
+	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref, retry)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		in.Rejected = fault.Text(denied)
+		in.NamespaceEnds = apierrors.HasStatusCause(denied, corev1.NamespaceTerminatingCause)
+		if in.mayBegin() {
+			in.Trace = f.apply.Begin(ctx)
+		}
+		pending, running := in.Tally()
+		f.apply.Cleanups(ctx, ref, pending, running)
+		decided := Decide(in)
+		if decided.Kind == plan.KindDo {
+			retry = false // it is taken
+		}
+		return decided, nil
+	})
+}

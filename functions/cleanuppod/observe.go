@@ -1,0 +1,109 @@
+package cleanuppod
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Input, error) {
+	in := Input{Now: time.Now(), Name: ref.Name, Settings: f.settings, Retry: retry}
+	set := &appsv1.StatefulSet{}
+	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+	if err != nil {
+		return in, err
+	}
+	selector := ""
+	if found {
+		in.Set = set
+		if err := f.observeClaims(ctx, &in); err != nil {
+			return in, err
+		}
+	} else {
+		selector = api.OperationLabel // only pods of ours can be of interest
+	}
+	err = kube.Pages(ctx, f.client, plan.Pods, ref.Namespace, selector, &corev1.PodList{}, func(l *corev1.PodList) {
+		for i := range l.Items {
+			if pod := &l.Items[i]; in.concerns(pod) {
+				in.Pods = append(in.Pods, pod)
+			}
+		}
+	})
+	if err != nil || !found {
+		return in, err
+	}
+	if set.DeletionTimestamp != nil && cleanup.Finalized(set) {
+		return in, f.observeRevision(ctx, &in)
+	}
+	return in, f.try(ctx, &in)
+}
+
+func (f *Function) observeClaims(ctx context.Context, in *Input) error {
+	return kube.Pages(ctx, f.client, plan.Claims, in.Set.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
+		for i := range l.Items {
+			if _, _, ok := sts.ParseClaimName(in.Set, l.Items[i].Name); ok {
+				in.Claims = append(in.Claims, &l.Items[i])
+			}
+		}
+	})
+}
+
+// concerns reports whether the pod cleans up after a set of the name, or has the name of a replica, or uses a claim.
+func (in *Input) concerns(pod *corev1.Pod) bool {
+	if cleanup.LinkOf(pod, in.Name) != nil {
+		return true
+	}
+	if in.Set == nil {
+		return false
+	}
+	if _, replica := sts.ParsePodName(in.Set, pod.Name); replica {
+		return true
+	}
+	for _, c := range in.Claims {
+		if sts.Mounts(pod, c.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// observeRevision reads the revision that the set's pods are of: it tells how the set is deleted.
+func (f *Function) observeRevision(ctx context.Context, in *Input) error {
+	if in.Set.Status.UpdateRevision == "" {
+		return nil
+	}
+	revision := &appsv1.ControllerRevision{}
+	found, err := f.client.Get(ctx, plan.ControllerRevisions, in.Set.Namespace, in.Set.Status.UpdateRevision, revision)
+	if found {
+		in.Revision = revision
+	}
+	return err
+}
+
+// try has the API server judge a template that is new, as it would the pod.
+func (f *Function) try(ctx context.Context, in *Input) error {
+	template, problem := in.newTemplate()
+	if template == nil || problem != nil {
+		return nil
+	}
+	pod := resources.MakeCleanupPod(in.Set, template, resources.OperationID(in.Set.UID, api.KindCleanup, 0), sts.Span(in.Set).End, nil)
+	pod.Name, pod.OwnerReferences = "", nil
+	pod.GenerateName = "drydock-"
+	err := fault.FromAPI(f.client.Create(ctx, plan.Pods, in.Set.Namespace, pod, true))
+	if fault.IsPermanent(err) {
+		in.Denied = err.Error()
+		return nil
+	}
+	return err
+}

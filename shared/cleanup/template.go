@@ -1,0 +1,125 @@
+// Package cleanup knows what a scale-down leaves behind and how people want it cleaned up: the pod template, the ordinals,
+// the claims that are really a set's. It is pure; sift asks it who has to look, cleanup-pod what to do.
+package cleanup
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+)
+
+// Problem is why nothing can be cleaned up.
+type Problem struct {
+	Reason  api.Reason
+	Message string
+}
+
+func problem(reason api.Reason, message string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(message, args...)}
+}
+
+// text is the template as written, and the key it is under.
+func text(set *appsv1.StatefulSet) (text, key string) {
+	for _, key := range []string{api.CleanupTemplateAnnotation, api.OlderCleanupTemplateAnnotation} {
+		if text := set.Annotations[key]; text != "" {
+			return text, key
+		}
+	}
+	return "", ""
+}
+
+// Asked reports whether the set has a cleanup pod template, and claims for it to be run on.
+func Asked(set *appsv1.StatefulSet) bool {
+	written, _ := text(set)
+	return written != "" && len(set.Spec.VolumeClaimTemplates) > 0
+}
+
+// Digest stands for everything that decides how the set is cleaned up. It is empty where no cleanup is asked for.
+func Digest(set *appsv1.StatefulSet) string {
+	if !Asked(set) {
+		return ""
+	}
+	written, _ := text(set)
+	h := sha256.New()
+	for _, part := range []string{written, string(sts.WhenScaled(set)), string(sts.WhenDeleted(set)),
+		set.Annotations[api.CleanupOnScaleUpAnnotation], set.Annotations[api.CleanupOnDeleteAnnotation]} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// Template reads the set's cleanup pod template and judges what can be judged without asking the API server. The problem
+// says what to mend.
+func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
+	written, key := text(set)
+	template := &corev1.PodTemplateSpec{}
+	// JSON is YAML. A field that does not exist is an error, as with kubectl: one that is misspelt would be dropped silently.
+	if err := yaml.UnmarshalStrict([]byte(written), template); err != nil {
+		return nil, problem(api.TemplateInvalid, "annotation %s is no pod template: %s", key, clip(strings.ReplaceAll(err.Error(), "\n", " "), longestQuote))
+	}
+	switch policy := template.Spec.RestartPolicy; {
+	case policy != "" && policy != corev1.RestartPolicyOnFailure:
+		return nil, problem(api.TemplateInvalid, "annotation %s: restartPolicy is %q; it has to be OnFailure or left out, since a cleanup that failed is tried again", key, policy)
+	case len(template.Spec.Containers) == 0:
+		return nil, problem(api.TemplateInvalid, "annotation %s: spec.containers is empty; name the container that cleans up", key)
+	case sts.Selects(set, template.Labels):
+		return nil, problem(api.TemplateInvalid, "annotation %s: its labels match the StatefulSet's selector, so the set would take the cleanup pod for a replica and delete it; "+
+			"give the template other labels", key)
+	}
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		if slices.ContainsFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
+			return nil, problem(api.TemplateInvalid, "annotation %s: volume %q has the name of a volumeClaimTemplate; leave it out, the replica's volume is added under that name", key, claim.Name)
+		}
+	}
+	if sts.WhenScaled(set) != sts.Retain {
+		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenScaled is %s, so a scale-down deletes the claims before anything can clean them up; "+
+			"set it to %s, or remove annotation %s", sts.WhenScaled(set), sts.Retain, key)
+	}
+	if onDelete(set) && sts.WhenDeleted(set) != sts.Retain {
+		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenDeleted is %s, so deleting the set deletes the claims before anything can clean them up; "+
+			"set it to %s, or remove annotation %s", sts.WhenDeleted(set), sts.Retain, api.CleanupOnDeleteAnnotation)
+	}
+	if on := api.OnScaleUp(set.Annotations[api.CleanupOnScaleUpAnnotation]); on != "" && on != api.OnScaleUpWait && on != api.OnScaleUpCancel {
+		return nil, problem(api.RequestInvalid, "annotation %s is %q; it is %s or %s", api.CleanupOnScaleUpAnnotation, clip(string(on), 40), api.OnScaleUpWait, api.OnScaleUpCancel)
+	}
+	return template, nil
+}
+
+// longestQuote bounds what is quoted of what others have written, in bytes.
+const longestQuote = 500
+
+func clip(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	return strings.ToValidUTF8(text[:length], "") + "…"
+}
+
+// Cancels reports whether a replica that is wanted back ends the cleanup of its ordinal.
+func Cancels(set *appsv1.StatefulSet) bool {
+	return api.OnScaleUp(set.Annotations[api.CleanupOnScaleUpAnnotation]) == api.OnScaleUpCancel
+}
+
+// Finalized reports whether our finalizer holds the set.
+func Finalized(set *appsv1.StatefulSet) bool {
+	return slices.Contains(set.Finalizers, api.CleanupFinalizer)
+}
+
+// Finalizes reports whether our finalizer is to hold the set: its owner wants its ordinals cleaned up when it is deleted. Where
+// deleting the set deletes the claims there is nothing that could be.
+func Finalizes(set *appsv1.StatefulSet) bool {
+	return sts.Managed(set) && onDelete(set) && sts.WhenDeleted(set) == sts.Retain
+}
+
+func onDelete(set *appsv1.StatefulSet) bool {
+	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true"
+}

@@ -1,0 +1,177 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+)
+
+// cleaners is what a Node knows of cleanup pods and of the claims that they are run on.
+type cleaners struct {
+	// GuardClaims makes it a violation that a claim is deleted on which no cleanup pod has succeeded.
+	GuardClaims bool
+
+	claims  map[types.UID]string // every claim that was seen, by name
+	deleted map[types.UID]bool
+	cleaned map[types.UID]bool
+	order   []string // of the pods that succeeded
+}
+
+func newCleaners() cleaners {
+	return cleaners{claims: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}}
+}
+
+func isCleaner(pod *corev1.Pod) bool {
+	link, err := api.LoadLink(pod)
+	return err == nil && link != nil && link.Role == api.RoleCleaner
+}
+
+// runCleaner lets a cleanup pod come to its end: the data on its claims has found another place, and a replica that comes back
+// begins anew.
+func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
+	if pod.Status.Phase != corev1.PodRunning {
+		return
+	}
+	volumes, ok := n.volumesOf(ctx, pod, true)
+	n.mu.Lock()
+	if n.Hold || !ok {
+		n.mu.Unlock()
+		return
+	}
+	status := pod.Status.DeepCopy()
+	if n.FailCleaners > 0 {
+		n.FailCleaners--
+		n.mu.Unlock()
+		n.failCleaner(ctx, pod, status)
+		return
+	}
+	n.order = append(n.order, pod.Name)
+	for claim := range volumes {
+		n.newest[claim] = 0
+	}
+	n.mu.Unlock()
+	for claim := range volumes {
+		if c, err := n.w.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, claim, metav1.GetOptions{}); err == nil {
+			n.Set(func(n *Node) { n.cleaned[c.UID] = true })
+		}
+	}
+	status.Phase = corev1.PodSucceeded
+	n.setStatus(ctx, pod, *status)
+}
+
+// failCleaner is what the kubelet reports of a container that has failed and will be started again.
+func (n *Node) failCleaner(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) {
+	runs := int32(0)
+	if len(status.ContainerStatuses) > 0 {
+		runs = status.ContainerStatuses[0].RestartCount + 1
+	}
+	status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, RestartCount: runs,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3,
+			Message: "connecting to db-0\nno route to host\n", FinishedAt: metav1.Now()}}}}
+	n.setStatus(ctx, pod, *status)
+}
+
+// watchClaims notices claims that are deleted.
+func (n *Node) watchClaims(ctx context.Context) {
+	list, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	there := map[types.UID]bool{}
+	for _, c := range list.Items {
+		n.claims[c.UID] = c.Name
+		there[c.UID] = c.DeletionTimestamp == nil
+	}
+	for uid, name := range n.claims {
+		if there[uid] || n.deleted[uid] {
+			continue
+		}
+		n.deleted[uid] = true
+		if n.GuardClaims && !n.cleaned[uid] {
+			n.violations = append(n.violations, fmt.Sprintf("claim %s was deleted and no cleanup pod had succeeded on it", name))
+		}
+	}
+}
+
+// Cleaned are the names of the cleanup pods that have succeeded, in order.
+func (n *Node) Cleaned() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.order)
+}
+
+// DeletedClaims are the names of the claims that were deleted, in order of their names.
+func (n *Node) DeletedClaims() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var names []string
+	for uid := range n.deleted {
+		names = append(names, n.claims[uid])
+	}
+	slices.Sort(names)
+	return names
+}
+
+// CleanupTemplate is a cleanup pod template as a user writes it.
+const CleanupTemplate = `
+metadata:
+  labels: {app: cleanup}
+spec:
+  containers:
+    - name: move
+      image: dev.local/busybox:1
+      volumeMounts: [{name: data, mountPath: /data}]
+`
+
+// CleanedSet is a WorldSet with a cleanup pod template; its claims are guarded.
+func (w *World) CleanedSet(name string, replicas int32, templates ...string) *appsv1.StatefulSet {
+	if len(templates) == 0 {
+		templates = []string{"data"}
+	}
+	set := WorldSet(name, replicas, "64Mi", templates...)
+	set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
+	set.Annotations[api.CleanupTemplateAnnotation] = CleanupTemplate
+	w.Node.Set(func(n *Node) { n.GuardClaims = true })
+	return set
+}
+
+// Cleanup reads the document of the set's latest cleanup; nil if it has none.
+func (w *World) Cleanup(name string) *api.Status {
+	w.T.Helper()
+	set := w.Set(name)
+	if set == nil {
+		return nil
+	}
+	doc, err := api.LoadCleanup(set)
+	w.must(err)
+	return doc
+}
+
+// UntilCleanup ticks until the set's cleanup is in the phase, with the reason unless it is empty.
+func (w *World) UntilCleanup(d *Drive, name string, phase api.Phase, reason api.Reason) *api.Status {
+	w.T.Helper()
+	var doc *api.Status
+	w.Eventually(fmt.Sprintf("the cleanup of %s is %s %s", name, phase, reason), func() string {
+		if err := d.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if doc = w.Cleanup(name); doc == nil {
+			return "there is none"
+		}
+		if doc.Phase != phase || reason != "" && doc.Reason != reason {
+			return fmt.Sprintf("%s %s: %s; %+v", doc.Phase, doc.Reason, doc.Message, doc.Ordinals)
+		}
+		return ""
+	})
+	return doc
+}
