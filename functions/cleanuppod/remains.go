@@ -62,17 +62,21 @@ func (in Input) letGoOfStrays(doc *api.Status) plan.Plan {
 	return in.letGo(func(pod *corev1.Pod) bool { return !in.ours(doc, pod) })
 }
 
-// cancel ends a cleanup that nobody wants any more: its pods go, the claims stay.
+// cancel ends a cleanup that nobody wants any more: its pods go, the claims stay. A set that is not opted in is written to first:
+// the tick does not find it again once its pods are gone.
 func (in Input) cancel(doc *api.Status, reason api.Reason, message string) plan.Plan {
 	if !doc.Active() {
 		return plan.Noop(reason)
 	}
-	if p := in.letGo(func(*corev1.Pod) bool { return true }); p.Kind != plan.KindNoop {
+	next := in.canceled(doc, reason, message)
+	p := plan.Do(reason, append(in.store(next).Unannotate(api.AbortAnnotation).Actions(), plan.NoteOf(in.Set, next, true))...)
+	if !sts.Managed(in.Set) {
 		return p
 	}
-	next := in.canceled(doc, reason, message)
-	actions := append(in.store(next).Unannotate(api.AbortAnnotation).Actions(), plan.NoteOf(in.Set, next, true))
-	return plan.Do(reason, actions...).Then(events.OperationFailed, doc.Operation).For(api.KindCleanup)
+	if wait := in.letGo(func(*corev1.Pod) bool { return true }); wait.Kind != plan.KindNoop {
+		return wait
+	}
+	return p.Then(events.OperationFailed, doc.Operation).For(api.KindCleanup)
 }
 
 func (in Input) canceled(doc *api.Status, reason api.Reason, message string) *api.Status {

@@ -2,13 +2,27 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
 )
+
+// startCleaned creates the set and waits until cleanup-pod has accounted for its ordinals.
+func startCleaned(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
+	w.CreateSet(set)
+	w.UntilCleanup(drive, set.Name, api.Succeeded, api.CleanupReady)
+}
 
 // expectClean checks that nothing is left of a cleanup but its document, and that no rule about data was broken.
 func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
@@ -24,23 +38,315 @@ func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
 	}
 }
 
-// TestCleanupFromTheTop: four replicas become one. Each ordinal is cleaned up, the highest first, and its claims are deleted.
+// expectDeleted checks which claims were deleted, and in which order the cleanup pods succeeded.
+func expectDeleted(t *testing.T, w *kit.World, claims, pods []string) {
+	t.Helper()
+	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, claims) {
+		t.Errorf("deleted claims: %v, want %v", deleted, claims)
+	}
+	if order := w.Node.Cleaned(); !slices.Equal(order, pods) {
+		t.Errorf("cleanup pods that succeeded: %v, want %v", order, pods)
+	}
+}
+
+// cleanupPod waits until the pod of the name cleans up.
+func cleanupPod(w *kit.World, drive *kit.Drive, name string) *corev1.Pod {
+	var pod *corev1.Pod
+	w.Eventually(name+" cleans up", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		var err error
+		pod, err = w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if pod.Labels[api.OperationLabel] == "" || pod.Status.Phase != corev1.PodRunning {
+			return fmt.Sprintf("%s is %s, labels %v", name, pod.Status.Phase, pod.Labels)
+		}
+		return ""
+	})
+	return pod
+}
+
+func hold(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.Hold = on }) }
+
+// ticks is for what must not happen.
+func ticks(t *testing.T, drive *kit.Drive, n int) {
+	t.Helper()
+	for range n {
+		if err := drive.Tick(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// TestCleanupFromTheTop: four replicas become one. Each ordinal is cleaned up, the highest first, one at a time, and its
+// claims are deleted.
 func TestCleanupFromTheTop(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.CreateSet(w.CleanedSet("web", 4, "data", "logs"))
 	drive := w.Drive(nil)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
+	startCleaned(w, drive, w.CleanedSet("web", 4, "data", "logs"))
+	before := w.Set("web").Spec
+	hold(w, true)
 	w.Scale("web", 1)
+	cleanupPod(w, drive, "web-3")
+	w.Eventually("the other replicas are gone", func() string {
+		if n := w.Set("web").Status.Replicas; n != 1 {
+			return fmt.Sprintf("there are %d", n)
+		}
+		return ""
+	})
+	ticks(t, drive, 3)
+	for _, name := range []string{"web-2", "web-1"} {
+		if _, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), name, metav1.GetOptions{}); err == nil {
+			t.Errorf("%s is there while web-3 cleans up", name)
+		}
+	}
+	hold(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
-	if order := w.Node.Cleaned(); !slices.Equal(order, []string{"web-3", "web-2", "web-1"}) {
-		t.Errorf("cleaned up in the order %v", order)
-	}
-	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"}) {
-		t.Errorf("deleted claims: %v", deleted)
-	}
+	expectDeleted(t, w, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"}, []string{"web-3", "web-2", "web-1"})
 	if !slices.Contains(drive.Seen, "cleanup.completed") {
 		t.Errorf("events: %v", drive.Seen)
 	}
+	for _, event := range []string{"Normal CleanupStarted", "Normal CleanupDone", "Normal ClaimsDeleted", "Normal CleanupCompleted"} {
+		if !slices.Contains(w.Events("web"), event) {
+			t.Errorf("no Event %s: %v", event, w.Events("web"))
+		}
+	}
+	before.Replicas = ptr.To[int32](1)
+	if diff := cmp.Diff(before, w.Set("web").Spec); diff != "" {
+		t.Errorf("the set was changed: %s", diff)
+	}
+	version := w.Set("web").ResourceVersion
+	drive.Seen = nil
+	ticks(t, drive, 3)
+	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
+		t.Errorf("a set of which nothing is left woke functions: %v", drive.Seen)
+	}
+	w.Scale("web", 3) // on fresh claims
+	w.Eventually("three replicas are ready", func() string {
+		if n := w.Set("web").Status.ReadyReplicas; n != 3 {
+			return fmt.Sprintf("%d are", n)
+		}
+		return ""
+	})
+	w.Eventually("they are accounted for", func() string {
+		_ = drive.Tick(context.Background())
+		if doc := w.Cleanup("web"); doc.Span == nil || doc.Span.End != 3 {
+			return fmt.Sprintf("%+v", doc)
+		}
+		return ""
+	})
+	for _, problem := range w.Whole("data-web-0", "data-web-1", "data-web-2") {
+		t.Error(problem)
+	}
+}
+
+// TestCleanupPodIsTheTemplates: under the replica's name, with the replica's volumes, and as the replica ran.
+func TestCleanupPodIsTheTemplates(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	set := w.CleanedSet("web", 2, "data", "logs")
+	set.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "fast"}
+	set.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}}
+	set.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+	set.Spec.Template.Spec.ServiceAccountName = "db"
+	set.Spec.Template.Spec.AutomountServiceAccountToken = ptr.To(false)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
+	if _, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).Create(context.Background(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	startCleaned(w, drive, set)
+	hold(w, true)
+	w.Scale("web", 1)
+	pod := cleanupPod(w, drive, "web-1")
+	claims := map[string]string{}
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			claims[v.Name] = v.PersistentVolumeClaim.ClaimName
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"data": "data-web-1", "logs": "logs-web-1"}, claims); diff != "" {
+		t.Error(diff)
+	}
+	link, err := api.LoadLink(pod)
+	if err != nil || link.Set.UID != w.Set("web").UID || link.Set.Name != "web" || link.Operation != w.Cleanup("web").Operation ||
+		link.Claims["data-web-1"] != w.Claim("data-web-1").UID || len(link.Claims) != 2 {
+		t.Errorf("%+v, %v", link, err)
+	}
+	spec := pod.Spec
+	switch {
+	case spec.RestartPolicy != corev1.RestartPolicyOnFailure, spec.ServiceAccountName != "db", spec.NodeSelector["disk"] != "fast",
+		spec.ImagePullSecrets[0].Name != "registry", *spec.SecurityContext.RunAsUser != 1000,
+		!slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }):
+		t.Errorf("%+v", spec)
+	case pod.Labels["app"] != "cleanup" || spec.Containers[0].Name != "move" || spec.Containers[0].VolumeMounts[0].MountPath != "/data":
+		t.Errorf("%+v", pod)
+	case len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].UID != w.Set("web").UID || metav1.GetControllerOf(pod) != nil:
+		t.Errorf("owners %+v", pod.OwnerReferences)
+	}
+	hold(w, false)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectClean(t, w, drive)
+}
+
+// TestCleanupByTheOlderKey: who comes from the older controller adds a label and keeps the template, which is JSON there.
+func TestCleanupByTheOlderKey(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	set := w.CleanedSet("web", 2)
+	delete(set.Annotations, api.CleanupTemplateAnnotation)
+	delete(set.Labels, api.ManagedLabel)
+	set.Annotations[api.OlderCleanupTemplateAnnotation] = `{"metadata":{"labels":{"app":"drainer"}},"spec":{"containers":[{"name":"drain","image":"dev.local/busybox:1"}],"restartPolicy":"OnFailure"}}`
+	w.CreateSet(set)
+	w.Scale("web", 1)
+	ticks(t, drive, 3)
+	expectDeleted(t, w, nil, nil) // not opted in
+	w.PatchSet("web", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
+	w.UntilCleanup(drive, "web", api.Succeeded, "")
+	if doc := w.Cleanup("web"); doc.Reason == api.CleanupReady && len(doc.Ordinals) == 1 {
+		// The second replica's claim may be from the very second in which the set was made: then nobody knows whose it was.
+		w.Kubectl("annotate", "pvc", "data-web-1", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
+		if err := w.Tell(drive, "dev.drydock.retry", "web"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectClean(t, w, drive)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+}
+
+// TestParallelCleanups: all together, but no more at once than the cap.
+func TestParallelCleanups(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	set := w.CleanedSet("web", 5)
+	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+	startCleaned(w, drive, set)
+	hold(w, true)
+	w.Scale("web", 1)
+	for _, name := range []string{"web-4", "web-3", "web-2"} { // three, see kit.Settings
+		cleanupPod(w, drive, name)
+	}
+	ticks(t, drive, 3)
+	if _, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{}); err == nil {
+		t.Error("a fourth pod cleans up")
+	}
+	hold(w, false)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectClean(t, w, drive)
+	if deleted := w.Node.DeletedClaims(); len(deleted) != 4 || slices.Contains(deleted, "data-web-0") {
+		t.Errorf("deleted claims: %v", deleted)
+	}
+}
+
+// TestNoCleanup: nothing is made, and nothing deleted, where there is no reason to.
+func TestNoCleanup(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*appsv1.StatefulSet)
+		refuse api.Reason // empty: no document either
+		is     string     // in the message
+	}{
+		"there is no template":              {func(s *appsv1.StatefulSet) { delete(s.Annotations, api.CleanupTemplateAnnotation) }, "", ""},
+		"there are no claim templates":      {func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, "", ""},
+		"the template is no YAML":           {template("{"), api.TemplateInvalid, "no pod template"},
+		"the template has an unknown field": {template("spec: {container: []}"), api.TemplateInvalid, "unknown field"},
+		"its pod would never be restarted":  {template(kit.CleanupTemplate + "  restartPolicy: Never\n"), api.TemplateInvalid, "restartPolicy"},
+		"its pod would always be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Always\n"), api.TemplateInvalid, "restartPolicy"},
+		"its volume has a claim's name":     {template(kit.CleanupTemplate + "  volumes: [{name: data, emptyDir: {}}]\n"), api.TemplateInvalid, "volumeClaimTemplate"},
+		"its labels match the selector":     {template(strings.ReplaceAll(kit.CleanupTemplate, "app: cleanup", "app: web")), api.TemplateInvalid, "selector"},
+		"the API server refuses its pod":    {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")), api.TemplateInvalid, "the API server would refuse"},
+		"scaling down deletes the claims": {func(s *appsv1.StatefulSet) {
+			s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+				WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType}
+		}, api.DeletesClaims, "whenScaled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			drive := w.Drive(nil)
+			set := w.CleanedSet("web", 2)
+			row.change(set)
+			w.Node.Set(func(n *kit.Node) { n.GuardClaims = row.refuse != api.DeletesClaims })
+			w.CreateSet(set)
+			if row.refuse != "" { // at once, not only when there is something to clean up
+				doc := w.UntilCleanup(drive, "web", api.Refused, row.refuse)
+				if !strings.Contains(doc.Message, row.is) || !slices.Contains(w.Events("web"), "Warning "+string(row.refuse)) {
+					t.Errorf("%s; Events %v", doc.Message, w.Events("web"))
+				}
+			}
+			w.Scale("web", 1)
+			ticks(t, drive, 5)
+			if doc := w.Cleanup("web"); row.refuse == "" && doc != nil {
+				t.Errorf("%+v", doc)
+			}
+			if order := w.Node.Cleaned(); len(order) > 0 {
+				t.Errorf("cleaned up: %v", order)
+			}
+			if n := count(w.Events("web"), "Warning "+string(row.refuse)); n > 1 {
+				t.Errorf("it was said %d times", n)
+			}
+			expectClean(t, w, drive)
+		})
+	}
+}
+
+func count(all []string, one string) int {
+	n := 0
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
+}
+
+func template(text string) func(*appsv1.StatefulSet) {
+	return func(s *appsv1.StatefulSet) { s.Annotations[api.CleanupTemplateAnnotation] = text }
+}
+
+// TestCleanupOfASetsOwnClaims: names that look alike are other sets', and ordinals are canonical.
+func TestCleanupOfASetsOwnClaims(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w.CreateSet(kit.WorldSet("web-1", 1, "64Mi", "data"))  // claim data-web-1-0
+	w.CreateSet(kit.WorldSet("b-web", 1, "64Mi", "data"))  // claim data-b-web-0
+	w.CreateSet(kit.WorldSet("x-web", 1, "64Mi", "other")) // claim other-x-web-0
+	for _, name := range []string{"data-web-007", "data-web-+7", "data-web--7", "data-web-07", "data-web-1x"} {
+		if !strings.Contains(name, "+") { // no name in Kubernetes
+			w.CreateClaim(name, map[string]string{"app": "web"})
+		}
+	}
+	w.Scale("web", 1)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+	expectClean(t, w, drive)
+}
+
+// TestCleanupInOneNamespace: Drydock that looks after one namespace leaves the sets of others alone.
+func TestCleanupInOneNamespace(t *testing.T) {
+	t.Parallel()
+	here, elsewhere := kit.NewWorld(t), kit.NewWorld(t)
+	drive := here.Drive(nil)
+	startCleaned(here, drive, here.CleanedSet("web", 2))
+	elsewhere.CreateSet(elsewhere.CleanedSet("web", 2))
+	here.Scale("web", 1)
+	elsewhere.Scale("web", 1)
+	here.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	ticks(t, drive, 3)
+	expectDeleted(t, here, []string{"data-web-1"}, []string{"web-1"})
+	if doc := elsewhere.Cleanup("web"); doc != nil || len(elsewhere.Node.DeletedClaims()) > 0 {
+		t.Errorf("%+v, deleted %v", doc, elsewhere.Node.DeletedClaims())
+	}
+	both := here.DriveIn(here.Namespace, elsewhere.Namespace)
+	elsewhere.UntilCleanup(both, "web", api.Succeeded, "")
 }

@@ -3,7 +3,9 @@ package kit
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,8 +35,7 @@ func isCleaner(pod *corev1.Pod) bool {
 	return err == nil && link != nil && link.Role == api.RoleCleaner
 }
 
-// runCleaner lets a cleanup pod come to its end: the data on its claims has found another place, and a replica that comes back
-// begins anew.
+// runCleaner lets a cleanup pod come to its end: the data on its claims has found another place.
 func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 	if pod.Status.Phase != corev1.PodRunning {
 		return
@@ -46,16 +47,12 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	status := pod.Status.DeepCopy()
-	if n.FailCleaners > 0 {
-		n.FailCleaners--
+	if n.FailCleaners {
 		n.mu.Unlock()
 		n.failCleaner(ctx, pod, status)
 		return
 	}
 	n.order = append(n.order, pod.Name)
-	for claim := range volumes {
-		n.newest[claim] = 0
-	}
 	n.mu.Unlock()
 	for claim := range volumes {
 		if c, err := n.w.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, claim, metav1.GetOptions{}); err == nil {
@@ -97,6 +94,9 @@ func (n *Node) watchClaims(ctx context.Context) {
 			continue
 		}
 		n.deleted[uid] = true
+		if n.cleaned[uid] {
+			n.newest[name] = 0 // a replica that comes back begins anew
+		}
 		if n.GuardClaims && !n.cleaned[uid] {
 			n.violations = append(n.violations, fmt.Sprintf("claim %s was deleted and no cleanup pod had succeeded on it", name))
 		}
@@ -174,4 +174,46 @@ func (w *World) UntilCleanup(d *Drive, name string, phase api.Phase, reason api.
 		return ""
 	})
 	return doc
+}
+
+// CreateClaim creates a claim as a user would, and with it a volume: it is bound.
+func (w *World) CreateClaim(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+	w.T.Helper()
+	claim := WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
+	claim.Namespace, claim.Name, claim.Labels = w.Namespace, name, labels
+	made, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{FieldManager: "kubectl"})
+	w.must(err)
+	_, err = w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), makeVolume(made), metav1.CreateOptions{})
+	w.must(err)
+	w.Eventually("claim "+name+" is bound", func() string {
+		if made = w.Claim(name); made.Status.Phase != corev1.ClaimBound {
+			return string(made.Status.Phase)
+		}
+		return ""
+	})
+	return made
+}
+
+// ClaimUIDs tells the claims of the world apart from others of the same names.
+func (w *World) ClaimUIDs() string {
+	w.T.Helper()
+	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{})
+	w.must(err)
+	var uids []string
+	for _, c := range claims.Items {
+		uids = append(uids, fmt.Sprintf("%s=%s deleted %t", c.Name, c.UID, c.DeletionTimestamp != nil))
+	}
+	slices.Sort(uids)
+	return strings.Join(uids, " ")
+}
+
+// Kubectl runs kubectl in the world's namespace.
+func (w *World) Kubectl(args ...string) string {
+	w.T.Helper()
+	command := exec.Command(Kubectl(w.T), append([]string{"--kubeconfig", APIPath(w.T), "--namespace", w.Namespace}, args...)...)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		w.T.Fatalf("kubectl %v: %v: %s", args, err, output)
+	}
+	return string(output)
 }

@@ -42,8 +42,8 @@ type Node struct {
 	FailMovers bool
 	// Hold keeps movers and cleanup pods running.
 	Hold bool
-	// FailCleaners is how many runs of the containers of cleanup pods fail.
-	FailCleaners int
+	// FailCleaners makes every run of a cleanup pod's container fail.
+	FailCleaners bool
 
 	cleaners
 }

@@ -210,7 +210,12 @@ func (w *World) LabelNamespace(key, value string) {
 }
 
 // Drive makes new functions that reach the API server through the transport wrapper, if any, and see only this world.
-func (w *World) Drive(wrap *Saboteur) *Drive {
+func (w *World) Drive(wrap *Saboteur) *Drive { return w.drive(wrap, w.Namespace) }
+
+// DriveIn makes new functions that look after the namespaces.
+func (w *World) DriveIn(namespaces ...string) *Drive { return w.drive(nil, namespaces...) }
+
+func (w *World) drive(wrap *Saboteur, namespaces ...string) *Drive {
 	config := rest.CopyConfig(w.Config)
 	if wrap != nil {
 		config.Wrap(wrap.Wrap)
@@ -221,7 +226,7 @@ func (w *World) Drive(wrap *Saboteur) *Drive {
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{w.T}, &slog.HandlerOptions{Level: level}))
 	settings := w.Settings
-	settings.Namespaces = []string{w.Namespace}
+	settings.Namespaces = namespaces
 	return NewDrive(config, settings, log)
 }
 

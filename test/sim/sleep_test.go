@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/owners"
@@ -57,7 +55,7 @@ func newSleeper(t *testing.T, by means) *sleeper {
 	w.OwnedBy("web", resource)
 	s := &sleeper{World: w, means: by, t: t}
 	w.Eventually("the set is ready", func() string { return s.unready() })
-	s.claims = s.claimUIDs()
+	s.claims = s.ClaimUIDs()
 	return s
 }
 
@@ -88,19 +86,6 @@ func (s *sleeper) unready() string {
 		return "it is not"
 	}
 	return ""
-}
-
-func (s *sleeper) claimUIDs() string {
-	claims, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var uids []string
-	for _, c := range claims.Items {
-		uids = append(uids, c.Name+"="+string(c.UID))
-	}
-	slices.Sort(uids)
-	return strings.Join(uids, " ")
 }
 
 // step does what people do: they need the set once it sleeps. It says what is still to come.
@@ -150,7 +135,7 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 		s.t.Errorf("whenScaled is %s, it was Delete", policy.WhenScaled)
 	}
 	s.Eventually("the set is ready", func() string { return s.unready() })
-	if now := s.claimUIDs(); now != s.claims && len(replicas) == 1 { // who scales a set with whenScaled Delete asks for it
+	if now := s.ClaimUIDs(); now != s.claims && len(replicas) == 1 { // who scales a set with whenScaled Delete asks for it
 		s.t.Errorf("I1: claims %s, were %s", now, s.claims)
 	}
 	s.Eventually("nothing is left behind (I9), and the owner is not held (I5)", func() string {

@@ -1,0 +1,502 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit"
+)
+
+// untilReady waits until the set has so many replicas, all of them ready.
+func untilReady(w *kit.World, drive *kit.Drive, name string, replicas int32) {
+	w.Eventually(fmt.Sprintf("%s has %d ready replicas", name, replicas), func() string {
+		_ = drive.Tick(context.Background())
+		if set := w.Set(name); set.Status.ReadyReplicas != replicas || set.Status.Replicas != replicas {
+			return fmt.Sprintf("it has %d", set.Status.ReadyReplicas)
+		}
+		return ""
+	})
+}
+
+// TestI8FailedCleanup: tried again with a growing pause, then failed, with the pod's last words. The claim is kept, nothing
+// blocks the replica, and a retry takes it up.
+func TestI8FailedCleanup(t *testing.T) {
+	for how, retry := range map[string]func(w *kit.World, drive *kit.Drive) error{
+		"by annotation": func(w *kit.World, _ *kit.Drive) error {
+			w.Annotate("web", map[string]string{api.RetryAnnotation: "please"})
+			return nil
+		},
+		"by event": func(w *kit.World, drive *kit.Drive) error { return w.Tell(drive, events.Retry, "web") },
+		"by a new template": func(w *kit.World, _ *kit.Drive) error {
+			w.Annotate("web", map[string]string{api.CleanupTemplateAnnotation: kit.CleanupTemplate + "      args: [better]\n"})
+			return nil
+		},
+	} {
+		t.Run("taken up "+how, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			drive := w.Drive(nil)
+			startCleaned(w, drive, w.CleanedSet("web", 3))
+			w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
+			w.Scale("web", 1)
+			doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
+			if !strings.Contains(doc.Message, "no route to host") || !strings.Contains(doc.Message, api.RetryAnnotation) || len(doc.Ordinals) != 1 ||
+				doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Tries < 3 {
+				t.Errorf("%s; %+v", doc.Message, doc.Ordinals)
+			}
+			if !slices.Contains(w.Events("web"), "Warning CleanupFailed") || !slices.Contains(drive.Seen, "operation.failed") {
+				t.Errorf("Events %v, events %v", w.Events("web"), drive.Seen)
+			}
+			version := w.Set("web").ResourceVersion
+			ticks(t, drive, 4)
+			if w.Set("web").ResourceVersion != version {
+				t.Error("a failed cleanup does not rest")
+			}
+			expectClean(t, w, drive)
+			expectDeleted(t, w, nil, nil) // and web-1 was not cleaned up before web-2
+			w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
+			if err := retry(w, drive); err != nil {
+				t.Fatal(err)
+			}
+			w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+			expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
+			expectClean(t, w, drive)
+			if _, left := w.Set("web").Annotations[api.RetryAnnotation]; left {
+				t.Error("the retry was taken and is still there")
+			}
+		})
+	}
+}
+
+// TestFailedCleanupDoesNotBlockTheReplica: after a failure it starts on the claim that it had.
+func TestFailedCleanupDoesNotBlockTheReplica(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	uid := w.Claim("data-web-1").UID
+	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
+	w.Scale("web", 1)
+	w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
+	w.Scale("web", 2)
+	untilReady(w, drive, "web", 2)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
+	if w.Claim("data-web-1").UID != uid {
+		t.Error("it has another claim")
+	}
+	expectClean(t, w, drive)
+	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
+	w.Scale("web", 1) // and now it works
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+}
+
+// TestParallelCleanupsFailAlone: one that fails does not keep the others.
+func TestParallelCleanupsFailAlone(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	set := w.CleanedSet("web", 4)
+	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+	startCleaned(w, drive, set)
+	w.DeleteClaim("data-web-2") // by hand: it goes with its pod
+	w.Scale("web", 1)
+	w.UntilCleanup(drive, "web", api.Succeeded, "")
+	if order := w.Node.Cleaned(); len(order) != 2 || slices.Contains(order, "web-2") {
+		t.Errorf("cleaned up: %v", order)
+	}
+}
+
+// TestScaleUpWaits: a replica that is wanted back waits, visibly, and starts on a fresh claim.
+func TestScaleUpWaits(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	uid := w.Claim("data-web-1").UID
+	hold(w, true)
+	w.Scale("web", 1)
+	cleanupPod(w, drive, "web-1")
+	w.Scale("web", 2)
+	w.Eventually("it is said that the replica waits", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		doc := w.Cleanup("web")
+		if len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ScaleUpWaits || !slices.Contains(w.Events("web"), "Warning ScaleUpWaits") {
+			return fmt.Sprintf("%+v %v", doc, w.Events("web"))
+		}
+		return ""
+	})
+	ticks(t, drive, 3)
+	if n := count(w.Events("web"), "Warning ScaleUpWaits"); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+	hold(w, false)
+	w.UntilCleanup(drive, "web", api.Succeeded, "")
+	untilReady(w, drive, "web", 2)
+	if w.Claim("data-web-1").UID == uid {
+		t.Error("it has the claim that was cleaned up")
+	}
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+	expectClean(t, w, drive)
+	if doc := w.UntilCleanup(drive, "web", api.Succeeded, ""); len(doc.Ordinals) > 0 {
+		t.Errorf("%+v", doc.Ordinals)
+	}
+}
+
+// TestScaleUpCancels: with the annotation the replica gets its claim back, untouched.
+func TestScaleUpCancels(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	set := w.CleanedSet("web", 2)
+	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
+	startCleaned(w, drive, set)
+	claim := w.Claim("data-web-1")
+	hold(w, true)
+	w.Scale("web", 1)
+	cleanupPod(w, drive, "web-1")
+	w.Scale("web", 2)
+	untilReady(w, drive, "web", 2)
+	hold(w, false)
+	w.UntilCleanup(drive, "web", api.Succeeded, "")
+	if now := w.Claim("data-web-1"); now.UID != claim.UID || now.Spec.VolumeName != claim.Spec.VolumeName {
+		t.Error("it has another claim")
+	}
+	expectDeleted(t, w, nil, nil)
+	expectClean(t, w, drive)
+	if !slices.Contains(w.Events("web"), "Normal CleanupCanceled") {
+		t.Errorf("Events %v", w.Events("web"))
+	}
+}
+
+// TestOrdinalsFromAStart: where ordinals begin at 5, claim 7 is a live replica's.
+func TestOrdinalsFromAStart(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	set := w.CleanedSet("web", 3)
+	set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5}
+	startCleaned(w, drive, set)
+	w.CreateClaim("data-web-1", map[string]string{"app": "web"}) // below the start: no scale-down has left it
+	w.Scale("web", 2)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-7"}, []string{"web-7"})
+	expectClean(t, w, drive)
+}
+
+// TestI1ClaimOfNoReplica: a claim that somebody has made for a replica to come is told of, and left alone, until somebody says
+// that it was a replica's.
+func TestI1ClaimOfNoReplica(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w.CreateClaim("data-web-7", map[string]string{"app": "web"})
+	w.Scale("web", 1)
+	doc := w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+	if len(doc.Ordinals) != 1 || doc.Ordinals[0].Ordinal != 7 || doc.Ordinals[0].Reason != api.NeverUsed || count(w.Events("web"), "Warning NeverUsed") != 1 {
+		t.Errorf("%+v; Events %v", doc.Ordinals, w.Events("web"))
+	}
+	w.Kubectl("annotate", "pvc", "data-web-7", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
+	if err := w.Tell(drive, events.Retry, "web"); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("it is cleaned up", func() string {
+		_ = drive.Tick(context.Background())
+		return strings.Join(slices.DeleteFunc([]string{"data-web-7"}, func(c string) bool { return w.Claim(c) == nil }), ",")
+	})
+	expectDeleted(t, w, []string{"data-web-1", "data-web-7"}, []string{"web-1", "web-7"})
+	expectClean(t, w, drive)
+}
+
+// TestI3SetCreatedAgain: a set of the same name loses nothing to the cleanup of the one before.
+func TestI3SetCreatedAgain(t *testing.T) {
+	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		t.Run(string(propagation), func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			drive := w.Drive(nil)
+			startCleaned(w, drive, w.CleanedSet("web", 3))
+			before := w.ClaimUIDs()
+			hold(w, true)
+			w.Scale("web", 2)
+			cleanupPod(w, drive, "web-2")
+			w.DeleteSet("web", propagation)
+			hold(w, false) // and now it succeeds, for a set that is gone
+			again := w.CleanedSet("web", 3)
+			again.Namespace = w.Namespace
+			if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), again, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			untilReady(w, drive, "web", 3)
+			w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
+			expectClean(t, w, drive)
+			if after := w.ClaimUIDs(); after != before {
+				t.Errorf("claims %s, were %s", after, before)
+			}
+		})
+	}
+}
+
+// TestASmallerSetCreatedAgain: of a set that is created again with fewer replicas, the claims of the one before are told of and
+// left alone.
+func TestASmallerSetCreatedAgain(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 3))
+	before := w.ClaimUIDs()
+	w.DeleteSet("web", metav1.DeletePropagationForeground)
+	doc := func() *api.Status {
+		w.CreateSet(w.CleanedSet("web", 1))
+		return w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
+	}()
+	if len(doc.Ordinals) != 2 || doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Reason != api.NeverUsed {
+		t.Errorf("%+v", doc.Ordinals)
+	}
+	if after := w.ClaimUIDs(); after != before {
+		t.Errorf("claims %s, were %s", after, before)
+	}
+}
+
+// TestAClaimIsMissing: a pod that needs two claims is not made on one.
+func TestAClaimIsMissing(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2, "data", "logs"))
+	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
+	w.DeleteClaim("logs-web-1")
+	w.Scale("web", 1)
+	doc := w.UntilCleanup(drive, "web", api.Failed, api.ClaimMissing)
+	if !strings.Contains(doc.Message, "logs-web-1") || w.Claim("data-web-1") == nil {
+		t.Errorf("%+v", doc)
+	}
+	expectDeleted(t, w, []string{"logs-web-1"}, nil)
+	expectClean(t, w, drive)
+}
+
+// TestOneClaimIsGoneAlready: somebody has deleted one while the cleanup pod ran. That one is done.
+func TestOneClaimIsGoneAlready(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2, "data", "logs"))
+	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
+	hold(w, true)
+	w.Scale("web", 1)
+	cleanupPod(w, drive, "web-1")
+	w.DeleteClaim("logs-web-1")
+	hold(w, false)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1", "logs-web-1"}, []string{"web-1"})
+	expectClean(t, w, drive)
+}
+
+// TestTheNameIsALock: whoever removes the cleanup pod removes neither the lock nor the claim, and it is made again.
+func TestTheNameIsALock(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	hold(w, true)
+	w.Scale("web", 1)
+	first := cleanupPod(w, drive, "web-1").UID
+	w.Kubectl("delete", "pod", "web-1", "--force", "--grace-period=0", "--wait=false")
+	w.Scale("web", 2)
+	<-time.After(500 * time.Millisecond) // the StatefulSet controller tries to make its replica
+	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{})
+	if err != nil || pod.UID != first {
+		t.Fatalf("the name was given away before anybody has looked: %v", err)
+	}
+	w.Scale("web", 1)
+	w.Eventually("there is another cleanup pod", func() string {
+		if pod := cleanupPod(w, drive, "web-1"); pod.UID == first {
+			return "it is the first one"
+		}
+		return ""
+	})
+	hold(w, false)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+	expectClean(t, w, drive)
+}
+
+// TestSomebodysPodHasTheName: neither it nor the claim is touched; when it is gone the cleanup goes on.
+func TestSomebodysPodHasTheName(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w.Scale("web", 1)
+	w.Eventually("the name is taken", func() string {
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), strangersPod("web-1"), metav1.CreateOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	w.Eventually("it is told of", func() string {
+		_ = drive.Tick(context.Background())
+		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.NameTaken {
+			return fmt.Sprintf("%+v", doc)
+		}
+		return ""
+	})
+	w.Kubectl("delete", "pod", "web-1")
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+	expectClean(t, w, drive)
+}
+
+func strangersPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: ptr.To[int64](0), Containers: []corev1.Container{{Name: "sh", Image: "dev.local/busybox:1"}}}}
+}
+
+// TestCleanupWaitsForAClaimInUse: as by the pod of somebody's backup.
+func TestCleanupWaitsForAClaimInUse(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w.CreatePodOn("backup", "data-web-1")
+	w.Scale("web", 1)
+	w.Eventually("it is told of", func() string {
+		_ = drive.Tick(context.Background())
+		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ClaimBusy {
+			return fmt.Sprintf("%+v", doc)
+		}
+		return ""
+	})
+	w.Kubectl("delete", "pod", "backup")
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+}
+
+// TestCleanupIsAborted: the pod goes, the claims stay, until somebody asks again.
+func TestCleanupIsAborted(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 3))
+	hold(w, true)
+	w.Scale("web", 1)
+	cleanupPod(w, drive, "web-2")
+	w.Annotate("web", map[string]string{api.AbortAnnotation: "stop"})
+	w.UntilCleanup(drive, "web", api.Failed, api.Aborted)
+	hold(w, false)
+	ticks(t, drive, 4)
+	expectClean(t, w, drive)
+	expectDeleted(t, w, nil, nil)
+	w.Annotate("web", map[string]string{api.RetryAnnotation: "go on"})
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
+}
+
+// TestOptingOutEndsTheCleanup: without its label, or its template, the set is left alone.
+func TestOptingOutEndsTheCleanup(t *testing.T) {
+	for name, patch := range map[string]string{
+		"without its label":      `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
+		"without its template":   `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":null}}}`,
+		"with one that is wrong": `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":"{"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			drive := w.Drive(nil)
+			startCleaned(w, drive, w.CleanedSet("web", 2))
+			hold(w, true)
+			w.Scale("web", 1)
+			cleanupPod(w, drive, "web-1")
+			w.PatchSet("web", patch)
+			expectClean(t, w, drive)
+			hold(w, false)
+			w.UntilCleanup(drive, "web", api.Failed, "")
+			expectDeleted(t, w, nil, nil)
+		})
+	}
+}
+
+// TestSleepAndResizeAreNoScaleDown: replicas that Drydock itself takes away for a while are not left behind.
+func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
+	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
+	w.UntilSleep(drive, "web", api.Asleep)
+	ticks(t, drive, 3)
+	expectDeleted(t, w, nil, nil)
+	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.PausedAnnotation))
+	w.UntilSleep(drive, "web", api.Succeeded)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
+		t.Fatalf("%s: %s", status.Phase, status.Message)
+	}
+	if order := w.Node.Cleaned(); len(order) > 0 {
+		t.Errorf("cleaned up: %v", order)
+	}
+	for _, problem := range w.Whole("data-web-0", "data-web-1") {
+		t.Error(problem)
+	}
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady) // of the set that the resize has created again
+	w.Scale("web", 1)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	if order := w.Node.Cleaned(); !slices.Equal(order, []string{"web-1"}) {
+		t.Errorf("cleaned up: %v", order)
+	}
+}
+
+// TestSleepAndResizeWaitForTheCleanup: one operation at a time.
+func TestSleepAndResizeWaitForTheCleanup(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	hold(w, true)
+	w.Scale("web", 1)
+	cleanupPod(w, drive, "web-1")
+	w.Annotate("web", map[string]string{api.PausedAnnotation: "true", api.ResizeAnnotation: "data=128Mi"})
+	ticks(t, drive, 3)
+	if w.Sleep("web") != nil || w.Status("web") != nil {
+		t.Errorf("sleep %+v, status %+v", w.Sleep("web"), w.Status("web"))
+	}
+	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.ResizeAnnotation))
+	hold(w, false)
+	w.UntilSleep(drive, "web", api.Asleep)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+}
+
+// TestI2TheDocumentIsLost: with the document of a cleanup that runs goes all that is known of it. It begins anew.
+func TestI2TheDocumentIsLost(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	hold(w, true)
+	w.Scale("web", 1)
+	cleanupPod(w, drive, "web-1")
+	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupAnnotation))
+	hold(w, false)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectClean(t, w, drive)
+	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, []string{"data-web-1"}) {
+		t.Errorf("deleted %v", deleted)
+	}
+}
