@@ -45,7 +45,7 @@ func wantsCleanup(set *appsv1.StatefulSet, change string) bool {
 
 // dueInDeletion is about a set that our finalizer holds: a cleanup that has failed waits for somebody to say what now.
 func dueInDeletion(set *appsv1.StatefulSet, doc *api.Status) bool {
-	if doc == nil || doc.Phase != api.Failed || doc.Finished.Before(set.DeletionTimestamp) {
+	if doc == nil || doc.Phase != api.Failed || !set.DeletionTimestamp.Before(doc.Finished) {
 		return true
 	}
 	_, abort := set.Annotations[api.AbortAnnotation]

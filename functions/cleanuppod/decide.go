@@ -98,7 +98,7 @@ func (in Input) template(doc *api.Status) (*corev1.PodTemplateSpec, *cleanup.Pro
 	}
 	template, problem := cleanup.Template(in.Set)
 	if problem == nil && in.Denied != "" {
-		problem = &cleanup.Problem{Reason: api.TemplateInvalid, Message: "the API server would refuse the cleanup pod: " + in.Denied}
+		problem = &cleanup.Problem{Reason: api.TemplateInvalid, Message: "the API server would refuse the cleanup pod: " + clip(in.Denied)}
 	}
 	return template, problem
 }
@@ -194,7 +194,7 @@ func (in Input) begins(doc *api.Status) bool {
 	case in.retried(doc), doc.Request != cleanup.Digest(in.Set), doc.Replicas != sts.Replicas(in.Set):
 		return true
 	}
-	return in.Set.DeletionTimestamp != nil && doc.Finished.Before(in.Set.DeletionTimestamp)
+	return in.Set.DeletionTimestamp != nil && !in.Set.DeletionTimestamp.Before(doc.Finished) // in whole seconds
 }
 
 // retried reports whether somebody asks to take up what has failed.

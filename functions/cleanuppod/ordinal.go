@@ -43,8 +43,8 @@ func (in Input) goOn(doc *api.Status, ordinals, left []cleanup.Ordinal) plan.Pla
 		}
 		p := in.step(doc, o)
 		switch {
-		case p.Kind == plan.KindDo && in.Rejected != "":
-			return in.failed(doc, o, "the API server refuses: "+in.Rejected)
+		case in.Rejected != "" && isTry(p):
+			return in.failed(doc, o, "the API server refuses: "+clip(in.Rejected))
 		case p.Kind == plan.KindDo:
 			return p
 		case p.Kind == plan.KindWait && wait.Kind == "":
@@ -55,6 +55,12 @@ func (in Input) goOn(doc *api.Status, ordinals, left []cleanup.Ordinal) plan.Pla
 		return wait
 	}
 	return in.conclude(doc, ordinals, left)
+}
+
+// isTry reports whether the plan makes a cleanup pod or deletes the claims: where the API server refuses that, a try has failed.
+// Another write that it refuses, as one that removes a pod, does not become another one by being counted.
+func isTry(p plan.Plan) bool {
+	return slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbCreate || a.Resource == plan.Claims })
 }
 
 // step takes the next step for an ordinal. A noop means that its cleanup has been given up.
@@ -90,7 +96,11 @@ func (in Input) start(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 	switch entry := entryOf(doc, o.Number); {
 	case entry != nil && entry.NextTry != nil:
 		words = fmt.Sprintf(", after %d failures", entry.Tries)
-	case entry != nil: // what was in the way is gone
+	case entry != nil && entry.Tries > 0: // what was in the way is gone, the failures before it count
+		words = fmt.Sprintf(", after %d failures", entry.Tries)
+		next = withEntry(doc, api.OrdinalStatus{Ordinal: o.Number, Tries: entry.Tries, Pod: entry.Pod, NextTry: plan.Moment(in.Now),
+			Reason: api.CleanupTriedOnce, Message: entry.Message})
+	case entry != nil:
 		next = withoutEntry(doc, o.Number)
 	}
 	actions := append(in.store(next).Actions(), plan.Create(plan.Pods, pod),
@@ -122,7 +132,7 @@ func (in Input) tend(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 	case succeeded && len(claims) > 0:
 		return in.release(doc, o, claims)
 	case succeeded && pod.DeletionTimestamp == nil:
-		p := plan.Do(api.ClaimsDeleted, plan.Delete(plan.Pods, pod))
+		p := plan.Do(api.ClaimsDeleted, append(in.store(withoutEntry(doc, o.Number)).Actions(), plan.Delete(plan.Pods, pod))...)
 		p.Outcomes = []plan.Outcome{in.outcome(plan.Succeeded, pod)}
 		return p
 	case pod.DeletionTimestamp != nil, entry != nil && entry.Pod == pod.UID:
@@ -191,11 +201,14 @@ func (in Input) obstructed(doc *api.Status, o cleanup.Ordinal, reason api.Reason
 // failed counts a try that has failed, and says when the next one is, if there is one. A replica that is wanted back is not
 // kept waiting.
 func (in Input) failed(doc *api.Status, o cleanup.Ordinal, message string) plan.Plan {
-	next := api.OrdinalStatus{Ordinal: o.Number, Tries: 1, Message: message}
+	next, entry := api.OrdinalStatus{Ordinal: o.Number, Tries: 1, Message: message}, entryOf(doc, o.Number)
 	if o.Pod != nil {
-		next.Pod, next.Tries = o.Pod.UID, max(1, failures(o.Pod))
+		next.Pod = o.Pod.UID
 	}
-	if entry := entryOf(doc, o.Number); entry != nil {
+	if o.Pod != nil && (entry == nil || entry.Pod != o.Pod.UID) {
+		next.Tries = max(1, failures(o.Pod))
+	}
+	if entry != nil {
 		next.Tries += entry.Tries
 	}
 	if next.Tries >= in.Settings.CleanupTries || o.Wanted {

@@ -2,7 +2,9 @@ package cleanuppod
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,10 +26,26 @@ func (in Input) trouble(entry *api.OrdinalStatus, pod *corev1.Pod) string {
 		return fmt.Sprintf("cleanup pod %s failed %d times: %s", pod.Name, tries+failures(pod), ending(pod))
 	case age > in.Settings.CleanupTimeout:
 		return fmt.Sprintf("cleanup pod %s has not ended within %s", pod.Name, in.Settings.CleanupTimeout)
-	case age > in.Settings.StartTimeout && pod.Status.Phase != corev1.PodRunning && failures(pod) == 0:
+	case in.Now.Sub(progress(pod)) > in.Settings.StartTimeout && pod.Status.Phase != corev1.PodRunning && !runs(pod) && failures(pod) == 0:
 		return fmt.Sprintf("cleanup pod %s has not started within %s: %s", pod.Name, in.Settings.StartTimeout, obstacle(pod))
 	}
 	return ""
+}
+
+// runs reports whether a container runs. While it is an init container, the pod is Pending still.
+func runs(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(statuses(pod), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+}
+
+// progress is when the latest init container has ended, or when the pod was made.
+func progress(pod *corev1.Pod) time.Time {
+	at := pod.CreationTimestamp.Time
+	for _, c := range statuses(pod) {
+		if t := ended(c); t != nil && t.FinishedAt.After(at) {
+			at = t.FinishedAt.Time
+		}
+	}
+	return at
 }
 
 // failures is how often a container of the pod has ended with a failure. The kubelet starts it again and counts.
@@ -103,7 +121,16 @@ func obstacle(pod *corev1.Pod) string {
 const (
 	mostLines  = 5
 	mostLetter = 400
+	mostQuoted = 1000
 )
+
+// clip is the beginning of what others say at unknown length.
+func clip(text string) string {
+	if len(text) <= mostQuoted {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostQuoted], "") + "…"
+}
 
 // lastWords are the last lines of what a container has printed, on one line. What it prints is anybody's.
 func lastWords(text string) string {

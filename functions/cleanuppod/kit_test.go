@@ -1,0 +1,294 @@
+package cleanuppod
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit/build"
+)
+
+// The set of these tests, web, has one replica and had more: claims data-web-1 and so on are left behind. Its cleanup is
+// operation build.ID.
+
+// row is a situation, the plan for it, and what the plan stores as the document of the cleanup.
+type row struct {
+	in   Input
+	want string
+	next string
+}
+
+func check(t *testing.T, rows map[string]row) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) { expect(t, row) })
+	}
+}
+
+// expect checks a decision as build.Expect does, and that it changes nothing of what was observed.
+func expect(t *testing.T, row row) {
+	t.Helper()
+	before := encode(row.in)
+	build.Expect(t, build.World(), func() plan.Plan { return Decide(row.in) }, row.want, "", objectsOf(row.in)...)
+	if got := summary(stored(Decide(row.in))); got != row.next {
+		t.Errorf("stored document\ngot  %s\nwant %s", got, row.next)
+	}
+	if after := encode(row.in); after != before {
+		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
+	}
+}
+
+func encode(in Input) string {
+	text, err := json.Marshal(in)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func objectsOf(in Input) []metav1.Object {
+	var all []metav1.Object
+	if in.Set != nil {
+		all = append(all, in.Set)
+	}
+	for _, c := range in.Claims {
+		all = append(all, c)
+	}
+	for _, p := range in.Pods {
+		all = append(all, p)
+	}
+	return all
+}
+
+// stored is the document of a cleanup that the plan writes on the set, or nil.
+func stored(p plan.Plan) *api.Status {
+	for _, a := range p.Actions {
+		for _, op := range a.Ops {
+			text, ok := op.Value.(string)
+			if !ok || a.Resource != plan.StatefulSets || op.Path != "/metadata/annotations/drydock.dev~1cleanup" {
+				continue
+			}
+			doc, err := api.LoadCleanup(build.Set("web", build.Annotation(api.CleanupAnnotation, text)))
+			if err != nil {
+				panic(err)
+			}
+			return doc
+		}
+	}
+	return nil
+}
+
+// summary renders what a document says, without its messages. Times are from now.
+func summary(s *api.Status) string {
+	if s == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", s.Phase, s.Reason)
+	if s.FailedAt != "" {
+		fmt.Fprintf(&b, " at %s", s.FailedAt)
+	}
+	fmt.Fprintf(&b, ", attempt %d, replicas %d", s.Attempt, s.Replicas)
+	if s.Span != nil {
+		fmt.Fprintf(&b, ", accounted %d-%d", s.Span.Start, s.Span.End)
+	}
+	if s.Finished != nil {
+		fmt.Fprintf(&b, ", finished %s", s.Finished.Sub(build.Now))
+	}
+	for _, o := range s.Ordinals {
+		fmt.Fprintf(&b, "; %d %s", o.Ordinal, o.Reason)
+		if o.Tries != 0 {
+			fmt.Fprintf(&b, ", tries %d", o.Tries)
+		}
+		if o.Pod != "" {
+			fmt.Fprintf(&b, ", of %s", o.Pod)
+		}
+		if o.NextTry != nil {
+			fmt.Fprintf(&b, ", next %s", o.NextTry.Sub(build.Now))
+		}
+		if o.Deadline != nil {
+			fmt.Fprintf(&b, ", due %s", o.Deadline.Sub(build.Now))
+		}
+	}
+	return b.String()
+}
+
+// settings are round numbers, each different.
+func settings() api.Settings {
+	s := build.Settings()
+	s.CleanupTries, s.CleanupBackoff, s.CleanupTimeout, s.CleanupPods = 3, 10*time.Second, 25*time.Hour, 2
+	return s
+}
+
+// on is what is observed.
+func on(objects ...metav1.Object) Input {
+	w := build.World(objects...)
+	return Input{Now: build.Now, Name: "web", Set: w.Set, Claims: w.Claims, Pods: w.Pods, Settings: settings()}
+}
+
+// with is the same, with a change.
+func (in Input) with(change func(*Input)) Input {
+	change(&in)
+	return in
+}
+
+func rejected(in Input) Input {
+	return in.with(func(in *Input) { in.Rejected = "pods is forbidden" })
+}
+
+const template = `{"spec":{"containers":[{"name":"drain","image":"registry.example/drain:1"}]}}`
+
+// web is a set of one replica with a cleanup pod template. The document is to be the last option.
+func web(options ...build.Option) *appsv1.StatefulSet {
+	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"), build.Annotation(api.CleanupTemplateAnnotation, template)}, options...)...)
+}
+
+// tells stores the document of a cleanup on the set, with the set's own digest, identity and count.
+func tells(phase api.Phase, options ...func(*api.Status)) build.Option {
+	return build.Edit(func(set *appsv1.StatefulSet) {
+		doc := &api.Status{Version: api.StatusVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1,
+			Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set), Started: metav1.NewTime(build.Now.Add(-time.Minute))}
+		for _, option := range options {
+			option(doc)
+		}
+		build.Annotation(api.CleanupAnnotation, doc.Encode())(set)
+	})
+}
+
+func cleaning(options ...func(*api.Status)) build.Option { return tells(api.Cleaning, options...) }
+
+// ready is the document of a set of whose replicas, up to the end, everything is known.
+func ready(end int, options ...func(*api.Status)) build.Option {
+	return tells(api.Succeeded, append([]func(*api.Status){func(s *api.Status) {
+		s.Reason, s.Message, s.Span = api.CleanupReady, "what a scale-down leaves behind will be cleaned up", &api.Span{End: end}
+	}}, options...)...)
+}
+
+// gaveUp is the document of a cleanup that has failed a minute ago.
+func gaveUp(options ...func(*api.Status)) build.Option {
+	return tells(api.Failed, append([]func(*api.Status){func(s *api.Status) {
+		s.Reason, s.FailedAt, s.Finished, s.Span = api.CleanupFailed, api.Cleaning, plan.Moment(build.Now.Add(-time.Minute)), &api.Span{End: 1}
+	}}, options...)...)
+}
+
+// entry is what a document tells of an ordinal.
+func entry(n int, reason api.Reason, options ...func(*api.OrdinalStatus)) func(*api.Status) {
+	e := api.OrdinalStatus{Ordinal: n, Reason: reason, Message: "said before"}
+	for _, option := range options {
+		option(&e)
+	}
+	return func(s *api.Status) { s.Ordinals = append(s.Ordinals, e) }
+}
+
+func tries(n int) func(*api.OrdinalStatus) { return func(e *api.OrdinalStatus) { e.Tries = n } }
+
+func ofPod(uid string) func(*api.OrdinalStatus) {
+	return func(e *api.OrdinalStatus) { e.Pod = types.UID(uid) }
+}
+
+func next(in time.Duration) func(*api.OrdinalStatus) {
+	return func(e *api.OrdinalStatus) { e.NextTry = plan.Moment(build.Now.Add(in)) }
+}
+
+func due(in time.Duration) func(*api.OrdinalStatus) {
+	return func(e *api.OrdinalStatus) { e.Deadline = plan.Moment(build.Now.Add(in)) }
+}
+
+func digest(text string) func(*api.Status) { return func(s *api.Status) { s.Request = text } }
+
+func counted(n int32) func(*api.Status) { return func(s *api.Status) { s.Replicas = n } }
+
+// left is a claim that a replica of web has used.
+func left(name string, options ...build.Option) *corev1.PersistentVolumeClaim {
+	return build.Claim(name, "64Mi", append([]build.Option{build.Annotation(api.ReplicaOfAnnotation, "uid-web")}, options...)...)
+}
+
+// replica is a pod of web with a claim for data.
+func replica(n int, options ...build.Option) *corev1.Pod {
+	return build.With(build.PodOf("web", n, "data"), options...)
+}
+
+// cleaner is the running cleanup pod of an ordinal of web, on the claims. It was made a minute ago.
+func cleaner(n int, claims []string, options ...build.Option) *corev1.Pod {
+	var of []*corev1.PersistentVolumeClaim
+	for _, c := range claims {
+		of = append(of, build.Claim(c, "64Mi"))
+	}
+	set := web()
+	words, problem := cleanup.Template(set)
+	if problem != nil {
+		panic(problem.Message)
+	}
+	pod := resources.MakeCleanupPod(set, words, build.ID, n, of)
+	pod.UID, pod.ResourceVersion = types.UID("uid-cleaner-"+pod.Name), "rv-"+pod.Name
+	pod.CreationTimestamp = metav1.NewTime(build.Now.Add(-time.Minute))
+	pod.Status.Phase = corev1.PodRunning
+	return build.With(pod, options...)
+}
+
+// on1 is the cleanup pod of an ordinal on its claim for data.
+func on1(n int, options ...build.Option) *corev1.Pod {
+	return cleaner(n, []string{fmt.Sprintf("data-web-%d", n)}, options...)
+}
+
+// relinked changes the pod's link.
+func relinked(change func(*api.Link)) build.Option {
+	return func(o metav1.Object) {
+		link, err := api.LoadLink(o)
+		if err != nil {
+			panic(err)
+		}
+		change(link)
+		build.LinkOf(*link)(o)
+	}
+}
+
+// failing is a container that has failed so often, with its last words.
+func failing(restarts int32, words string) build.Option {
+	return build.Edit(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "drain", RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: words}}}}
+	})
+}
+
+var (
+	succeeded = build.InPhase(corev1.PodSucceeded)
+	failed    = build.InPhase(corev1.PodFailed)
+	pending   = build.InPhase(corev1.PodPending)
+	parallel  = build.Edit(func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement })
+	cancels   = build.Annotation(api.CleanupOnScaleUpAnnotation, "cancel")
+	onDelete  = build.Annotation(api.CleanupOnDeleteAnnotation, "true")
+	retry     = build.Annotation(api.RetryAnnotation, "")
+	abort     = build.Annotation(api.AbortAnnotation, "")
+	optOut    = build.Label(api.ManagedLabel, "")
+	held      = build.Finalizers("first", api.CleanupFinalizer, "last")
+)
+
+// going are the options of a set that was deleted and is held for its cleanup.
+func going(options ...build.Option) []build.Option {
+	return append([]build.Option{onDelete, held, build.Label(api.FinalizerLabel, api.FinalizerForCleanup), build.Deleting()}, options...)
+}
+
+func goingWeb(options ...build.Option) *appsv1.StatefulSet { return web(going(options...)...) }
+
+// endedSince is a deletion that began so long ago.
+func endedSince(ago time.Duration) build.Option {
+	return func(o metav1.Object) { o.SetDeletionTimestamp(&metav1.Time{Time: build.Now.Add(-ago)}) }
+}
+
+// finished says how long ago the cleanup has ended.
+func finished(ago time.Duration) func(*api.Status) {
+	return func(s *api.Status) { s.Finished = plan.Moment(build.Now.Add(-ago)) }
+}

@@ -1,0 +1,293 @@
+package cleanup
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+func startingAt(n int32) build.Option {
+	return build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} })
+}
+
+func claims(names ...string) []*corev1.PersistentVolumeClaim {
+	var all []*corev1.PersistentVolumeClaim
+	for _, name := range names {
+		all = append(all, build.Claim(name, "64Mi"))
+	}
+	return all
+}
+
+func inNamespace(namespace string) build.Option {
+	return func(o metav1.Object) { o.SetNamespace(namespace) }
+}
+
+// summary is one word an ordinal: its number, ! if it is wanted, its claims, @ and its pod.
+func summary(ordinals []Ordinal) string {
+	var words []string
+	for _, o := range ordinals {
+		word := fmt.Sprint(o.Number)
+		if o.Wanted {
+			word += "!"
+		}
+		var names []string
+		for _, c := range o.Claims {
+			names = append(names, c.Name)
+		}
+		word += "(" + strings.Join(names, ",") + ")"
+		if o.Pod != nil {
+			word += "@" + o.Pod.Name
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+func TestOrdinals(t *testing.T) {
+	two := build.Template("logs", "1Mi", "fixed")
+	for name, row := range map[string]struct {
+		set    *appsv1.StatefulSet
+		claims []*corev1.PersistentVolumeClaim
+		pods   []*corev1.Pod
+		want   string
+	}{
+		"nothing": {set: web(), want: ""},
+		"from the highest down, whatever the order": {set: web(), claims: claims("data-web-1", "data-web-10", "data-web-2", "data-web-0"),
+			want: "10(data-web-10) 2(data-web-2) 1!(data-web-1) 0!(data-web-0)"},
+		"claims in the order of their names": {set: web(two), claims: claims("logs-web-2", "data-web-2", "logs-web-3"),
+			want: "3(logs-web-3) 2(data-web-2,logs-web-2)"},
+		"pods of replicas, and others of such a name": {set: web(), claims: claims("data-web-2"), pods: []*corev1.Pod{build.PodOf("web", 0), build.Pod("web-2", nil), build.Pod("web-5", nil)},
+			want: "5()@web-5 2(data-web-2)@web-2 0!()@web-0"},
+		"pods that only look like replicas": {set: web(), pods: []*corev1.Pod{build.Pod("web-00", nil), build.Pod("web-0-x", nil), build.Pod("web-", nil), build.Pod("web", nil),
+			build.Pod("web-+1", nil), build.Pod("web--1", nil), build.Pod("my-web-1", nil), build.Pod("web-1e2", nil)}, want: ""},
+		"names that are not canonical": {set: web(), claims: claims("data-web-007", "data-web-+1", "data-web--1", "data-web- 1", "data-web-0x1", "data-web-", "data-web-1 ", "data-web-٣",
+			"data-web-99999999999999999999"), want: ""},
+		"a great ordinal": {set: web(), claims: claims("data-web-2147483648"), want: "2147483648(data-web-2147483648)"},
+		"template a of set test has no claim ab-test-0": {
+			set: build.Set("test", build.Template("a", "1Mi", "fixed")), claims: claims("ab-test-0", "a-b-test-0", "b-a-test-0"), want: ""},
+		"template a of set b-test": {
+			set: build.Set("b-test", build.Template("a", "1Mi", "fixed")), claims: claims("ab-test-0", "a-b-test-7"), want: "7(a-b-test-7)"},
+		"another set's, template or namespace": {set: web(), claims: []*corev1.PersistentVolumeClaim{build.Claim("data-web-x-0", "1Mi"), build.Claim("logs-web-0", "1Mi"),
+			build.Claim("data-web-3", "1Mi", inNamespace("payroll"))}, pods: []*corev1.Pod{build.Pod("web-3", nil, inNamespace("payroll"))}, want: ""},
+		"from the start up": {set: web(startingAt(5)), claims: claims("data-web-4", "data-web-5", "data-web-6", "data-web-7"), pods: []*corev1.Pod{build.PodOf("web", 4), build.PodOf("web", 6)},
+			want: "7(data-web-7) 6!(data-web-6)@web-6 5!(data-web-5)"},
+		"none is wanted of a set that goes": {set: web(build.Deleting()), claims: claims("data-web-0", "data-web-1"), want: "1(data-web-1) 0(data-web-0)"},
+		"of a set at zero none is":          {set: web(build.Replicas(0)), claims: claims("data-web-0"), want: "0(data-web-0)"},
+		"replicas that are not said are 1": {set: web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil })), claims: claims("data-web-0", "data-web-1"),
+			want: "1(data-web-1) 0!(data-web-0)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := summary(Ordinals(row.set, row.claims, row.pods)); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestMissingAndKept(t *testing.T) {
+	set := web(build.Template("logs", "1Mi", "fixed"))
+	for name, row := range map[string]struct {
+		claims        []*corev1.PersistentVolumeClaim
+		kept, missing string
+	}{
+		"all are there":       {claims("data-web-2", "logs-web-2"), "data-web-2 logs-web-2", ""},
+		"the first is not":    {claims("logs-web-2"), "logs-web-2", "data-web-2"},
+		"the second is not":   {claims("data-web-2"), "data-web-2", "logs-web-2"},
+		"one goes":            {append(claims("data-web-2"), build.Claim("logs-web-2", "1Mi", build.Deleting())), "data-web-2", "logs-web-2"},
+		"both go":             {[]*corev1.PersistentVolumeClaim{build.Claim("data-web-2", "1Mi", build.Deleting()), build.Claim("logs-web-2", "1Mi", build.Deleting())}, "", "data-web-2"},
+		"there is not even 1": {nil, "", "data-web-2"},
+	} {
+		o := Ordinal{Number: 2, Claims: row.claims}
+		var kept []string
+		for _, c := range o.Kept() {
+			kept = append(kept, c.Name)
+		}
+		if got := strings.Join(kept, " "); got != row.kept || o.Missing(set) != row.missing || len(o.Claims) != len(row.claims) {
+			t.Errorf("%s: kept %s, missing %s", name, got, o.Missing(set))
+		}
+	}
+}
+
+// managed adds who has written which fields.
+func managed(manager, fields string) build.Option {
+	return func(o metav1.Object) {
+		entry := metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate}
+		if fields != "" {
+			entry.FieldsV1 = &metav1.FieldsV1{Raw: []byte(fields)}
+		}
+		o.SetManagedFields(append(o.GetManagedFields(), entry))
+	}
+}
+
+const (
+	made  = `{"f:metadata":{"f:labels":{}},"f:spec":{"f:accessModes":{},"f:resources":{"f:requests":{}}}}`
+	bound = `{"f:metadata":{"f:annotations":{}},"f:spec":{"f:volumeName":{}}}`
+)
+
+// TestKnown: the claim of a live replica, of another set, or of nobody knows who must not be taken for one that a scale-down
+// has left behind. The builders make claim and set a minute ago.
+func TestKnown(t *testing.T) {
+	set := web()
+	created, later := managed("kube-controller-manager", made), build.Age(59*time.Second)
+	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    bool
+	}{
+		"nothing tells":                                       {nil, false},
+		"I9: a pod of this set was seen":                      {[]build.Option{mark}, true},
+		"I3: a pod of another set of that name was seen":      {[]build.Option{build.Annotation(api.ReplicaOfAnnotation, "uid-2")}, false},
+		"I3: the same, though the controller made it":         {[]build.Option{build.Annotation(api.ReplicaOfAnnotation, "uid-2"), created, later}, false},
+		"an empty mark":                                       {[]build.Option{build.Annotation(api.ReplicaOfAnnotation, ""), created, later}, false},
+		"a pod was seen, but it is not bound":                 {[]build.Option{mark, build.On("")}, false},
+		"a pod was seen, but its volume is lost":              {[]build.Option{mark, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })}, false},
+		"the controller made it after the set":                {[]build.Option{created, later}, true},
+		"I3: before the set":                                  {[]build.Option{created, build.Age(61 * time.Second)}, false},
+		"I3: in the second of the set":                        {[]build.Option{created}, false},
+		"somebody else made it, it was bound by a controller": {[]build.Option{managed("kubectl-create", made), managed("kube-controller-manager", bound), later}, false},
+		"it was only bound by a controller":                   {[]build.Option{managed("kube-controller-manager", bound), later}, false},
+		"somebody else made it":                               {[]build.Option{managed("velero", made), later}, false},
+		"nobody can read who":                                 {[]build.Option{managed("kube-controller-manager", "{"), managed("kube-controller-manager", ""), later}, false},
+		"the fields are of other types":                       {[]build.Option{managed("kube-controller-manager", `{"f:spec":"f:resources"}`), later}, false},
+		"resources that are null":                             {[]build.Option{managed("kube-controller-manager", `{"f:spec":{"f:resources":null}}`), later}, false},
+		"one entry says nothing, the next one does":           {[]build.Option{managed("kubectl", ""), created, later}, true},
+		"with other labels than the set's":                    {[]build.Option{created, later, build.Label("app", "other")}, false},
+		"another set controls it":                             {[]build.Option{created, later, build.Owned("StatefulSet", "other")}, false},
+		"this set controls it":                                {[]build.Option{created, later, build.Owned("StatefulSet", "web")}, true},
+		"made by the controller, not bound":                   {[]build.Option{created, later, build.On("")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := build.Claim("data-web-2", "64Mi", row.options...)
+			if got := Known(claim, set); got != row.want {
+				t.Errorf("known: %t", got)
+			}
+			unknown := Ordinal{Claims: []*corev1.PersistentVolumeClaim{claim}}.Unknown(set)
+			if (unknown == "") != row.want {
+				t.Errorf("unknown: %q", unknown)
+			}
+		})
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
+	known, other, going := build.Claim("data-web-2", "1Mi", mark), build.Claim("logs-web-2", "1Mi"), build.Claim("logs-web-2", "1Mi", build.Deleting())
+	for want, of := range map[string][]*corev1.PersistentVolumeClaim{"": {known, going}, "logs-web-2": {known, other}} {
+		if got := (Ordinal{Claims: of}).Unknown(web()); got != want {
+			t.Errorf("unknown: %q, want %q", got, want)
+		}
+	}
+}
+
+func TestSeen(t *testing.T) {
+	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
+	claim := func(options ...build.Option) *corev1.PersistentVolumeClaim {
+		return build.Claim("data-web-1", "1Mi", options...)
+	}
+	replica := build.PodOf("web", 1, "data")
+	orphan := build.Pod("web-1", []string{"data-web-1"}, build.Label("app", "web"))
+	for name, row := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		pod   *corev1.Pod
+		want  bool
+	}{
+		"a replica uses it":                        {claim(), replica, true},
+		"it tells so already":                      {claim(mark), replica, false},
+		"I3: it tells of another set":              {claim(build.Annotation(api.ReplicaOfAnnotation, "uid-2")), replica, true},
+		"it goes":                                  {claim(build.Deleting()), replica, false},
+		"nobody uses it":                           {claim(), nil, false},
+		"the replica does not use it":              {claim(), build.PodOf("web", 1), false},
+		"a pod of the name, and nobody's":          {claim(), build.Pod("web-1", []string{"data-web-1"}), false},
+		"another set's":                            {claim(), build.Pod("web-1", []string{"data-web-1"}, build.Owned("StatefulSet", "other")), false},
+		"a pod without owner that the set selects": {claim(), orphan, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Ordinal{Number: 1, Claims: []*corev1.PersistentVolumeClaim{row.claim}, Pod: row.pod}
+			if got := len(Seen(web(), []Ordinal{o})) == 1; got != row.want {
+				t.Errorf("seen: %t", got)
+			}
+		})
+	}
+}
+
+func TestAccounted(t *testing.T) {
+	pods := func(numbers ...int) []*corev1.Pod {
+		var all []*corev1.Pod
+		for _, n := range numbers {
+			all = append(all, build.PodOf("web", n, "data"))
+		}
+		return all
+	}
+	for name, row := range map[string]struct {
+		set  *appsv1.StatefulSet
+		pods []*corev1.Pod
+		want api.Span
+	}{
+		"nobody":                  {web(), nil, api.Span{}},
+		"all":                     {web(), pods(0, 1), api.Span{End: 2}},
+		"more than are wanted":    {web(), pods(0, 1, 2), api.Span{End: 2}},
+		"a gap":                   {web(build.Replicas(4)), pods(0, 1, 3), api.Span{End: 2}},
+		"the first is not there":  {web(), pods(1), api.Span{}},
+		"one is somebody else's":  {web(), append(pods(0), build.Pod("web-1", nil)), api.Span{End: 1}},
+		"from the start up":       {web(startingAt(5)), pods(5), api.Span{Start: 5, End: 6}},
+		"a great set":             {web(build.Replicas(2147483647), startingAt(2147483647)), nil, api.Span{Start: 2147483647, End: 2147483647}},
+		"at zero":                 {web(build.Replicas(0)), pods(0), api.Span{}},
+		"of a set that goes, too": {web(build.Deleting()), pods(0), api.Span{End: 1}},
+	} {
+		if got := Accounted(row.set, Ordinals(row.set, nil, row.pods)); got != row.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestLinkOf(t *testing.T) {
+	link := api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}}
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    bool
+	}{
+		"a cleanup pod":             {[]build.Option{build.LinkOf(link)}, true},
+		"a pod of nobody":           {nil, false},
+		"garbage":                   {[]build.Option{build.Annotation(api.OperationAnnotation, "{")}, false},
+		"the label names another":   {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "other")}, false},
+		"there is no label":         {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "")}, false},
+		"a mover":                   {[]build.Option{build.Link(api.RoleMover, "data-web-0", 1)}, false},
+		"another set's":             {[]build.Option{build.LinkOf(api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace, Set: api.SetRef{Name: "other"}})}, false},
+		"forged: another namespace": {[]build.Option{build.LinkOf(link), inNamespace("payroll")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := LinkOf(build.Pod("web-2", nil, row.options...), "web") != nil; got != row.want {
+				t.Errorf("a link: %t", got)
+			}
+		})
+	}
+}
+
+// TestTended: a claim that has taken another one's place is not what the pod was run on.
+func TestTended(t *testing.T) {
+	link := &api.Link{Claims: map[string]types.UID{"data-web-2": "uid-data-web-2", "logs-web-2": "uid-logs-web-2", "tmp-web-2": ""}}
+	there := []*corev1.PersistentVolumeClaim{build.Claim("logs-web-2", "1Mi", build.Deleting()), build.Claim("data-web-2", "1Mi"), build.Claim("data-web-1", "1Mi"), build.Claim("tmp-web-2", "1Mi")}
+	var names []string
+	for _, c := range Tended(link, there) {
+		names = append(names, c.Name)
+	}
+	if got := strings.Join(names, " "); got != "data-web-2 logs-web-2" {
+		t.Error(got)
+	}
+	there[1].UID = "another"
+	if got := Tended(link, there); len(got) != 1 || got[0].Name != "logs-web-2" {
+		t.Error(got)
+	}
+	if got := Tended(&api.Link{}, there); got != nil {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,414 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestCleanupMovesEveryShard runs examples/shards as it is: four replicas with shards of their own become one that has all of
+// them. The pods run where nothing else may than what the restricted Pod Security level allows.
+func TestCleanupMovesEveryShard(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
+	applyShards(t, s)
+	awaitReplicas(s, "shards", 4)
+	before, claims := shards(t, s, 4), claimUIDs(t, s, "shards", 4)
+	if len(before) < 4*8 {
+		t.Fatalf("%d shards, want 8 of each replica: %v", len(before), before)
+	}
+	address := freeAddress(t)
+	drydock(t, s, "--tick", "2s", "--listen", address)
+	awaitAccounted(s, "shards", 4)
+
+	start := time.Now()
+	s.Scale("shards", 1)
+	awaitCleanup(s, "shards", api.Succeeded, api.CleanupCompleted)
+	t.Logf("from four replicas to one took %s", time.Since(start).Round(time.Millisecond))
+	awaitReplicas(s, "shards", 1)
+
+	if diff := cmp.Diff(before, shards(t, s, 1)); diff != "" {
+		t.Errorf("the shards are not those that there were: %s", diff)
+	}
+	expectOrder(t, s)
+	expectOnlyFirstReplica(t, s, claims[0])
+	expectMetrics(t, address)
+
+	s.Scale("shards", 3)
+	awaitReplicas(s, "shards", 3)
+	expectFresh(t, s, before, claims)
+}
+
+// applyShards does what a reader of the example does, with an image that the node has.
+func applyShards(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "examples", "shards"))
+	const image = "image: busybox:1.37"
+	if n := strings.Count(manifests, image); n != 2 {
+		t.Fatalf("examples/shards says %q %d times, want it for the replicas and for the cleanup pod", image, n)
+	}
+	s.Kubectl(t, strings.ReplaceAll(manifests, image, "image: "+stage.WorkloadImage), "-n", s.Namespace, "apply", "-f", "-")
+}
+
+// awaitReplicas waits until the set has so many replicas, all ready, and no other.
+func awaitReplicas(s *stage.Stage, name string, n int32) {
+	s.Eventually(fmt.Sprintf("%s has %d ready replicas", name, n), func() string {
+		set := s.Set(name)
+		if set.Status.ObservedGeneration < set.Generation || *set.Spec.Replicas != n || set.Status.Replicas != n || set.Status.ReadyReplicas != n {
+			return fmt.Sprintf("%d of %d are ready, %d are asked for", set.Status.ReadyReplicas, set.Status.Replicas, *set.Spec.Replicas)
+		}
+		return ""
+	})
+}
+
+// awaitAccounted waits until Drydock has understood the template and has seen the replicas.
+func awaitAccounted(s *stage.Stage, name string, replicas int) {
+	s.Eventually("the replicas are accounted for", func() string {
+		if doc := s.Cleanup(name); doc == nil || doc.Span == nil || doc.Span.End != replicas {
+			return fmt.Sprintf("the document is %+v", doc)
+		}
+		return ""
+	})
+}
+
+// awaitCleanup waits until the set's cleanup has come to this end.
+func awaitCleanup(s *stage.Stage, name string, phase api.Phase, reason api.Reason) *api.Status {
+	var doc *api.Status
+	s.Eventually(fmt.Sprintf("the cleanup is %s %s", phase, reason), func() string {
+		if doc = s.Cleanup(name); doc == nil || doc.Phase != phase || doc.Reason != reason {
+			return fmt.Sprintf("the document is %+v", doc)
+		}
+		return ""
+	})
+	return doc
+}
+
+// shards are the checksums of all shards of the first replicas, by name.
+func shards(t *testing.T, s *stage.Stage, replicas int) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for ordinal := range replicas {
+		maps.Copy(all, shardsOf(t, s, ordinal))
+	}
+	return all
+}
+
+// shardsOf are those of one replica.
+func shardsOf(t *testing.T, s *stage.Stage, ordinal int) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	for line := range strings.Lines(s.Exec(t, fmt.Sprintf("shards-%d", ordinal), "cd /data/shards && sha256sum *")) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || !strings.HasSuffix(fields[1], "-"+fields[0]) {
+			t.Fatalf("%q is no shard: its name ends with another checksum", line)
+		}
+		sums[fields[1]] = fields[0]
+	}
+	return sums
+}
+
+// claimUIDs are those of the claims of the first ordinals.
+func claimUIDs(t *testing.T, s *stage.Stage, name string, ordinals int) []types.UID {
+	t.Helper()
+	uids := make([]types.UID, ordinals)
+	for ordinal := range ordinals {
+		claim := s.Claim(fmt.Sprintf("data-%s-%d", name, ordinal))
+		if claim == nil || claim.Status.Phase != corev1.ClaimBound {
+			t.Fatalf("the claim of ordinal %d is not bound: %+v", ordinal, claim)
+		}
+		uids[ordinal] = claim.UID
+	}
+	return uids
+}
+
+// expectOrder checks that one ordinal after the other was cleaned up, as the replica that took the shards in has seen it, and
+// as Drydock tells it.
+func expectOrder(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	log := s.Exec(t, "shards-0", "cat /data/moved.log")
+	t.Logf("moved.log:\n%s", log)
+	var moved []string
+	for line := range strings.Lines(log) {
+		moved = append(moved, strings.Fields(line)[0])
+	}
+	if diff := cmp.Diff([]string{"3", "2", "1"}, moved); diff != "" {
+		t.Errorf("moved.log has another order: %s", diff)
+	}
+	if diff := cmp.Diff(oneByOne(3, 2, 1), steps(t, s, "shards")); diff != "" {
+		t.Errorf("the Events have another order: %s", diff)
+	}
+}
+
+// oneByOne are the steps of a cleanup in which no ordinal begins before the one above it has ended.
+func oneByOne(ordinals ...int) []string {
+	var all []string
+	for _, ordinal := range ordinals {
+		all = append(all, fmt.Sprintf("%s %d", api.CleanupStarted, ordinal), fmt.Sprintf("%s %d", api.ClaimsDeleted, ordinal))
+	}
+	return all
+}
+
+var ordinalInMessage = regexp.MustCompile(`-(\d+)\b`)
+
+// steps are the beginnings and ends of ordinals that the Events on the set tell of.
+func steps(t *testing.T, s *stage.Stage, set string) []string {
+	t.Helper()
+	var all []string
+	for _, e := range story(t, s, set) {
+		t.Logf("%s %s %s: %s", e.FirstTimestamp.UTC().Format(time.TimeOnly), e.Type, e.Reason, e.Message)
+		if ordinal := ordinalInMessage.FindStringSubmatch(e.Message); e.Reason == string(api.CleanupStarted) || e.Reason == string(api.ClaimsDeleted) {
+			all = append(all, e.Reason+" "+ordinal[1])
+		}
+	}
+	return all
+}
+
+// story are Drydock's Events on the set, in the order in which they were written.
+func story(t *testing.T, s *stage.Stage, set string) []corev1.Event {
+	t.Helper()
+	list, err := s.Kube.CoreV1().Events(s.Namespace).List(context.Background(), metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=StatefulSet,involvedObject.name=" + set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !strings.HasPrefix(e.Source.Component, "drydock-") })
+	slices.SortFunc(events, func(a, b corev1.Event) int {
+		order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return order
+	})
+	return events
+}
+
+// expectOnlyFirstReplica waits until nothing is left of the other replicas, and checks that nobody touched what the first one has.
+func expectOnlyFirstReplica(t *testing.T, s *stage.Stage, claim types.UID) {
+	t.Helper()
+	awaitPods(s, "shards-0")
+	awaitClaims(s, "data-shards-0")
+	if is := s.Claim("data-shards-0").UID; is != claim {
+		t.Errorf("claim data-shards-0 has UID %s, had %s", is, claim)
+	}
+}
+
+// awaitPods waits until these pods are all that there are.
+func awaitPods(s *stage.Stage, names ...string) {
+	s.Eventually(fmt.Sprintf("the pods are %v", names), func() string {
+		list, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		var are []string
+		for _, pod := range list.Items {
+			are = append(are, pod.Name)
+		}
+		return cmp.Diff(names, are)
+	})
+}
+
+// awaitClaims waits until these claims, and a volume of each, are all that there are.
+func awaitClaims(s *stage.Stage, names ...string) {
+	s.Eventually(fmt.Sprintf("the claims are %v", names), func() string {
+		list, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		var are []string
+		for _, claim := range list.Items {
+			are = append(are, claim.Name)
+		}
+		if volumes := len(s.Volumes()); volumes != len(names) {
+			return fmt.Sprintf("there are %d volumes, and claims %v", volumes, are)
+		}
+		return cmp.Diff(names, are)
+	})
+}
+
+// expectMetrics reads the page that a Prometheus would, and checks what it says about three ordinals that ended well.
+func expectMetrics(t *testing.T, address string) {
+	t.Helper()
+	page := metricsPage(t, address)
+	t.Logf("the metrics page about cleanups:\n%s", linesWith(page, "drydock_cleanup_"))
+	if n := sumOf(t, page, "drydock_cleanup_finished_total", `drydock_result="succeeded"`); n != 3 {
+		t.Errorf("%v ordinals were cleaned up, says the metrics page", n)
+	}
+	if n := sumOf(t, page, "drydock_cleanup_duration_seconds_count", ""); n != 3 {
+		t.Errorf("%v durations are on the metrics page", n)
+	}
+}
+
+func metricsPage(t *testing.T, address string) string {
+	t.Helper()
+	response, err := http.Get("http://" + address + "/metrics") //nolint:noctx // the test's own process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v", response.Status, err)
+	}
+	return string(page)
+}
+
+// linesWith are those of the text that have the word.
+func linesWith(text, word string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return !strings.Contains(line, word) }), "\n")
+}
+
+// sumOf adds up the metric's series that have the label.
+func sumOf(t *testing.T, page, metric, label string) float64 {
+	t.Helper()
+	sum := 0.0
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, metric+"{") || !strings.Contains(line, label) {
+			continue
+		}
+		fields := strings.Fields(line)
+		value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// expectFresh checks that the second and the third replica have started with claims, and shards, that did not exist before.
+func expectFresh(t *testing.T, s *stage.Stage, before map[string]string, claims []types.UID) {
+	t.Helper()
+	for ordinal, now := range claimUIDs(t, s, "shards", 3) {
+		if known := now == claims[ordinal]; known != (ordinal == 0) {
+			t.Errorf("claim data-shards-%d has UID %s, had %s", ordinal, now, claims[ordinal])
+		}
+	}
+	for ordinal := 1; ordinal < 3; ordinal++ {
+		has := shardsOf(t, s, ordinal)
+		if len(has) != 8 {
+			t.Errorf("shards-%d has %d shards, want the 8 that a replica makes on an empty claim", ordinal, len(has))
+		}
+		for shard := range has {
+			if before[shard] != "" {
+				t.Errorf("shards-%d has a shard of before: %s", ordinal, shard)
+			}
+		}
+	}
+}
+
+// TestCleanupThatFails: the data of an ordinal whose cleanup fails stays, the set says why, and a mended template ends it well.
+// It is not parallel, since the process takes its settings from the test's environment.
+func TestCleanupThatFails(t *testing.T) {
+	t.Setenv("DRYDOCK_CLEANUP_TRIES", "2")
+	t.Setenv("DRYDOCK_CLEANUP_BACKOFF", "1s")
+	s := stage.New(t)
+	s.CreateSet(cleaned(2, "echo looking for another place; echo there is no other place; exit 1"))
+	claims := claimUIDs(t, s, "web", 2)
+	drydock(t, s, "--tick", "2s")
+	awaitAccounted(s, "web", 2)
+	s.Scale("web", 1)
+	doc := awaitCleanup(s, "web", api.Failed, api.CleanupFailed)
+	const words = "looking for another place | there is no other place"
+	if !strings.Contains(doc.Message, words) {
+		t.Errorf("the document says %q, want the container's last words", doc.Message)
+	}
+	awaitPods(s, "web-0")
+	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
+		t.Errorf("the claims have UIDs %v, had %v", now, claims)
+	}
+	expectWarning(t, s, words)
+	t.Logf("kubectl describe:\n%s", s.Kubectl(t, "", "-n", s.Namespace, "describe", "statefulset", "web"))
+
+	s.Annotate("web", map[string]string{api.CleanupTemplateAnnotation: cleanerTemplate("rm -r /data/filled /data/small"), api.RetryAnnotation: "now"})
+	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
+	awaitPods(s, "web-0")
+	awaitClaims(s, "data-web-0")
+	if _, there := s.Set("web").Annotations[api.RetryAnnotation]; there {
+		t.Error("the retry was not taken")
+	}
+}
+
+// cleaned is the stage's workload, whose replicas end one by one and are cleaned up by the script.
+func cleaned(replicas int32, script string) *appsv1.StatefulSet {
+	set := stage.Workload("64Mi")
+	set.Spec.Replicas, set.Spec.PodManagementPolicy = ptr.To(replicas), appsv1.OrderedReadyPodManagement
+	set.Annotations[api.CleanupTemplateAnnotation] = cleanerTemplate(script)
+	return set
+}
+
+func cleanerTemplate(script string) string {
+	return fmt.Sprintf(`metadata:
+  labels:
+    app: web-cleanup
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: clean
+      image: %s
+      command: [sh, -c, %q]
+      volumeMounts:
+        - name: data
+          mountPath: /data
+`, stage.WorkloadImage, script)
+}
+
+// expectWarning checks that the set has a Warning that says how the cleanup failed.
+func expectWarning(t *testing.T, s *stage.Stage, words string) {
+	t.Helper()
+	events := story(t, s, "web")
+	if !slices.ContainsFunc(events, func(e corev1.Event) bool {
+		return e.Type == corev1.EventTypeWarning && e.Reason == string(api.CleanupFailed) && strings.Contains(e.Message, words)
+	}) {
+		t.Errorf("no Warning %s says %q: %v", api.CleanupFailed, words, events)
+	}
+}
+
+// TestCleanupBeforeASetGoes: a set that is deleted is drained from the top, and goes when nothing of it is left.
+func TestCleanupBeforeASetGoes(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := cleaned(3, "rm -r /data/filled /data/small && sync && sleep 1")
+	set.Annotations[api.CleanupOnDeleteAnnotation] = "true"
+	s.CreateSet(set)
+	drydock(t, s, "--tick", "2s")
+	awaitAccounted(s, "web", 3)
+	s.Eventually("the set is held", func() string {
+		if !slices.Contains(s.Set("web").Finalizers, api.CleanupFinalizer) {
+			return "it is not"
+		}
+		return ""
+	})
+	s.DeleteSet("web", metav1.DeletePropagationBackground)
+	for ordinal := range 3 {
+		if claim := s.Claim(fmt.Sprintf("data-web-%d", ordinal)); claim != nil && claim.DeletionTimestamp == nil {
+			t.Errorf("the set is gone, claim %s is not", claim.Name)
+		}
+	}
+	awaitPods(s)
+	awaitClaims(s)
+	if diff := cmp.Diff(oneByOne(2, 1, 0), steps(t, s, "web")); diff != "" {
+		t.Errorf("the Events have another order: %s", diff)
+	}
+}

@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// cleaner is a world in which a set of three, with two claims each, is scaled to one, or deleted. The node knows on which claims
+// a cleanup pod has succeeded: the deletion of any other one is a violation.
+type cleaner struct {
+	*kit.World
+	t      *testing.T
+	delete bool
+	asked  bool // the set was scaled or deleted
+}
+
+func newCleaner(t *testing.T, remove bool) *cleaner {
+	c := &cleaner{World: kit.NewWorld(t), t: t, delete: remove}
+	c.CreateSet(c.set())
+	return c
+}
+
+func (c *cleaner) set() setType {
+	set := c.CleanedSet("web", 3, "data", "logs")
+	if c.delete {
+		set.Annotations[api.CleanupOnDeleteAnnotation] = "true"
+	}
+	return set
+}
+
+// step does what people do once the set's ordinals are accounted for. It says what is still to come.
+func (c *cleaner) step() string {
+	set := c.Set("web")
+	if set == nil {
+		if c.delete && c.asked {
+			return ""
+		}
+		return "the set is gone"
+	}
+	doc, err := api.LoadCleanup(set)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	switch {
+	case doc == nil || doc.Set.UID != set.UID:
+		return "there is no document"
+	case !c.asked && (doc.Reason != api.CleanupReady || doc.Span.End != 3 || c.delete && len(set.Finalizers) == 0):
+		return "the ordinals are not accounted for"
+	case !c.asked:
+		c.asked = true
+		if c.delete {
+			background := metav1.DeletePropagationBackground
+			_ = c.Kube.AppsV1().StatefulSets(c.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &background})
+		} else {
+			c.TryScale("web", 1)
+		}
+		return "it has just been asked for"
+	case c.delete || doc.Phase != api.Succeeded || doc.Reason == api.CleanupReady && *set.Spec.Replicas == 1:
+		return fmt.Sprintf("phase %s: %s: %s %+v", doc.Phase, doc.Reason, doc.Message, doc.Ordinals)
+	}
+	return ""
+}
+
+// run ticks until the cleanup has ended, with new functions once the old ones are dead.
+func (c *cleaner) run(saboteur *kit.Saboteur) *kit.Drive {
+	drive, fresh := c.Drive(saboteur), c.Drive(nil)
+	c.Eventually("the cleanup ends", func() string {
+		if saboteur.Dead() {
+			drive = fresh
+		}
+		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		return c.step()
+	})
+	return fresh
+}
+
+// judge checks that what was left behind is gone, and only that; and that the set is whole where it stays.
+func (c *cleaner) judge(drive *kit.Drive, claims ...string) {
+	c.t.Helper()
+	c.Eventually("nothing is left behind (I9)", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		return strings.Join(c.Leftovers(), ", ")
+	})
+	c.Eventually("the claims are those of the replicas", func() string {
+		_ = drive.Tick(context.Background())
+		list, err := c.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		var names []string
+		for _, claim := range list.Items {
+			names = append(names, claim.Name)
+		}
+		if !slices.Equal(names, claims) {
+			return fmt.Sprint(names)
+		}
+		return ""
+	})
+	if set := c.Set("web"); set != nil {
+		c.Eventually("the set is ready", func() string {
+			if s := c.Set("web"); s.Status.ReadyReplicas != *s.Spec.Replicas || s.Status.Replicas != *s.Spec.Replicas {
+				return "it is not"
+			}
+			return ""
+		})
+	}
+	for _, problem := range c.Whole(claims...) {
+		c.t.Error(problem)
+	}
+}
+
+// claimsOf are the names of the claims of the first ordinals.
+func claimsOf(replicas int) []string {
+	var names []string
+	for _, template := range []string{"data", "logs"} {
+		for n := range replicas {
+			names = append(names, fmt.Sprintf("%s-web-%d", template, n))
+		}
+	}
+	return names
+}
+
+func countCleanup(t *testing.T, remove bool) int {
+	c, saboteur := newCleaner(t, remove), &kit.Saboteur{}
+	c.judge(c.run(saboteur), claimsOf(map[bool]int{false: 1}[remove])...)
+	writes := saboteur.Writes()
+	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
+	return len(writes)
+}
+
+// TestCleanupSurvivesEverySabotage: three replicas become one, whatever happens at write k.
+func TestCleanupSurvivesEverySabotage(t *testing.T) { everyCleanup(t, false) }
+
+// TestCleanupOnDeleteSurvivesEverySabotage: a set is deleted, and its ordinals are cleaned up first.
+func TestCleanupOnDeleteSurvivesEverySabotage(t *testing.T) { everyCleanup(t, true) }
+
+func everyCleanup(t *testing.T, remove bool) {
+	n := countCleanup(t, remove)
+	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
+		for _, k := range schedules(t, n) {
+			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
+				t.Parallel()
+				c := newCleaner(t, remove)
+				c.judge(c.run(&kit.Saboteur{At: k, What: what}), claimsOf(map[bool]int{false: 1}[remove])...)
+			})
+		}
+	}
+}
+
+// inTheWay is what somebody else does at a write of a cleanup, and how many replicas there are in the end.
+var inTheWay = map[string]struct {
+	act      interference
+	replicas int
+}{
+	"somebody scales the set up": {func(w *kit.World) { w.TryScale("web", 3) }, 3},
+	"somebody scales the set up and down again": {func(w *kit.World) {
+		w.TryScale("web", 3)
+		w.TryScale("web", 1)
+	}, 1},
+	"somebody deletes the set and applies it again": {func(w *kit.World) { applyAgain(w, w.CleanedSet("web", 3, "data", "logs")) }, 3},
+	"somebody removes every pod": {func(w *kit.World) {
+		_ = w.Kube.CoreV1().Pods(w.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
+	}, 1},
+	"somebody removes the document": {func(w *kit.World) {
+		w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupAnnotation))
+	}, 1},
+}
+
+func TestCleanupSurvivesOthers(t *testing.T) {
+	n := countCleanup(t, false)
+	for name, other := range inTheWay {
+		for _, k := range schedules(t, n) {
+			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
+				t.Parallel()
+				c, saboteur, done := newCleaner(t, false), &kit.Saboteur{}, false
+				saboteur.OnWrite = func(string) {
+					if !done && len(saboteur.Writes()) >= k {
+						done, c.asked = true, true
+						other.act(c.World)
+					}
+				}
+				drive := c.Drive(saboteur)
+				c.Eventually("the set is as it is wanted", func() string {
+					_ = drive.Tick(context.Background())
+					if !done || c.Cleanup("web") == nil || c.Cleanup("web").Phase != api.Succeeded {
+						return c.step()
+					}
+					if replicas := *c.Set("web").Spec.Replicas; int(replicas) != other.replicas {
+						c.TryScale("web", other.replicas) // before the disturbance nobody had asked for it
+						return fmt.Sprintf("it has %d replicas", replicas)
+					}
+					return ""
+				})
+				c.judge(c.Drive(nil), claimsOf(other.replicas)...)
+			})
+		}
+	}
+}
+
+// TestCleanupWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+func TestCleanupWithEventsTwiceAndInAnyOrder(t *testing.T) {
+	for i := range uint64(6) {
+		seed := theSeed() + i
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			c := newCleaner(t, false)
+			drive := c.Drive(nil)
+			drive.Shuffle = seed
+			c.Eventually("the cleanup ends", func() string {
+				_ = drive.Tick(context.Background())
+				return c.step()
+			})
+			c.judge(c.Drive(nil), claimsOf(1)...)
+		})
+	}
+}
