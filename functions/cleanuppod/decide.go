@@ -27,6 +27,8 @@ type Input struct {
 	Revision *appsv1.ControllerRevision
 	// Denied is why the API server would refuse a pod of a new template; empty if it would not.
 	Denied string
+	// Doubt is why it would not let the pod be made now; empty if it would.
+	Doubt string
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
 	// NamespaceEnds is true if it did so because the namespace is being deleted.

@@ -65,6 +65,7 @@ func (in Input) store(next *api.Status) *plan.Patch {
 func (in Input) settle(doc *api.Status, ordinals []cleanup.Ordinal) plan.Plan {
 	left := in.left(doc, ordinals)
 	next := in.fresh(doc, api.Succeeded, api.CleanupReady, "what a scale-down leaves behind will be cleaned up")
+	next.Operation = resources.OperationID(in.Set.UID, string(api.CleanupReady), next.Attempt) // it is none, and not the one before
 	if doc != nil && doc.Request == next.Request && doc.Phase != api.Refused && (doc.Phase != api.Failed || len(left) > 0) {
 		next = doc.Clone()
 	}
@@ -75,18 +76,29 @@ func (in Input) settle(doc *api.Status, ordinals []cleanup.Ordinal) plan.Plan {
 func (in Input) keep(doc, next *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
 	next.Replicas = sts.Replicas(in.Set)
 	if in.Set.DeletionTimestamp == nil {
-		accounted := cleanup.Accounted(in.Set, ordinals)
-		next.Span = &accounted
+		next.Span = in.accounted(next.Span, ordinals)
 	}
 	reports := in.reports(ordinals)
 	next.Ordinals = append(failedOf(doc, left), reports...)
 	actions := in.store(next).Actions()
+	if in.Doubt != "" {
+		actions = append(actions, in.note(next, api.Rejected, true, "the API server would not let a cleanup pod be made now: %s", in.Doubt))
+	}
 	for _, r := range reports {
 		if entry := entryOf(doc, r.Ordinal); entry == nil || *entry != r {
 			actions = append(actions, in.note(next, api.NeverUsed, true, "%s", r.Message))
 		}
 	}
 	return plan.Do(next.Reason, actions...)
+}
+
+// accounted are the ordinals of which a pod is, or was, seen. One that is being replaced was.
+func (in Input) accounted(before *api.Span, ordinals []cleanup.Ordinal) *api.Span {
+	now, wanted := cleanup.Accounted(in.Set, ordinals), sts.Span(in.Set)
+	if before != nil && before.Start == now.Start {
+		now.End = max(now.End, min(before.End, wanted.End))
+	}
+	return &now
 }
 
 // reports are about claims that look as if a scale-down had left them, and that no replica of the set is known to have used.

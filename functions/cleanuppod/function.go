@@ -39,13 +39,15 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server
 // refuses for good is a try that has failed.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	retry := e.Type() == events.Retry
+	retry, told := e.Type() == events.Retry, false
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref, retry)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Rejected = fault.Text(denied)
+		if !told {
+			in.Rejected = fault.Text(denied)
+		}
 		in.NamespaceEnds = apierrors.HasStatusCause(denied, corev1.NamespaceTerminatingCause)
 		if in.mayBegin() {
 			in.Trace = f.apply.Begin(ctx)
@@ -54,7 +56,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		f.apply.Cleanups(ctx, ref, pending, running)
 		decided := Decide(in)
 		if decided.Kind == plan.KindDo {
-			retry = false // it is taken
+			retry, told = false, denied != nil // both count once
 		}
 		return decided, nil
 	})

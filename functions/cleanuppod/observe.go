@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
@@ -101,9 +102,13 @@ func (f *Function) try(ctx context.Context, in *Input) error {
 	pod.Name, pod.OwnerReferences = "", nil
 	pod.GenerateName = "drydock-"
 	err := fault.FromAPI(f.client.Create(ctx, plan.Pods, in.Set.Namespace, pod, true))
-	if fault.IsPermanent(err) {
+	switch {
+	case apierrors.IsForbidden(err): // as by a quota, which a scale-down relieves
+		in.Doubt = err.Error()
+	case fault.IsPermanent(err):
 		in.Denied = err.Error()
-		return nil
+	default:
+		return err
 	}
-	return err
+	return nil
 }

@@ -91,6 +91,10 @@ func TestRetryable(t *testing.T) {
 	resize := build.Resize("data=128Mi")
 	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
 	status := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
+	cleanup := func(phase api.Phase) build.Option {
+		doc := build.Operation(phase, func(s *api.Status) { s.Kind = api.KindCleanup })
+		return build.Annotation(api.CleanupAnnotation, doc.Encode())
+	}
 	for name, row := range map[string]struct {
 		set  *appsv1.StatefulSet
 		want string // part of the refusal; empty if there is something to take up
@@ -99,6 +103,8 @@ func TestRetryable(t *testing.T) {
 		"it was refused":                         {build.Set("web", resize, status(api.Refused)), ""},
 		"held, and nobody asks any more":         {build.Set("web", build.Status(held)), ""},
 		"failed, and nobody asks any more":       {build.Set("web", status(api.Failed)), "nothing is asked for any more"},
+		"its cleanup failed":                     {build.Set("web", cleanup(api.Failed)), ""},
+		"its cleanup ended well":                 {build.Set("web", cleanup(api.Succeeded)), "there was no operation"},
 		"it runs":                                {build.Set("web", resize, status(api.Copying)), "runs, in phase Copying"},
 		"it succeeded":                           {build.Set("web", resize, status(api.Succeeded)), "succeeded"},
 		"nobody ever asked":                      {build.Set("web"), "there was no operation"},

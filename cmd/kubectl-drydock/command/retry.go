@@ -94,6 +94,13 @@ func retryable(set *appsv1.StatefulSet) (*api.Status, error) {
 	if err != nil {
 		return nil, err
 	}
+	cleanup, err := sts.CleanupOf(set)
+	if err != nil {
+		return nil, err
+	}
+	if sts.CleanupRests(cleanup) { // it is the first to take the annotation
+		return cleanup, nil
+	}
 	_, asked := set.Annotations[api.ResizeAnnotation]
 	nap, err := sts.SleepOf(set)
 	if err != nil {
