@@ -30,7 +30,7 @@ func TestFuncTellsWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		"no function is named":      {nil, `no function ""`},
-		"an unknown one is named":   {map[string]string{"FUNCTION": "sieve"}, "there are backup, dead-letter"},
+		"an unknown one is named":   {map[string]string{"FUNCTION": "sieve"}, "there are backup, cleanup-pod, dead-letter"},
 		"sift has nowhere to send":  {map[string]string{"FUNCTION": "sift"}, "K_SINK"},
 		"sift has no token":         {map[string]string{"FUNCTION": "sift", "K_SINK": "http://broker", "DRYDOCK_SINK_TOKEN": "/nowhere"}, "DRYDOCK_SINK_TOKEN"},
 		"a setting makes no sense":  {map[string]string{"FUNCTION": "backup", "DRYDOCK_RETENTION": "long"}, "DRYDOCK_RETENTION"},

@@ -1,7 +1,6 @@
 package sift
 
 import (
-	"context"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,8 +9,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/kube"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
 
@@ -88,26 +85,4 @@ func concernsOfCleaner(pod *corev1.Pod, change string) []api.Function {
 		return []api.Function{api.CleanupPod}
 	}
 	return nil
-}
-
-// sweepCleanups finds what no opted-in set tells of: cleanup pods whose set is gone, is another one, or has lost its document,
-// and sets with our finalizer that are not opted in any more and could not be deleted.
-func (f *Function) sweepCleanups(ctx context.Context, namespace string, found *findings) error {
-	err := kube.Pages(ctx, f.client, plan.Pods, namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
-		for i := range l.Items {
-			link, err := api.LoadLink(&l.Items[i])
-			if err == nil && link != nil && link.Role == api.RoleCleaner && !found.active[link.Operation] {
-				found.add(lookOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	selector := api.FinalizerLabel + "=" + api.FinalizerForCleanup + "," + api.ManagedLabel + "!=true"
-	return kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
-		for i := range l.Items {
-			found.add(lookOf(&l.Items[i], concernsOfCleanup(&l.Items[i], events.SourceUpdate)))
-		}
-	})
 }
