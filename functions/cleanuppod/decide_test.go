@@ -16,6 +16,10 @@ func denied(in Input) Input {
 	return in.with(func(in *Input) { in.Denied = "violates PodSecurity" })
 }
 
+func doubted(in Input) Input {
+	return in.with(func(in *Input) { in.Doubt = "exceeded quota" })
+}
+
 func retried(in Input) Input { return in.with(func(in *Input) { in.Retry = true }) }
 
 // refusedOnce is the document of a template that was refused.
@@ -165,9 +169,22 @@ func TestRefusal(t *testing.T) {
 			want: "do CleanupReady: patch statefulsets web {+cleanup}", next: "Succeeded CleanupReady, attempt 1, replicas 1, accounted 0-1"},
 		"claims would be deleted": {in: on(web(build.WhenScaled("Delete"))),
 			want: `do DeletesClaims: patch statefulsets web {+cleanup}; event DeletesClaims "persistentVolumeClaimRetentionPolicy.whenScaled is Delete, so a scale-down deletes the claims before anything can clean them up; set it to Retain, or remove annotation drydock.dev/cleanup-pod-template" -> operation.failed`, next: "Refused DeletesClaims, attempt 0, replicas 1, finished 0s"},
-		"what the API server says is long": {in: on(web()).with(func(in *Input) { in.Denied = longText }),
-			want: `do TemplateInvalid: patch statefulsets web {+cleanup}; event TemplateInvalid "the API server would refuse the cleanup pod: étoo long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long too long…" -> operation.failed`, next: "Refused TemplateInvalid, attempt 0, replicas 1, finished 0s"},
+		"it would be refused now, as by a quota": {in: doubted(on(web(), replica(0))),
+			want: `do CleanupReady: patch statefulsets web {+cleanup}; event Rejected "the API server would not let a cleanup pod be made now: exceeded quota"`, next: "Succeeded CleanupReady, attempt 0, replicas 1, accounted 0-1"},
+		"the same, and there is something to clean up": {in: doubted(on(web(), left("data-web-1"))),
+			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 1, replicas 1"},
 	})
+}
+
+// TestLongRefusals: an admission webhook may say anything at any length; an object's annotations may have 256 KiB in all.
+func TestLongRefusals(t *testing.T) {
+	refused := on(web()).with(func(in *Input) { in.Denied = longText })
+	tried := on(web(cleaning()), left("data-web-1")).with(func(in *Input) { in.Rejected = longText })
+	for _, in := range []Input{refused, tried} {
+		if doc := stored(Decide(in)); doc == nil || len(doc.Encode()) > 4<<10 {
+			t.Errorf("%.1000s", Decide(in))
+		}
+	}
 }
 
 func TestRetry(t *testing.T) {
@@ -271,7 +288,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestMayBegin: only then is a trace begun. And TestNewTemplate: only then is the API server asked.
+// TestMayBegin: only then is a trace begun; and only of a new template the API server is asked.
 func TestMayBegin(t *testing.T) {
 	for name, row := range map[string]struct {
 		in         Input

@@ -108,7 +108,7 @@ func TestDeletion(t *testing.T) {
 			want: `do CleanupCompleted: patch statefulsets web {+cleanup, -finalizer cleanup, -label finalizer}; event CleanupCompleted "every ordinal is cleaned up; the StatefulSet may go" -> cleanup.completed`, next: "Succeeded CleanupCompleted, attempt 1, replicas 1, finished 0s"},
 		"the document cannot be read: nothing is touched": {in: on(goingWeb(build.Annotation(api.CleanupAnnotation, "{")), zero, on1(0)),
 			want: `do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/cleanup of StatefulSet shop/web: unexpected end of JSON input; remove the annotation if no operation runs"`},
-		"a replica without claims is left to others": {in: on(goingWeb(ready(1)), replica(0)),
+		"a replica without claims is ended, too": {in: on(goingWeb(ready(1)), replica(0)),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 1, accounted 0-1"},
 		"a pod of nobody has the replica's name": {in: on(goingWeb(c), zero, build.Pod("web-0", nil)),
 			want: `do NameTaken: patch statefulsets web {+cleanup}; event NameTaken "pod web-0 has the replica's name and is not the set's; delete it, or let it end"`, next: "Cleaning , attempt 1, replicas 1; 0 NameTaken, due 25h0m0s"},

@@ -34,6 +34,10 @@ func setAsleep(nap string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{SleepAnnotation: nap}}}
 }
 
+func setCleaned(doc string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{CleanupAnnotation: doc}}}
+}
+
 func setWithLetters(letters string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{DeadLettersAnnotation: letters}}}
 }
@@ -97,6 +101,23 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Errorf("%+v", nap)
 	}
 
+	text = fixture(t, "cleanup-v1.json")
+	doc, err := LoadCleanup(setCleaned(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("cleanup-v1.json", text, doc.Encode())
+	if doc.Kind != KindCleanup || doc.Active() || doc.Held() || *doc.Span != (Span{Start: 1, End: 4}) || len(doc.Ordinals) != 4 || doc.Ordinals[1].NextTry == nil || doc.Annotation() != CleanupAnnotation {
+		t.Errorf("%+v", doc)
+	}
+
+	text = fixture(t, "link-v1-cleaner.json")
+	cleaner, err := LoadLink(claimWith("c0ffee012345", string(text)))
+	if err != nil || cleaner.Role != RoleCleaner || cleaner.Claims["logs-web-5"] != "2d1f7a52-9c0e-4a58-8d0c-0a3c58a6b7f1" {
+		t.Fatalf("%+v, %v", cleaner, err)
+	}
+	same("link-v1-cleaner.json", text, cleaner.Encode())
+
 	text = fixture(t, "link-v1.json")
 	link, err := LoadLink(claimWith("0123456789ab", string(text)))
 	if err != nil {
@@ -138,6 +159,12 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 	if s, err := LoadStatus(setAsleep(string(fixture(t, "sleep-v1.json")))); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
+	if s, err := LoadCleanup(setAsleep(string(fixture(t, "sleep-v1.json")))); s != nil || err != nil {
+		t.Errorf("cleanup %v, %v", s, err)
+	}
+	if s, err := LoadStatus(setCleaned(string(fixture(t, "cleanup-v1.json")))); s != nil || err != nil {
+		t.Errorf("status %v, %v", s, err)
+	}
 	if l, err := LoadLink(&corev1.Pod{}); l != nil || err != nil {
 		t.Errorf("link %v, %v", l, err)
 	}
@@ -167,6 +194,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	loadLetters := func(text string) error { _, err := LoadDeadLetters(setWithLetters(text)); return err }
 	nap := string(fixture(t, "sleep-v1.json"))
 	loadSleep := func(text string) error { _, err := LoadSleep(setAsleep(text)); return err }
+	cleanup := string(fixture(t, "cleanup-v1.json"))
+	loadCleanup := func(text string) error { _, err := LoadCleanup(setCleaned(text)); return err }
 	loadStatus := func(text string) error { _, err := LoadStatus(setWith(text)); return err }
 	loadLink := func(label, text string) error { _, err := LoadLink(claimWith(label, text)); return err }
 	loadJournal := func(text string) error { _, err := LoadJournal(journalWith([]byte(text), "")); return err }
@@ -204,6 +233,19 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"sleep: a resize is none":              loadSleep(status),
 		"sleep: replicas that are no number":   loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": "3"`, 1)),
 		"sleep: more replicas than there are":  loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": 99999999999`, 1)),
+		"cleanup: empty":                       loadCleanup(""),
+		"cleanup: null":                        loadCleanup("null"),
+		"cleanup: cut off":                     loadCleanup(cleanup[:len(cleanup)/2]),
+		"cleanup: of the future":               loadCleanup(strings.Replace(cleanup, `"version": 1`, `"version": 2`, 1)),
+		"cleanup: without operation":           loadCleanup(without(cleanup, `"operation": "c0ffee012345",`)),
+		"cleanup: without phase":               loadCleanup(without(cleanup, `"phase": "Failed",`)),
+		"cleanup: without set":                 loadCleanup(strings.Replace(cleanup, `"name": "web"`, `"name": ""`, 1)),
+		"cleanup: without kind":                loadCleanup(without(cleanup, `"kind": "Cleanup",`)),
+		"cleanup: a sleep is none":             loadCleanup(nap),
+		"sleep: a cleanup is none":             loadSleep(cleanup),
+		"cleanup: an ordinal that is a word":   loadCleanup(strings.Replace(cleanup, `"ordinal": 5`, `"ordinal": "5"`, 1)),
+		"cleanup: a try at no time":            loadCleanup(strings.Replace(cleanup, `"2026-03-01T12:35:10Z"`, `"soon"`, 1)),
+		"link: claims that are a list":         loadLink("0123456789ab", strings.Replace(link, `"round": 2`, `"claims": []`, 1)),
 		"journal: a size that takes minutes":   loadJournal(strings.Replace(journal, `"10Gi"`, `"1e99999999"`, 1)),
 		"link: garbage":                        loadLink("0123456789ab", "{"),
 		"link: null":                           loadLink("0123456789ab", "null"),
@@ -301,6 +343,15 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 	if status.Encode() != before {
 		t.Error("a change of the clone changed the original")
 	}
+	doc, err := LoadCleanup(setCleaned(string(fixture(t, "cleanup-v1.json"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, clone = doc.Encode(), doc.Clone()
+	clone.Ordinals[0].Reason, clone.Ordinals = NeverUsed, append(clone.Ordinals[:1], clone.Ordinals[2:]...)
+	if doc.Encode() != before {
+		t.Error("a change of the clone's ordinals changed the original")
+	}
 	if status.Claim("nobody") != nil {
 		t.Error("a claim that is not part of the operation was found")
 	}
@@ -308,7 +359,7 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 
 func TestPhases(t *testing.T) {
 	for phase, terminal := range map[Phase]bool{Planned: false, Copying: false, Switching: false, Starting: false, RollingBack: false,
-		Stopping: false, Asleep: false, Waking: false, Succeeded: true, Failed: true, Refused: true} {
+		Stopping: false, Asleep: false, Waking: false, Cleaning: false, Succeeded: true, Failed: true, Refused: true} {
 		if s := (&Status{Phase: phase}); phase.Terminal() != terminal || s.Active() == terminal {
 			t.Errorf("%s: terminal %t, active %t", phase, phase.Terminal(), s.Active())
 		}
@@ -317,7 +368,7 @@ func TestPhases(t *testing.T) {
 
 // TestWhereADocumentIsStored: a set that sleeps every night still tells how its resize has ended.
 func TestWhereADocumentIsStored(t *testing.T) {
-	for kind, want := range map[string]string{KindSleep: SleepAnnotation, KindResize: StatusAnnotation, "": StatusAnnotation} {
+	for kind, want := range map[string]string{KindSleep: SleepAnnotation, KindCleanup: CleanupAnnotation, KindResize: StatusAnnotation, "": StatusAnnotation} {
 		if got := (&Status{Kind: kind}).Annotation(); got != want {
 			t.Errorf("a %q is in %s", kind, got)
 		}

@@ -119,7 +119,7 @@ func TestTemplate(t *testing.T) {
 func TestMessagesAreShort(t *testing.T) {
 	for name, text := range map[string]string{
 		"a long string":       strings.Repeat("x", 200<<10),
-		"many unknown fields": "{" + `"`+strings.Repeat("f", 9000)+`":1` + "}",
+		"many unknown fields": "{" + `"` + strings.Repeat("f", 9000) + `":1` + "}",
 		"an unknown value":    `{"spec":{"containers":"` + strings.Repeat("é", 50<<10) + `"}}`,
 		"deep":                strings.Repeat("[", 9000),
 		"an anchor that grows": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +

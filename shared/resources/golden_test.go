@@ -91,6 +91,36 @@ func mover(root bool) *batchv1.Job {
 	return resources.MakeMover(workload(), link(api.RoleMover), "data-web-0", "drydock-target", root, build.Settings())
 }
 
+// cleaned is the claims of ordinal 5, which a scale-down has left behind.
+func cleaned() []*corev1.PersistentVolumeClaim {
+	return []*corev1.PersistentVolumeClaim{build.Claim("data-web-5", "64Mi"), build.Claim("logs-web-5", "32Mi")}
+}
+
+// terse is the shortest template of a cleanup pod, wordy one that says everything itself.
+func terse() *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "drain", Image: "registry.example/drain:1"}}}}
+}
+
+func wordy() *corev1.PodTemplateSpec {
+	t := terse()
+	t.Name, t.Labels, t.Annotations = "mine", map[string]string{"app": "web-cleanup"}, map[string]string{"team": "data"}
+	t.Spec.InitContainers = []corev1.Container{{Name: "wait", Image: "registry.example/wait:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile}}
+	t.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "tmp", MountPath: "/tmp"}}
+	t.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	t.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	t.Spec.ServiceAccountName = "drainer"
+	t.Spec.NodeSelector, t.Spec.Tolerations = map[string]string{}, []corev1.Toleration{}
+	t.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "mine"}}
+	t.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](7)}
+	return t
+}
+
+func cleanup(template *corev1.PodTemplateSpec, options ...build.Option) *corev1.Pod {
+	set := build.With(workload(), options...)
+	set.Spec.Template.Spec.ServiceAccountName = "db"
+	return resources.MakeCleanupPod(set, template, build.ID, 5, cleaned())
+}
+
 func TestGolden(t *testing.T) {
 	part := operation().Claims[0]
 	part.Class = "fast"
@@ -104,8 +134,28 @@ func TestGolden(t *testing.T) {
 		"successor":    resources.MakeSuccessor(found(), "pv-new", resource.MustParse("128Mi"), "fast", link(api.RoleSuccessor)),
 		"held-set":     resources.MakeHeldSet(workload(), templates, held),
 		"journal":      resources.MakeJournal(workload(), operation()),
+		"cleanup":      cleanup(terse()),
+		"cleanup-full": cleanup(wordy(), build.Finalizers(api.CleanupFinalizer)),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, object) })
+	}
+}
+
+// TestOwnersOfCleanupPods: the set must not be their controller, and one that is held for them must not take them with it.
+func TestOwnersOfCleanupPods(t *testing.T) {
+	for name, row := range map[string]struct {
+		options []build.Option
+		owned   bool
+	}{
+		"a set":                                {nil, true},
+		"a set that would be held":             {[]build.Option{build.Finalizers("a", api.CleanupFinalizer)}, false},
+		"a set that goes, and is not held":     {[]build.Option{build.Deleting()}, false},
+		"a set with a finalizer of somebody's": {[]build.Option{build.Finalizers("a")}, true},
+	} {
+		owners := cleanup(terse(), row.options...).OwnerReferences
+		if owned := len(owners) == 1 && owners[0].UID == "uid-web" && owners[0].Controller == nil && owners[0].BlockOwnerDeletion == nil; owned != row.owned || len(owners) > 1 {
+			t.Errorf("%s: %+v", name, owners)
+		}
 	}
 }
 
@@ -118,6 +168,14 @@ func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
 	made.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
 	successor := resources.MakeSuccessor(claim, "pv", resource.MustParse("1Gi"), "", link(api.RoleSuccessor))
 	successor.Labels["team"], successor.Spec.AccessModes[0] = "changed", corev1.ReadWriteMany
+	template := wordy()
+	pod := resources.MakeCleanupPod(set, template, build.ID, 5, []*corev1.PersistentVolumeClaim{claim})
+	pod.Labels["app"], pod.Annotations["team"], pod.Spec.Volumes[0].Name, pod.Spec.Containers[0].Name = "changed", "changed", "changed", "changed"
+	pod = resources.MakeCleanupPod(set, terse(), build.ID, 5, nil)
+	pod.Spec.NodeSelector["pool"], pod.Spec.SecurityContext.RunAsUser, pod.Spec.Tolerations[0].Key = "changed", ptr.To[int64](1), "changed"
+	if diff := cmp.Diff(wordy(), template); diff != "" {
+		t.Errorf("the template:\n%s", diff)
+	}
 	if diff := cmp.Diff(workload(), set); diff != "" {
 		t.Errorf("the set:\n%s", diff)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 )
 
@@ -63,11 +64,13 @@ func (l Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func matching(objects []metav1.Object, namespace, selector string) []metav1.Object {
-	key, value, valued := strings.Cut(selector, "=")
+	selects, err := labels.Parse(selector)
+	if err != nil {
+		panic(err)
+	}
 	match := []metav1.Object{}
 	for _, o := range objects {
-		is, ok := o.GetLabels()[key]
-		if (namespace == "" || o.GetNamespace() == namespace) && (key == "" || ok && (!valued || is == value)) {
+		if (namespace == "" || o.GetNamespace() == namespace) && selects.Matches(labels.Set(o.GetLabels())) {
 			match = append(match, o)
 		}
 	}

@@ -1,0 +1,111 @@
+package cleanuppod
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/test/kit/build"
+)
+
+// read is a server with the objects, by plural name. What a real one does with writes is in test/api.
+func read(objects ...metav1.Object) build.Lists {
+	lists := build.Plurals()
+	for _, o := range objects {
+		plural := "pods"
+		switch o.(type) {
+		case *appsv1.StatefulSet:
+			plural = "statefulsets"
+		case *appsv1.ControllerRevision:
+			plural = "controllerrevisions"
+		case *corev1.PersistentVolumeClaim:
+			plural = "persistentvolumeclaims"
+		}
+		lists[plural] = append(lists[plural], o)
+	}
+	return lists
+}
+
+func functionOn(t *testing.T, lists build.Lists) *Function {
+	t.Helper()
+	return New(kube.NewClient(lists.Serve(t)), settings(), slog.New(slog.DiscardHandler))
+}
+
+var ref = events.Ref{Namespace: build.Namespace, Name: "web"}
+
+func TestWhatIsObserved(t *testing.T) {
+	elsewhere := func(o metav1.Object) { o.SetNamespace("payroll") }
+	other := relinked(func(l *api.Link) { l.Set.Name = "other" })
+	others := []metav1.Object{
+		left("data-web-0"), left("data-web-7"), left("data-web-007"), left("data-other-0"), left("data-web-1", elsewhere),
+		replica(0), build.Pod("web-9", nil), build.Pod("backup", []string{"data-web-7"}), build.Pod("x", []string{"data-other-0"}), build.Pod("web-00", nil),
+		on1(3), build.With(on1(4), other, build.Edit(func(p *corev1.Pod) { p.Name = "other-4" })), build.Pod("web-5", nil, elsewhere),
+		&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "web-1"}},
+	}
+	newest := build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-1" })
+	gone := build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-2" })
+	const all = "data-web-0 data-web-7 web-0 web-9 backup web-3"
+	for name, row := range map[string]struct {
+		set  *appsv1.StatefulSet
+		want string
+	}{
+		"a set":                          {web(newest, ready(1)), all},
+		"one that goes, and is held":     {web(going(newest)...), all + " revision web-1"},
+		"its revision is gone":           {web(going(gone)...), all},
+		"nobody knows its revision":      {web(going()...), all},
+		"one that goes":                  {web(newest, build.Deleting()), all},
+		"no set: pods with a link to it": {nil, "web-3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists := read(others...)
+			if row.set != nil {
+				lists["statefulsets"] = append(lists["statefulsets"], row.set)
+			}
+			in, err := functionOn(t, lists).observe(t.Context(), ref, true)
+			if err != nil || !in.Retry || in.Name != "web" || (in.Set == nil) != (row.set == nil) {
+				t.Fatalf("%+v, %v", in, err)
+			}
+			var names []string
+			for _, o := range objectsOf(in) {
+				if o.GetName() != "web" {
+					names = append(names, o.GetName())
+				}
+			}
+			if in.Revision != nil {
+				names = append(names, "revision", in.Revision.Name)
+			}
+			if got := strings.Join(names, " "); got != row.want {
+				t.Errorf("observed %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+// TestWhatCannotBeRead is no reason to take it for absent.
+func TestWhatCannotBeRead(t *testing.T) {
+	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions"} {
+		lists := read(web(going(build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-1" }))...), left("data-web-0"))
+		delete(lists, plural)
+		if _, err := functionOn(t, lists).observe(t.Context(), ref, false); err == nil {
+			t.Errorf("%s cannot be read, and that is no error", plural)
+		}
+		e := events.NewByHand(events.Retry, ref, "1")
+		if _, err := functionOn(t, lists).Handle(t.Context(), e); err == nil {
+			t.Errorf("%s cannot be read, and the event is taken", plural)
+		}
+	}
+}
+
+func TestAnEventThatAsksForNothing(t *testing.T) {
+	lists := read(web(ready(1)), left("data-web-0"), replica(0))
+	if answer, err := functionOn(t, lists).Handle(t.Context(), events.NewByHand(events.ObjectChanged, ref, "1", api.CleanupPod)); answer != nil || err != nil {
+		t.Errorf("%v, %v", answer, err)
+	}
+}
