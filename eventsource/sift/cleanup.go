@@ -34,7 +34,7 @@ func wantsCleanup(set *appsv1.StatefulSet, change string) bool {
 		return true
 	case !sts.Managed(set) || doc.Active():
 		return doc.Active()
-	case !cleanup.Asked(set) || resizes(set) || sleeps(set):
+	case !sts.CleanupAsked(set) || resizes(set) || sleeps(set):
 		return false
 	}
 	return unaccounted(set, doc)

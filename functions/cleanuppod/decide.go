@@ -25,6 +25,8 @@ type Input struct {
 	Pods []*corev1.Pod
 	// Revision is the ControllerRevision of the set's pods; read when the set is being deleted, nil if it is gone.
 	Revision *appsv1.ControllerRevision
+	// Records are the roles of the records that other operations keep of the set; read where the set is at zero or being deleted.
+	Records []api.Role
 	// Denied is why the API server would refuse a pod of a new template; empty if it would not.
 	Denied string
 	// Doubt is why it would not let the pod be made now; empty if it would.
@@ -65,7 +67,7 @@ func Decide(in Input) plan.Plan {
 		return in.cancel(doc, api.NotManaged, "the StatefulSet is not opted in any more")
 	case in.resizes() || in.sleeps():
 		return plan.Noop(api.InProgress)
-	case !cleanup.Asked(in.Set):
+	case !sts.CleanupAsked(in.Set):
 		return in.cancel(doc, api.NoCleanup, "the StatefulSet has no cleanup pod template any more")
 	}
 	if _, problem := in.template(doc); problem != nil {
@@ -113,7 +115,7 @@ func (in Input) refused(doc *api.Status) bool {
 // newTemplate is the template if the set's document does not tell yet that it was understood.
 func (in Input) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
 	doc, err := sts.CleanupOf(in.Set)
-	asked := cleanup.Asked(in.Set) && sts.Managed(in.Set) && in.Set.DeletionTimestamp == nil
+	asked := sts.CleanupAsked(in.Set) && sts.Managed(in.Set) && in.Set.DeletionTimestamp == nil
 	judged := doc != nil && doc.Request == cleanup.Digest(in.Set) && (doc.Phase != api.Refused || in.refused(doc))
 	if err != nil || !asked || judged {
 		return nil, nil
@@ -124,13 +126,14 @@ func (in Input) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
 // resizes reports whether the set is being resized, or one of its claims is not whole.
 func (in Input) resizes() bool {
 	resize, err := (&sts.Observed{Set: in.Set}).Status()
-	return err != nil || resize.Active() || resize.Held()
+	return err != nil || resize.Active() || resize.Held() || slices.Contains(in.Records, api.RoleJournal)
 }
 
-// sleeps reports whether the set is asleep: then its replicas are away and not gone.
+// sleeps reports whether the set is asleep: then its replicas are away and not gone. The records tell so also when somebody has
+// removed the set's own document, which would make every claim one that a scale-down has left behind.
 func (in Input) sleeps() bool {
 	nap, err := sts.SleepOf(in.Set)
-	return err != nil || nap.Active()
+	return err != nil || nap.Active() || slices.Contains(in.Records, api.RoleSleep) || slices.Contains(in.Records, api.RoleOwner)
 }
 
 // cleanUp takes the next step for the ordinals that are left behind.
@@ -143,11 +146,13 @@ func (in Input) cleanUp(doc *api.Status) plan.Plan {
 	if doc.Active() {
 		return in.goOn(doc, ordinals, left)
 	}
-	if len(left) > 0 && in.begins(doc) {
+	switch pod := in.ending(ordinals); {
+	case in.due(left) && in.begins(doc):
 		return in.begin(doc, left)
-	}
-	if len(left) == 0 && in.Set.DeletionTimestamp != nil {
-		return in.letGoOfSet(doc, "nothing is left to clean up")
+	case len(left) == 0 && in.Set.DeletionTimestamp != nil:
+		return plan.Do(api.FinalizerRemoved, append(unfinalize(plan.PatchOf(plan.StatefulSets, in.Set)).Actions(), in.tell(doc, in.reports(ordinals))...)...)
+	case pod != "":
+		return plan.Wait(api.ReplicaEnding, "pod %s is still there", pod)
 	}
 	return in.settle(doc, ordinals)
 }
@@ -175,6 +180,24 @@ func (in Input) left(doc *api.Status, ordinals []cleanup.Ordinal) []cleanup.Ordi
 		}
 		return len(o.Kept()) == 0 || o.Unknown(in.Set) != ""
 	})
+}
+
+// due reports whether there is something to do for an ordinal now: its replica is gone, or is to be stopped here. While the
+// StatefulSet controller stops replicas, no other operation has to wait for a cleanup.
+func (in Input) due(left []cleanup.Ordinal) bool {
+	return in.Set.DeletionTimestamp != nil && len(left) > 0 || slices.ContainsFunc(left, func(o cleanup.Ordinal) bool {
+		return o.Pod == nil || !sts.IsPodOf(o.Pod, in.Set)
+	})
+}
+
+// ending names a replica that the StatefulSet controller is about to stop; empty if there is none.
+func (in Input) ending(ordinals []cleanup.Ordinal) string {
+	for _, o := range ordinals {
+		if in.Set.DeletionTimestamp == nil && !o.Wanted && o.Pod != nil && sts.IsPodOf(o.Pod, in.Set) {
+			return o.Pod.Name
+		}
+	}
+	return ""
 }
 
 // tended reports whether a pod of this cleanup is there.
@@ -212,11 +235,11 @@ func (in Input) aborted() bool {
 
 // mayBegin reports whether the event may be the beginning of a cleanup.
 func (in Input) mayBegin() bool {
-	if in.Set == nil || !sts.Managed(in.Set) || !cleanup.Asked(in.Set) {
+	if in.Set == nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) {
 		return false
 	}
 	doc, err := sts.CleanupOf(in.Set)
-	return err == nil && !doc.Active() && len(in.left(doc, in.ordinals())) > 0 && in.begins(doc)
+	return err == nil && !doc.Active() && in.due(in.left(doc, in.ordinals())) && in.begins(doc)
 }
 
 // Tally counts the ordinals that wait for a cleanup pod, and those that have one.
@@ -225,7 +248,7 @@ func (in Input) Tally() (pending, running int) {
 		return 0, 0
 	}
 	doc, err := sts.CleanupOf(in.Set)
-	if err != nil || !sts.Managed(in.Set) || !cleanup.Asked(in.Set) || in.resizes() || in.sleeps() {
+	if err != nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) || in.resizes() || in.sleeps() {
 		return 0, 0
 	}
 	for _, o := range in.left(doc, in.ordinals()) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
@@ -84,12 +86,18 @@ func (in Input) keep(doc, next *api.Status, ordinals, left []cleanup.Ordinal) pl
 	if in.Doubt != "" {
 		actions = append(actions, in.note(next, api.Rejected, true, "the API server would not let a cleanup pod be made now: %s", in.Doubt))
 	}
+	return plan.Do(next.Reason, append(actions, in.tell(doc, reports)...)...)
+}
+
+// tell makes Events of the reports that the document does not have yet.
+func (in Input) tell(doc *api.Status, reports []api.OrdinalStatus) []plan.Action {
+	var notes []plan.Action
 	for _, r := range reports {
 		if entry := entryOf(doc, r.Ordinal); entry == nil || *entry != r {
-			actions = append(actions, in.note(next, api.NeverUsed, true, "%s", r.Message))
+			notes = append(notes, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: r.Reason, Message: r.Message, UID: in.Set.UID}))
 		}
 	}
-	return plan.Do(next.Reason, actions...)
+	return notes
 }
 
 // accounted are the ordinals of which a pod is, or was, seen. One that is being replaced was.
@@ -109,11 +117,20 @@ func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 		if o.Wanted || claim == "" || len(reports) == mostReports {
 			continue
 		}
-		reports = append(reports, api.OrdinalStatus{Ordinal: o.Number, Reason: api.NeverUsed, Message: fmt.Sprintf(
-			"claim %s is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate pvc %s %s=%s, then kubectl drydock emit retry sts/%s",
-			claim, claim, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)})
+		message := fmt.Sprintf("claim %s is left alone: no replica of this StatefulSet is known to have used it; if one has: "+
+			"kubectl annotate pvc %s %s=%s, then kubectl drydock emit retry sts/%s", claim, claim, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)
+		if in.unbound(claim) {
+			message = fmt.Sprintf("claim %s is left alone: it is bound to no volume, so no replica has used it; delete it if nobody needs it", claim)
+		}
+		reports = append(reports, api.OrdinalStatus{Ordinal: o.Number, Reason: api.NeverUsed, Message: message})
 	}
 	return reports
+}
+
+func (in Input) unbound(claim string) bool {
+	return slices.ContainsFunc(in.Claims, func(c *corev1.PersistentVolumeClaim) bool {
+		return c.Name == claim && c.Status.Phase != corev1.ClaimBound
+	})
 }
 
 // mostReports bounds the document: an object's annotations may have 256 KiB in all.
@@ -130,9 +147,9 @@ func (in Input) conclude(doc *api.Status, ordinals, left []cleanup.Ordinal) plan
 		return in.keep(doc, next, ordinals, left).Then(events.OperationFailed, doc.Operation).For(api.KindCleanup)
 	}
 	if in.Set.DeletionTimestamp != nil {
-		next.Ordinals = nil
-		patch := unfinalize(in.store(next))
-		return plan.Do(api.CleanupCompleted, append(patch.Actions(), in.note(next, api.CleanupCompleted, false, "every ordinal is cleaned up; the StatefulSet may go"))...).
+		next.Ordinals = in.reports(ordinals)
+		actions := append(unfinalize(in.store(next)).Actions(), in.tell(doc, next.Ordinals)...)
+		return plan.Do(api.CleanupCompleted, append(actions, in.note(next, api.CleanupCompleted, false, "the StatefulSet may go: its ordinals are cleaned up"))...).
 			Then(events.CleanupCompleted, doc.Operation)
 	}
 	p := in.keep(doc, next, ordinals, left)
@@ -149,6 +166,7 @@ func (in Input) refuse(doc *api.Status, problem *cleanup.Problem) plan.Plan {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	next := in.fresh(doc, api.Refused, problem.Reason, problem.Message)
+	next.Operation = resources.OperationID(in.Set.UID, string(api.Refused)+next.Request, next.Attempt) // not the one before
 	next.Finished = plan.Moment(in.Now)
 	return plan.Do(problem.Reason, append(in.store(next).Actions(), plan.NoteOf(in.Set, next, true))...).
 		Then(events.OperationFailed, next.Operation).For(api.KindCleanup)

@@ -1,7 +1,8 @@
 // Package cleanuppod runs people's cleanup pod on the claims that a scale-down has left behind, and then deletes the claims.
 //
 //	in    StatefulSet and cleanup pod changes; retry; the tick
-//	get   the StatefulSet, when it is being deleted its ControllerRevision; list claims and pods of its namespace
+//	get   the StatefulSet, when it is being deleted its ControllerRevision; list claims, pods, and, of a set
+//	      at zero, ControllerRevisions of its namespace
 //	do    create and delete cleanup pods; delete claims; patch StatefulSet: cleanup, finalizer; patch claims: replica-of;
 //	      of a set that is deleted with cleanup-on-delete: delete its pods
 //	out   cleanup.completed, operation.failed

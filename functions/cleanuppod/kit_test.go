@@ -144,6 +144,10 @@ func (in Input) with(change func(*Input)) Input {
 	return in
 }
 
+func recorded(in Input, role api.Role) Input {
+	return in.with(func(in *Input) { in.Records = []api.Role{role} })
+}
+
 func rejected(in Input) Input {
 	return in.with(func(in *Input) { in.Rejected = "pods is forbidden" })
 }
@@ -291,4 +295,12 @@ func endedSince(ago time.Duration) build.Option {
 // finished says how long ago the cleanup has ended.
 func finished(ago time.Duration) func(*api.Status) {
 	return func(s *api.Status) { s.Finished = plan.Moment(build.Now.Add(-ago)) }
+}
+
+// finishedAt says when the pod's container ended, from now.
+func finishedAt(at time.Duration) build.Option {
+	return build.Edit(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "move",
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(build.Now.Add(at))}}}}
+	})
 }

@@ -44,10 +44,27 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 	if err != nil || !found {
 		return in, err
 	}
-	if set.DeletionTimestamp != nil && cleanup.Finalized(set) {
+	held := set.DeletionTimestamp != nil && cleanup.Finalized(set)
+	if sts.CleanupAsked(set) && (held || sts.Replicas(set) == 0) {
+		if err := f.observeRecords(ctx, &in); err != nil {
+			return in, err
+		}
+	}
+	if held {
 		return in, f.observeRevision(ctx, &in)
 	}
 	return in, f.try(ctx, &in)
+}
+
+// observeRecords reads what other operations have written down about the set: each does so before it takes replicas away.
+func (f *Function) observeRecords(ctx context.Context, in *Input) error {
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Set.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
+		for i := range l.Items {
+			if link, err := api.LoadLink(&l.Items[i]); err == nil && link != nil && link.Set.Name == in.Name {
+				in.Records = append(in.Records, link.Role)
+			}
+		}
+	})
 }
 
 func (f *Function) observeClaims(ctx context.Context, in *Input) error {

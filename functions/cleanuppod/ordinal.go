@@ -17,7 +17,7 @@ import (
 
 // goOn takes the next step of a cleanup: with OrderedReady for one ordinal, the highest, with Parallel for several.
 func (in Input) goOn(doc *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
-	if in.retried(doc) || doc.Request != cleanup.Digest(in.Set) { // with the new template, or once more
+	if doc.Request != cleanup.Digest(in.Set) { // what failed is tried again with the new template
 		next := doc.Clone()
 		next.Request = cleanup.Digest(in.Set)
 		next.Ordinals = slices.DeleteFunc(next.Ordinals, func(e api.OrdinalStatus) bool { return given(&e) })
@@ -73,6 +73,8 @@ func (in Input) step(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 		return plan.Noop(api.CleanupFailed)
 	case pod != nil && sts.IsPodOf(pod, in.Set):
 		return in.stop(doc, o)
+	case pod != nil && in.stuck(pod):
+		return in.obstructed(doc, o, api.ReplicaEnding, hangs(pod))
 	case pod != nil && cleanup.LinkOf(pod, in.Name) != nil:
 		return plan.Wait(api.CleanupCanceled, "pod %s of an earlier cleanup ends", pod.Name)
 	case pod != nil:
@@ -115,20 +117,36 @@ func (in Input) stop(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 	switch {
 	case pod.DeletionTimestamp == nil && in.Set.DeletionTimestamp != nil:
 		return plan.Do(api.ReplicaEnding, plan.Delete(plan.Pods, pod))
-	case pod.DeletionTimestamp != nil && in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.StartTimeout:
-		return in.obstructed(doc, o, api.ReplicaEnding, fmt.Sprintf("pod %s was to end at %s and has not; look at its node", pod.Name, pod.DeletionTimestamp.UTC().Format(time.RFC3339)))
+	case in.stuck(pod):
+		return in.obstructed(doc, o, api.ReplicaEnding, hangs(pod))
+	case pod.DeletionTimestamp == nil && in.Now.Sub(doc.Started.Time) > in.Settings.StartTimeout:
+		return in.obstructed(doc, o, api.ReplicaEnding, fmt.Sprintf("the StatefulSet controller has not stopped pod %s; with OrderedReady it waits for the pods below it", pod.Name))
 	}
 	return plan.Wait(api.ReplicaEnding, "pod %s is still there", pod.Name)
+}
+
+// stuck reports whether the pod should have ended some time ago and only its node keeps it.
+func (in Input) stuck(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && !slices.Contains(pod.Finalizers, api.CleanupFinalizer) && in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.StartTimeout
+}
+
+func hangs(pod *corev1.Pod) string {
+	return fmt.Sprintf("pod %s was to end at %s and has not; look at its node", pod.Name, pod.DeletionTimestamp.UTC().Format(time.RFC3339))
 }
 
 // tend takes the next step for an ordinal with a cleanup pod.
 func (in Input) tend(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 	pod, entry := o.Pod, entryOf(doc, o.Number)
-	succeeded := pod.Status.Phase == corev1.PodSucceeded
+	succeeded := hasSucceeded(pod)
 	claims := cleanup.Ordinal{Claims: cleanup.Tended(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
 	switch {
 	case given(entry):
-		return dismiss(pod)
+		if p := dismiss(pod); p.Kind == plan.KindDo {
+			return p
+		}
+		return plan.Noop(api.CleanupFailed) // nothing more can be done for it
+	case in.stuck(pod):
+		return in.obstructed(doc, o, api.ReplicaEnding, hangs(pod))
 	case succeeded && len(claims) > 0:
 		return in.release(doc, o, claims)
 	case succeeded && pod.DeletionTimestamp == nil:
@@ -139,7 +157,7 @@ func (in Input) tend(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 		return dismiss(pod)
 	case o.Wanted && cleanup.Cancels(in.Set):
 		p := dismiss(pod)
-		p.Actions = append(p.Actions, in.note(doc, api.CleanupCanceled, false, "the replica is wanted back: pod %s is stopped, %s stay as they are", pod.Name, ofClaims(namesOf(claims))))
+		p.Actions = append(p.Actions, in.note(doc, api.CleanupCanceled, false, "the replica is wanted back: pod %s is stopped, %s kept", pod.Name, areKept(o)))
 		return p
 	}
 	if trouble := in.trouble(entry, pod); trouble != "" {
@@ -237,11 +255,13 @@ func (in Input) outcome(result string, pod *corev1.Pod) plan.Outcome {
 	return outcome
 }
 
+// areKept names the ordinal's claims at the beginning of a sentence about them.
 func areKept(o cleanup.Ordinal) string {
+	names := ofClaims(namesOf(o.Claims))
 	if len(o.Claims) == 1 {
-		return ofClaims(namesOf(o.Claims)) + " is"
+		return names + " is"
 	}
-	return ofClaims(namesOf(o.Claims)) + " are"
+	return names + " are"
 }
 
 func namesOf(claims []*corev1.PersistentVolumeClaim) []string {

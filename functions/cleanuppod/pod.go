@@ -48,6 +48,23 @@ func progress(pod *corev1.Pod) time.Time {
 	return at
 }
 
+// hasSucceeded reports whether the pod's containers have done their work: they ended well, and of themselves. A container that
+// is told to end because its pod is deleted may exit with 0, and the kubelet then calls the pod succeeded, too. Times are in
+// whole seconds; in doubt the cleanup runs again.
+func hasSucceeded(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodSucceeded || pod.DeletionTimestamp == nil {
+		return pod.Status.Phase == corev1.PodSucceeded
+	}
+	asked := pod.DeletionTimestamp.Time
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	}
+	late := func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated == nil || !c.State.Terminated.FinishedAt.Time.Before(asked)
+	}
+	return len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, late)
+}
+
 // failures is how often a container of the pod has ended with a failure. The kubelet starts it again and counts.
 func failures(pod *corev1.Pod) int {
 	most := 0

@@ -110,14 +110,14 @@ func (in Input) unheld(doc *api.Status) string {
 	case !cleanup.Finalizes(in.Set):
 		return "it does not ask for a cleanup on deletion any more"
 	case in.orphans():
-		return "it was deleted with its replicas orphaned, so they and their claims stay"
+		return "it was deleted with its replicas orphaned"
 	case in.NamespaceEnds:
 		return "its namespace is being deleted, so no pod can be made"
 	case in.resizes():
 		return "a resize was under way"
 	case in.aborted():
 		return "aborted"
-	case !cleanup.Asked(in.Set):
+	case !sts.CleanupAsked(in.Set):
 		return "it has no cleanup pod template"
 	}
 	if _, problem := in.template(doc); problem != nil {
@@ -129,7 +129,14 @@ func (in Input) unheld(doc *api.Status) string {
 // orphans reports whether the set was deleted with orphan propagation: its finalizer tells so until the garbage collector has
 // orphaned the dependents, and from then on the set's revision does, which had the set as its controller as pods have.
 func (in Input) orphans() bool {
-	return slices.Contains(in.Set.Finalizers, orphanFinalizer) || in.Revision != nil && !metav1.IsControlledBy(in.Revision, in.Set)
+	return slices.Contains(in.Set.Finalizers, orphanFinalizer) || in.Revision != nil && !metav1.IsControlledBy(in.Revision, in.Set) ||
+		slices.ContainsFunc(in.Pods, in.orphaned)
+}
+
+// orphaned reports whether the pod is a replica that nobody controls.
+func (in Input) orphaned(pod *corev1.Pod) bool {
+	_, replica := sts.ParsePodName(in.Set, pod.Name)
+	return replica && metav1.GetControllerOf(pod) == nil && sts.Selects(in.Set, pod.Labels)
 }
 
 // letGoOfSet takes our finalizer away from a set that is being deleted. The claims are kept.
@@ -137,15 +144,15 @@ func (in Input) letGoOfSet(doc *api.Status, why string) plan.Plan {
 	if p := in.letGo(func(*corev1.Pod) bool { return true }); p.Kind != plan.KindNoop {
 		return p
 	}
-	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	if doc.Active() {
-		patch.Annotate(api.CleanupAnnotation, in.canceled(doc, api.CleanupCanceled, why).Encode())
-	}
-	operation := ""
+	patch, operation := plan.PatchOf(plan.StatefulSets, in.Set), ""
 	if doc != nil {
 		operation = doc.Operation
 	}
 	note := plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.FinalizerRemoved,
 		Message: "the StatefulSet goes without a cleanup: " + why + "; its claims are kept", UID: in.Set.UID, Operation: operation})
-	return plan.Do(api.FinalizerRemoved, append(unfinalize(patch).Actions(), note)...)
+	if !doc.Active() {
+		return plan.Do(api.FinalizerRemoved, append(unfinalize(patch).Actions(), note)...)
+	}
+	patch.Annotate(api.CleanupAnnotation, in.canceled(doc, api.CleanupCanceled, why).Encode())
+	return plan.Do(api.FinalizerRemoved, append(unfinalize(patch).Actions(), note)...).Then(events.OperationFailed, operation).For(api.KindCleanup)
 }

@@ -67,7 +67,7 @@ const (
 	WakeReplicasAnnotation = Prefix + "wake-replicas"
 
 	// CleanupTemplateAnnotation on a StatefulSet: a PodTemplateSpec as JSON or YAML, the pod that is run on what a scale-down
-	// leaves behind. See ParseCleanupTemplate.
+	// leaves behind. Package cleanup reads it.
 	CleanupTemplateAnnotation = Prefix + "cleanup-pod-template"
 
 	// OlderCleanupTemplateAnnotation means the same where CleanupTemplateAnnotation is absent: it is the key of the

@@ -92,7 +92,8 @@ func Known(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 	if of, told := claim.Annotations[api.ReplicaOfAnnotation]; told {
 		return of == string(set.UID)
 	}
-	return madeByController(claim) && sts.Belongs(claim, set) && set.CreationTimestamp.Before(&claim.CreationTimestamp)
+	labelled := set.Spec.Selector != nil && len(set.Spec.Selector.MatchLabels) > 0 // or the labels would tell nothing
+	return labelled && madeByController(claim) && sts.Belongs(claim, set) && set.CreationTimestamp.Before(&claim.CreationTimestamp)
 }
 
 // controllerManager is the field manager of Kubernetes' own controllers.

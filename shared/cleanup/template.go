@@ -37,15 +37,9 @@ func text(set *appsv1.StatefulSet) (text, key string) {
 	return "", ""
 }
 
-// Asked reports whether the set has a cleanup pod template, and claims for it to be run on.
-func Asked(set *appsv1.StatefulSet) bool {
-	written, _ := text(set)
-	return written != "" && len(set.Spec.VolumeClaimTemplates) > 0
-}
-
 // Digest stands for everything that decides how the set is cleaned up. It is empty where no cleanup is asked for.
 func Digest(set *appsv1.StatefulSet) string {
-	if !Asked(set) {
+	if !sts.CleanupAsked(set) {
 		return ""
 	}
 	written, _ := text(set)

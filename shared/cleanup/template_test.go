@@ -171,7 +171,7 @@ func TestAsked(t *testing.T) {
 		"an empty one":                      {web(ours("")), false},
 		"a template, but there is no claim": {build.Set("web", ours(inYAML)), false},
 	} {
-		if got := Asked(row.set); got != row.want {
+		if got := sts.CleanupAsked(row.set); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
 		if asked := Digest(row.set) != ""; asked != row.want {

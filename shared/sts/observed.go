@@ -76,12 +76,29 @@ func CleanupRests(cleanup *api.Status) bool {
 	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)
 }
 
-// Retried reports whether somebody asks by annotation to take up a resize or a sleep. If a cleanup waits for that too, it is
-// its turn: the annotation is one function's to remove.
+// CleanupAsked reports whether the set has a cleanup pod template, and claims for it to be run on.
+func CleanupAsked(set *appsv1.StatefulSet) bool {
+	asked := set.Annotations[api.CleanupTemplateAnnotation] != "" || set.Annotations[api.OlderCleanupTemplateAnnotation] != ""
+	return asked && len(set.Spec.VolumeClaimTemplates) > 0
+}
+
+// RestingCleanup is the cleanup that a retry on the set is about; nil if it is about a resize or a sleep. A resize with a claim
+// that is not whole comes first, then a cleanup, then the others: the annotation is one function's to remove.
+func RestingCleanup(set *appsv1.StatefulSet) *api.Status {
+	cleanup, err := CleanupOf(set)
+	if err != nil || !CleanupRests(cleanup) || !CleanupAsked(set) {
+		return nil
+	}
+	if resize, err := (&Observed{Set: set}).Status(); err != nil || resize.Held() {
+		return nil
+	}
+	return cleanup
+}
+
+// Retried reports whether somebody asks by annotation to take up a resize or a sleep.
 func Retried(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.RetryAnnotation]
-	cleanup, err := CleanupOf(set)
-	return asked && !(err == nil && CleanupRests(cleanup))
+	return asked && RestingCleanup(set) == nil
 }
 
 // ReplicasManager is who last wrote the set's replicas, as managedFields tell: "kubectl" or an operator's name; empty if

@@ -93,7 +93,11 @@ func TestRetryable(t *testing.T) {
 	status := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
 	cleanup := func(phase api.Phase) build.Option {
 		doc := build.Operation(phase, func(s *api.Status) { s.Kind = api.KindCleanup })
-		return build.Annotation(api.CleanupAnnotation, doc.Encode())
+		return func(set metav1.Object) {
+			build.Annotation(api.CleanupAnnotation, doc.Encode())(set)
+			build.Annotation(api.CleanupTemplateAnnotation, "{}")(set)
+			build.Template("data", "64Mi", "fixed")(set)
+		}
 	}
 	for name, row := range map[string]struct {
 		set  *appsv1.StatefulSet

@@ -94,11 +94,7 @@ func retryable(set *appsv1.StatefulSet) (*api.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	cleanup, err := sts.CleanupOf(set)
-	if err != nil {
-		return nil, err
-	}
-	if sts.CleanupRests(cleanup) { // it is the first to take the annotation
+	if cleanup := sts.RestingCleanup(set); cleanup != nil {
 		return cleanup, nil
 	}
 	_, asked := set.Annotations[api.ResizeAnnotation]
