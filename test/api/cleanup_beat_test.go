@@ -463,6 +463,57 @@ func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
 	}
 }
 
+// TestI1ASleepWhoseDocumentIsLostIsNoScaleDown: the record of the sleep tells that the replicas come back, and they do.
+func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	before := w.ClaimUIDs()
+	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
+	w.UntilSleep(drive, "web", api.Asleep)
+	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.PausedAnnotation, api.SleepAnnotation))
+	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod is the first to look
+		t.Fatal(err)
+	}
+	untilReady(w, drive, "web", 2)
+	if after := w.ClaimUIDs(); after != before {
+		t.Errorf("claims %s, were %s", after, before)
+	}
+	expectDeleted(t, w, nil, nil)
+	expectClean(t, w, drive)
+}
+
+// TestI1AResizeWhoseStatusIsLostIsNoScaleDown: its journal tells that it has taken the replicas away.
+func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
+	hold(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	w.Eventually("the set is at zero and is copied", func() string {
+		_ = drive.Tick(context.Background())
+		if set := w.Set("web"); set.Status.Replicas != 0 {
+			return "it is not"
+		}
+		return ""
+	})
+	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.ResizeAnnotation, api.StatusAnnotation))
+	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod is the first to look
+		t.Fatal(err)
+	}
+	hold(w, false)
+	ticks(t, drive, 10)
+	if order := w.Node.Cleaned(); len(order) > 0 {
+		t.Errorf("cleaned up: %v", order)
+	}
+	for _, problem := range w.Node.Violations() {
+		t.Error(problem)
+	}
+}
+
 // TestSleepAndResizeWaitForTheCleanup: one operation at a time.
 func TestSleepAndResizeWaitForTheCleanup(t *testing.T) {
 	t.Parallel()

@@ -159,7 +159,7 @@ func TestCleanupOnDeleteSurvivesEverySabotage(t *testing.T) { everyCleanup(t, tr
 func everyCleanup(t *testing.T, remove bool) {
 	n := countCleanup(t, remove)
 	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
-		for _, k := range schedules(t, n) {
+		for _, k := range sampleOf(t, n, sampled/2) {
 			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
 				t.Parallel()
 				c := newCleaner(t, remove)
@@ -191,7 +191,7 @@ var inTheWay = map[string]struct {
 func TestCleanupSurvivesOthers(t *testing.T) {
 	n := countCleanup(t, false)
 	for name, other := range inTheWay {
-		for _, k := range schedules(t, n) {
+		for _, k := range sampleOf(t, n, sampled/2) {
 			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
 				t.Parallel()
 				c, saboteur, done := newCleaner(t, false), &kit.Saboteur{}, false

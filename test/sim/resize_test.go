@@ -119,13 +119,15 @@ func newWorld(t *testing.T) *kit.World {
 }
 
 // schedules are the writes to try: all of them, or a sample.
-func schedules(t *testing.T, n int) []int {
+func schedules(t *testing.T, n int) []int { return sampleOf(t, n, sampled) }
+
+func sampleOf(t *testing.T, n, size int) []int {
 	if *at > 0 {
 		return []int{*at}
 	}
 	ks := rand.New(rand.NewPCG(theSeed(), 0)).Perm(n)
 	if !*all {
-		ks = ks[:min(sampled, n)]
+		ks = ks[:min(size, n)]
 		t.Logf("a sample of %d of %d writes, -seed=%d", len(ks), n, theSeed())
 	}
 	for i := range ks {

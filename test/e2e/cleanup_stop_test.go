@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestI1ACleanupThatIsStoppedHasNotSucceeded: a container that ends with 0 when it is told to makes its pod succeeded in the
+// kubelet's eyes. Whoever tells it to, its claim stays, and with it what the replica had.
+func TestI1ACleanupThatIsStoppedHasNotSucceeded(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := cleaned(2, "trap 'exit 0' TERM; while :; do sleep 1 & wait; done")
+	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
+	s.CreateSet(set)
+	before, claims := s.Data(t), claimUIDs(t, s, "web", 2)
+	drydock(t, s, "--tick", "2s")
+	awaitAccounted(s, "web", 2)
+	s.Scale("web", 1)
+
+	first := awaitCleaner(s, "")
+	s.Kubectl(t, "", "-n", s.Namespace, "delete", "pod", "web-1", "--wait=false")
+	awaitCleaner(s, first) // it is made again
+	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
+		t.Fatalf("the claims have UIDs %v, had %v", now, claims)
+	}
+	s.Scale("web", 2) // which stops it too
+	s.AwaitReady(t)
+	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
+		t.Errorf("the claims have UIDs %v, had %v", now, claims)
+	}
+	if after := s.Data(t); !slices.Equal(after.Sums, before.Sums) {
+		t.Errorf("the data is %v, was %v", after.Sums, before.Sums)
+	}
+	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
+	s.ExpectNothingLeft(t)
+}
+
+// awaitCleaner waits until a cleanup pod of ordinal 1 runs that is not the one known, and returns its UID.
+func awaitCleaner(s *stage.Stage, known types.UID) types.UID {
+	var uid types.UID
+	s.Eventually("a cleanup pod runs", func() string {
+		pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case pod.Labels[api.OperationLabel] == "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || pod.UID == known:
+			return string(pod.Status.Phase)
+		}
+		uid = pod.UID
+		return ""
+	})
+	return uid
+}
