@@ -1,7 +1,6 @@
 package cleanuppod
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -95,34 +94,6 @@ func (in Input) ordinals() []cleanup.Ordinal {
 	return cleanup.Ordinals(in.Set, in.Claims, in.Pods)
 }
 
-// template is the set's, if nothing is wrong with it. What the API server said about it is known while it is new.
-func (in Input) template(doc *api.Status) (*corev1.PodTemplateSpec, *cleanup.Problem) {
-	if in.refused(doc) {
-		return nil, &cleanup.Problem{Reason: doc.Reason, Message: doc.Message}
-	}
-	template, problem := cleanup.Template(in.Set)
-	if problem == nil && in.Denied != "" {
-		problem = &cleanup.Problem{Reason: api.TemplateInvalid, Message: "the API server would refuse the cleanup pod: " + clip(in.Denied)}
-	}
-	return template, problem
-}
-
-// refused reports whether the template was refused, and neither it nor anybody asks for another judgement.
-func (in Input) refused(doc *api.Status) bool {
-	return doc != nil && doc.Phase == api.Refused && doc.Request == cleanup.Digest(in.Set) && !in.retried(doc)
-}
-
-// newTemplate is the template if the set's document does not tell yet that it was understood.
-func (in Input) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
-	doc, err := sts.CleanupOf(in.Set)
-	asked := sts.CleanupAsked(in.Set) && sts.Managed(in.Set) && in.Set.DeletionTimestamp == nil
-	judged := doc != nil && doc.Request == cleanup.Digest(in.Set) && (doc.Phase != api.Refused || in.refused(doc))
-	if err != nil || !asked || judged {
-		return nil, nil
-	}
-	return cleanup.Template(in.Set)
-}
-
 // resizes reports whether the set is being resized, or one of its claims is not whole.
 func (in Input) resizes() bool {
 	resize, err := (&sts.Observed{Set: in.Set}).Status()
@@ -164,107 +135,4 @@ func (in Input) remember(ordinals []cleanup.Ordinal) plan.Plan {
 		actions = append(actions, plan.PatchOf(plan.Claims, c).Annotate(api.ReplicaOfAnnotation, string(in.Set.UID)).Actions()...)
 	}
 	return plan.Do(api.ReplicasSeen, actions...)
-}
-
-// left are the ordinals to clean up, from the highest down: those that the set does not ask for, with claims that replicas
-// have used, and those on which a cleanup pod works already.
-func (in Input) left(doc *api.Status, ordinals []cleanup.Ordinal) []cleanup.Ordinal {
-	return slices.DeleteFunc(slices.Clone(ordinals), func(o cleanup.Ordinal) bool {
-		switch {
-		case in.tended(doc, o):
-			return false
-		case o.Wanted:
-			return true
-		case in.Set.DeletionTimestamp != nil && o.Pod != nil && sts.IsPodOf(o.Pod, in.Set):
-			return false // of a set that is being deleted, replicas are stopped here
-		}
-		return len(o.Kept()) == 0 || o.Unknown(in.Set) != ""
-	})
-}
-
-// due reports whether there is something to do for an ordinal now: its replica is gone, or is to be stopped here. While the
-// StatefulSet controller stops replicas, no other operation has to wait for a cleanup.
-func (in Input) due(left []cleanup.Ordinal) bool {
-	return in.Set.DeletionTimestamp != nil && len(left) > 0 || slices.ContainsFunc(left, func(o cleanup.Ordinal) bool {
-		return o.Pod == nil || !sts.IsPodOf(o.Pod, in.Set)
-	})
-}
-
-// ending names a replica that the StatefulSet controller is about to stop; empty if there is none.
-func (in Input) ending(ordinals []cleanup.Ordinal) string {
-	for _, o := range ordinals {
-		if in.Set.DeletionTimestamp == nil && !o.Wanted && o.Pod != nil && sts.IsPodOf(o.Pod, in.Set) {
-			return o.Pod.Name
-		}
-	}
-	return ""
-}
-
-// tended reports whether a pod of this cleanup is there.
-func (in Input) tended(doc *api.Status, o cleanup.Ordinal) bool {
-	return o.Pod != nil && in.ours(doc, o.Pod)
-}
-
-// ours reports whether the pod was made by the set's present cleanup.
-func (in Input) ours(doc *api.Status, pod *corev1.Pod) bool {
-	link := cleanup.LinkOf(pod, in.Name)
-	return link != nil && doc.Active() && link.Operation == doc.Operation && link.Set.UID == in.Set.UID
-}
-
-// begins reports whether there is a reason to begin a cleanup: the last one has not failed, or something has changed since.
-func (in Input) begins(doc *api.Status) bool {
-	switch {
-	case !sts.CleanupRests(doc):
-		return true
-	case in.retried(doc), doc.Request != cleanup.Digest(in.Set), doc.Replicas != sts.Replicas(in.Set):
-		return true
-	}
-	return in.Set.DeletionTimestamp != nil && !in.Set.DeletionTimestamp.Before(doc.Finished) // in whole seconds
-}
-
-// retried reports whether somebody asks to take up what has failed.
-func (in Input) retried(doc *api.Status) bool {
-	_, annotated := in.Set.Annotations[api.RetryAnnotation]
-	return (annotated || in.Retry) && sts.CleanupRests(doc)
-}
-
-func (in Input) aborted() bool {
-	_, asked := in.Set.Annotations[api.AbortAnnotation]
-	return asked
-}
-
-// mayBegin reports whether the event may be the beginning of a cleanup.
-func (in Input) mayBegin() bool {
-	if in.Set == nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) {
-		return false
-	}
-	doc, err := sts.CleanupOf(in.Set)
-	return err == nil && !doc.Active() && in.due(in.left(doc, in.ordinals())) && in.begins(doc)
-}
-
-// Tally counts the ordinals that wait for a cleanup pod, and those that have one.
-func (in Input) Tally() (pending, running int) {
-	if in.Set == nil {
-		return 0, 0
-	}
-	doc, err := sts.CleanupOf(in.Set)
-	if err != nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) || in.resizes() || in.sleeps() {
-		return 0, 0
-	}
-	for _, o := range in.left(doc, in.ordinals()) {
-		if in.tended(doc, o) {
-			running++
-		} else {
-			pending++
-		}
-	}
-	return pending, running
-}
-
-// ofClaims names claims in a sentence.
-func ofClaims(names []string) string {
-	if len(names) == 1 {
-		return "claim " + names[0]
-	}
-	return fmt.Sprintf("claims %v", names)
 }

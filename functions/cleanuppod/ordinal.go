@@ -134,62 +134,6 @@ func hangs(pod *corev1.Pod) string {
 	return fmt.Sprintf("pod %s was to end at %s and has not; look at its node", pod.Name, pod.DeletionTimestamp.UTC().Format(time.RFC3339))
 }
 
-// tend takes the next step for an ordinal with a cleanup pod.
-func (in Input) tend(doc *api.Status, o cleanup.Ordinal) plan.Plan {
-	pod, entry := o.Pod, entryOf(doc, o.Number)
-	succeeded := hasSucceeded(pod)
-	claims := cleanup.Ordinal{Claims: cleanup.Tended(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
-	switch {
-	case given(entry):
-		if p := dismiss(pod); p.Kind == plan.KindDo {
-			return p
-		}
-		return plan.Noop(api.CleanupFailed) // nothing more can be done for it
-	case in.stuck(pod):
-		return in.obstructed(doc, o, api.ReplicaEnding, hangs(pod))
-	case succeeded && len(claims) > 0:
-		return in.release(doc, o, claims)
-	case succeeded && pod.DeletionTimestamp == nil:
-		p := plan.Do(api.ClaimsDeleted, append(in.store(withoutEntry(doc, o.Number)).Actions(), plan.Delete(plan.Pods, pod))...)
-		p.Outcomes = []plan.Outcome{in.outcome(plan.Succeeded, pod)}
-		return p
-	case pod.DeletionTimestamp != nil, entry != nil && entry.Pod == pod.UID:
-		return dismiss(pod)
-	case o.Wanted && cleanup.Cancels(in.Set):
-		p := dismiss(pod)
-		p.Actions = append(p.Actions, in.note(doc, api.CleanupCanceled, false, "the replica is wanted back: pod %s is stopped, %s kept", pod.Name, areKept(o)))
-		return p
-	}
-	if trouble := in.trouble(entry, pod); trouble != "" {
-		return in.failed(doc, o, trouble)
-	}
-	if o.Wanted && entry == nil {
-		entry := api.OrdinalStatus{Ordinal: o.Number, Reason: api.ScaleUpWaits, Message: fmt.Sprintf(
-			"replica %s is wanted and waits until its cleanup has ended; it starts on fresh claims. With annotation %s=%s it would get back those it had",
-			pod.Name, api.CleanupOnScaleUpAnnotation, api.OnScaleUpCancel)}
-		return plan.Do(api.ScaleUpWaits, append(in.store(withEntry(doc, entry)).Actions(), in.note(doc, api.ScaleUpWaits, true, "%s", entry.Message))...)
-	}
-	return plan.Wait(api.CleanupRunning, "pod %s is %s", pod.Name, pod.Status.Phase)
-}
-
-// release deletes the claims that a cleanup pod has succeeded on. The pod holds the replica's name until they are gone, and
-// claim protection holds the claims until the pod is (kubernetes pkg/controller/volume/pvcprotection): no replica can start on
-// one that is about to go.
-func (in Input) release(doc *api.Status, o cleanup.Ordinal, claims []*corev1.PersistentVolumeClaim) plan.Plan {
-	if entry := entryOf(doc, o.Number); entry != nil && entry.NextTry != nil && in.Now.Before(entry.NextTry.Time) {
-		return plan.Wait(api.BackingOff, "its claims are deleted at %s", entry.NextTry.UTC().Format(time.RFC3339))
-	}
-	if user := in.user(claims); user != "" {
-		return in.obstructed(doc, o, api.ClaimBusy, user)
-	}
-	names := ofClaims(namesOf(claims))
-	actions := []plan.Action{in.note(doc, api.CleanupDone, false, "pod %s succeeded on %s", o.Pod.Name, names)}
-	for _, c := range claims {
-		actions = append(actions, plan.Delete(plan.Claims, c))
-	}
-	return plan.Do(api.CleanupDone, append(actions, in.note(doc, api.ClaimsDeleted, false, "%s deleted after the cleanup of ordinal %d", names, o.Number))...)
-}
-
 // user says which pod uses one of the claims, beside one that is done; empty if none does.
 func (in Input) user(claims []*corev1.PersistentVolumeClaim) string {
 	for _, c := range claims {
@@ -200,59 +144,12 @@ func (in Input) user(claims []*corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// obstructed tells what is in the way of a cleanup, and gives it up after a time.
-func (in Input) obstructed(doc *api.Status, o cleanup.Ordinal, reason api.Reason, message string) plan.Plan {
-	entry := entryOf(doc, o.Number)
-	switch {
-	case entry == nil || entry.Reason != reason:
-		next := api.OrdinalStatus{Ordinal: o.Number, Reason: reason, Message: message, Deadline: plan.Moment(in.Now.Add(in.Settings.CleanupTimeout))}
-		if entry != nil {
-			next.Tries, next.Pod = entry.Tries, entry.Pod
-		}
-		return plan.Do(reason, append(in.store(withEntry(doc, next)).Actions(), in.note(doc, reason, true, "%s", message))...)
-	case entry.Deadline != nil && in.Now.After(entry.Deadline.Time):
-		return in.giveUp(doc, o, api.OrdinalStatus{Tries: entry.Tries, Reason: reason, Message: message})
+// ofClaims names claims in a sentence.
+func ofClaims(names []string) string {
+	if len(names) == 1 {
+		return "claim " + names[0]
 	}
-	return plan.Wait(reason, "%s", message)
-}
-
-// failed counts a try that has failed, and says when the next one is, if there is one. A replica that is wanted back is not
-// kept waiting.
-func (in Input) failed(doc *api.Status, o cleanup.Ordinal, message string) plan.Plan {
-	next, entry := api.OrdinalStatus{Ordinal: o.Number, Tries: 1, Message: message}, entryOf(doc, o.Number)
-	if o.Pod != nil {
-		next.Pod = o.Pod.UID
-	}
-	if o.Pod != nil && (entry == nil || entry.Pod != o.Pod.UID) {
-		next.Tries = max(1, failures(o.Pod))
-	}
-	if entry != nil {
-		next.Tries += entry.Tries
-	}
-	if next.Tries >= in.Settings.CleanupTries || o.Wanted {
-		next.Reason = api.CleanupFailed
-		next.Message = fmt.Sprintf("%s; %s kept. Annotate the StatefulSet with %s to try again", message, areKept(o), api.RetryAnnotation)
-		return in.giveUp(doc, o, next)
-	}
-	next.Reason, next.NextTry = api.CleanupTriedOnce, plan.Moment(in.Now.Add(backoff(in.Settings.CleanupBackoff, next.Tries)))
-	return plan.Do(api.CleanupTriedOnce, append(in.store(withEntry(doc, next)).Actions(), in.note(doc, next.Reason, true, "%s", message))...)
-}
-
-// giveUp ends the cleanup of an ordinal. Its claims are kept.
-func (in Input) giveUp(doc *api.Status, o cleanup.Ordinal, entry api.OrdinalStatus) plan.Plan {
-	entry.Ordinal = o.Number
-	p := plan.Do(entry.Reason, append(in.store(withEntry(doc, entry)).Actions(), in.note(doc, entry.Reason, true, "%s", entry.Message))...)
-	p.Outcomes = []plan.Outcome{in.outcome(plan.Failed, o.Pod)}
-	return p
-}
-
-// outcome is the end of an ordinal's cleanup, which its pod, if there is one, has begun.
-func (in Input) outcome(result string, pod *corev1.Pod) plan.Outcome {
-	outcome := plan.Outcome{Namespace: in.Set.Namespace, Set: in.Set.Name, Result: result}
-	if pod != nil {
-		outcome.Took = in.Now.Sub(pod.CreationTimestamp.Time)
-	}
-	return outcome
+	return fmt.Sprintf("claims %v", names)
 }
 
 // areKept names the ordinal's claims at the beginning of a sentence about them.
@@ -270,16 +167,4 @@ func namesOf(claims []*corev1.PersistentVolumeClaim) []string {
 		names[i] = c.Name
 	}
 	return names
-}
-
-// longestBackoff is the kubelet's for containers, too.
-const longestBackoff = 5 * time.Minute
-
-// backoff doubles with every failure.
-func backoff(first time.Duration, failures int) time.Duration {
-	wait := first
-	for range failures - 1 {
-		wait = min(2*wait, longestBackoff)
-	}
-	return wait
 }

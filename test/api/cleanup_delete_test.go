@@ -27,6 +27,16 @@ func startHeld(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
 	})
 }
 
+// heldWorld is a world with such a set of the name web, for a test of its own.
+func heldWorld(t *testing.T, replicas int32) (*kit.World, *kit.Drive) {
+	t.Helper()
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startHeld(w, drive, w.CleanedSet("web", replicas))
+	return w, drive
+}
+
 // deleteSet asks for the deletion; the set may stay for a while.
 func deleteSet(t *testing.T, w *kit.World, name string, propagation metav1.DeletionPropagation) {
 	t.Helper()
@@ -53,10 +63,7 @@ func untilGone(w *kit.World, drive *kit.Drive, name string) {
 func TestDeletedSetIsCleanedUp(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(propagation), func(t *testing.T) {
-			t.Parallel()
-			w := kit.NewWorld(t)
-			drive := w.Drive(nil)
-			startHeld(w, drive, w.CleanedSet("web", 3))
+			w, drive := heldWorld(t, 3)
 			deleteSet(t, w, "web", propagation)
 			untilGone(w, drive, "web")
 			expectDeleted(t, w, []string{"data-web-0", "data-web-1", "data-web-2"}, []string{"web-2", "web-1", "web-0"})
@@ -91,10 +98,7 @@ func TestDeletedSetWithAForeignFinalizer(t *testing.T) {
 
 // TestOrphaningDeletionCleansNothingUp: who orphans the replicas wants to keep them.
 func TestOrphaningDeletionCleansNothingUp(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startHeld(w, drive, w.CleanedSet("web", 2))
+	w, drive := heldWorld(t, 2)
 	before := w.ClaimUIDs()
 	deleteSet(t, w, "web", metav1.DeletePropagationOrphan)
 	w.Eventually("the garbage collector has orphaned the pods", func() string { // before anybody looks
@@ -120,10 +124,7 @@ func TestOrphaningDeletionCleansNothingUp(t *testing.T) {
 func TestDeletedSetWithoutTheOptIn(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
-			t.Parallel()
-			w := kit.NewWorld(t)
-			drive := w.Drive(nil)
-			startCleaned(w, drive, w.CleanedSet("web", 3))
+			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()
 			hold(w, true)
 			w.Scale("web", 2)
@@ -150,10 +151,7 @@ func TestNothingHoldsASetThatDoesNotAskForIt(t *testing.T) {
 	} {
 		for when, first := range map[string]bool{"before": true, "after": false} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				t.Parallel()
-				w := kit.NewWorld(t)
-				drive := w.Drive(nil)
-				startHeld(w, drive, w.CleanedSet("web", 2))
+				w, drive := heldWorld(t, 2)
 				hold(w, true)
 				if first {
 					w.PatchSet("web", patch) // and nobody has looked
@@ -174,10 +172,7 @@ func TestNothingHoldsASetThatDoesNotAskForIt(t *testing.T) {
 
 // TestDeletedSetWhoseCleanupFails: it is held, and says what to do, until somebody does.
 func TestDeletedSetWhoseCleanupFails(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startHeld(w, drive, w.CleanedSet("web", 2))
+	w, drive := heldWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
 	deleteSet(t, w, "web", metav1.DeletePropagationBackground)
 	w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
@@ -210,10 +205,7 @@ func TestSleepingSetIsDeleted(t *testing.T) {
 
 // TestNamespaceIsDeleted: where no pod can be made any more, nothing is held.
 func TestNamespaceIsDeleted(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startHeld(w, drive, w.CleanedSet("web", 2))
+	w, drive := heldWorld(t, 2)
 	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -239,10 +231,7 @@ func TestNamespaceIsDeleted(t *testing.T) {
 
 // TestI3AHeldSetIsResized: a resize that creates the set again does not wait for a cleanup, and the new set is held too.
 func TestI3AHeldSetIsResized(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startHeld(w, drive, w.CleanedSet("web", 2))
+	w, drive := heldWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
 	uid := w.Set("web").UID
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})

@@ -24,6 +24,16 @@ func startCleaned(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
 	w.UntilCleanup(drive, set.Name, api.Succeeded, api.CleanupReady)
 }
 
+// cleanedWorld is a world with such a set of the name web, for a test of its own.
+func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World, *kit.Drive) {
+	t.Helper()
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	startCleaned(w, drive, w.CleanedSet("web", replicas, templates...))
+	return w, drive
+}
+
 // expectClean checks that nothing is left of a cleanup but its document, and that no rule about data was broken.
 func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
 	t.Helper()
@@ -85,10 +95,7 @@ func ticks(t *testing.T, drive *kit.Drive, n int) {
 // TestCleanupFromTheTop: four replicas become one. Each ordinal is cleaned up, the highest first, one at a time, and its
 // claims are deleted.
 func TestCleanupFromTheTop(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 4, "data", "logs"))
+	w, drive := cleanedWorld(t, 4, "data", "logs")
 	before := w.Set("web").Spec
 	hold(w, true)
 	w.Scale("web", 1)
@@ -314,10 +321,7 @@ func template(text string) func(*appsv1.StatefulSet) {
 
 // TestCleanupOfASetsOwnClaims: names that look alike are other sets', and ordinals are canonical.
 func TestCleanupOfASetsOwnClaims(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	w.CreateSet(kit.WorldSet("web-1", 1, "64Mi", "data"))  // claim data-web-1-0
 	w.CreateSet(kit.WorldSet("b-web", 1, "64Mi", "data"))  // claim data-b-web-0
 	w.CreateSet(kit.WorldSet("x-web", 1, "64Mi", "other")) // claim other-x-web-0

@@ -44,10 +44,7 @@ func TestI8FailedCleanup(t *testing.T) {
 		},
 	} {
 		t.Run("taken up "+how, func(t *testing.T) {
-			t.Parallel()
-			w := kit.NewWorld(t)
-			drive := w.Drive(nil)
-			startCleaned(w, drive, w.CleanedSet("web", 3))
+			w, drive := cleanedWorld(t, 3)
 			w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
 			w.Scale("web", 1)
 			doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
@@ -81,10 +78,7 @@ func TestI8FailedCleanup(t *testing.T) {
 
 // TestFailedCleanupDoesNotBlockTheReplica: after a failure it starts on the claim that it had.
 func TestFailedCleanupDoesNotBlockTheReplica(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	uid := w.Claim("data-web-1").UID
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
 	w.Scale("web", 1)
@@ -120,10 +114,7 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 
 // TestScaleUpWaits: a replica that is wanted back waits, visibly, and starts on a fresh claim.
 func TestScaleUpWaits(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	uid := w.Claim("data-web-1").UID
 	hold(w, true)
 	w.Scale("web", 1)
@@ -200,10 +191,7 @@ func TestOrdinalsFromAStart(t *testing.T) {
 // TestI1ClaimOfNoReplica: a claim that somebody has made for a replica to come is told of, and left alone, until somebody says
 // that it was a replica's.
 func TestI1ClaimOfNoReplica(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	w.CreateClaim("data-web-7", map[string]string{"app": "web"})
 	w.Scale("web", 1)
 	doc := w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
@@ -227,10 +215,7 @@ func TestI1ClaimOfNoReplica(t *testing.T) {
 func TestI3SetCreatedAgain(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
-			t.Parallel()
-			w := kit.NewWorld(t)
-			drive := w.Drive(nil)
-			startCleaned(w, drive, w.CleanedSet("web", 3))
+			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()
 			hold(w, true)
 			w.Scale("web", 2)
@@ -255,10 +240,7 @@ func TestI3SetCreatedAgain(t *testing.T) {
 // TestASmallerSetCreatedAgain: of a set that is created again with fewer replicas, the claims of the one before are told of and
 // left alone.
 func TestASmallerSetCreatedAgain(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 3))
+	w, drive := cleanedWorld(t, 3)
 	before := w.ClaimUIDs()
 	w.DeleteSet("web", metav1.DeletePropagationForeground)
 	doc := func() *api.Status {
@@ -275,10 +257,7 @@ func TestASmallerSetCreatedAgain(t *testing.T) {
 
 // TestAClaimIsMissing: a pod that needs two claims is not made on one.
 func TestAClaimIsMissing(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2, "data", "logs"))
+	w, drive := cleanedWorld(t, 2, "data", "logs")
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
 	w.DeleteClaim("logs-web-1")
 	w.Scale("web", 1)
@@ -292,10 +271,7 @@ func TestAClaimIsMissing(t *testing.T) {
 
 // TestOneClaimIsGoneAlready: somebody has deleted one while the cleanup pod ran. That one is done.
 func TestOneClaimIsGoneAlready(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2, "data", "logs"))
+	w, drive := cleanedWorld(t, 2, "data", "logs")
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
 	hold(w, true)
 	w.Scale("web", 1)
@@ -309,10 +285,7 @@ func TestOneClaimIsGoneAlready(t *testing.T) {
 
 // TestTheNameIsALock: whoever removes the cleanup pod removes neither the lock nor the claim, and it is made again.
 func TestTheNameIsALock(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
 	w.Scale("web", 1)
 	first := cleanupPod(w, drive, "web-1").UID
@@ -338,10 +311,7 @@ func TestTheNameIsALock(t *testing.T) {
 
 // TestSomebodysPodHasTheName: neither it nor the claim is touched; when it is gone the cleanup goes on.
 func TestSomebodysPodHasTheName(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	w.Scale("web", 1)
 	w.Eventually("the name is taken", func() string {
 		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), strangersPod("web-1"), metav1.CreateOptions{})
@@ -370,10 +340,7 @@ func strangersPod(name string) *corev1.Pod {
 
 // TestCleanupWaitsForAClaimInUse: as by the pod of somebody's backup.
 func TestCleanupWaitsForAClaimInUse(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	w.CreatePodOn("backup", "data-web-1")
 	w.Scale("web", 1)
 	w.Eventually("it is told of", func() string {
@@ -390,10 +357,7 @@ func TestCleanupWaitsForAClaimInUse(t *testing.T) {
 
 // TestCleanupIsAborted: the pod goes, the claims stay, until somebody asks again.
 func TestCleanupIsAborted(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 3))
+	w, drive := cleanedWorld(t, 3)
 	hold(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-2")
@@ -416,10 +380,7 @@ func TestOptingOutEndsTheCleanup(t *testing.T) {
 		"with one that is wrong": `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":"{"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := kit.NewWorld(t)
-			drive := w.Drive(nil)
-			startCleaned(w, drive, w.CleanedSet("web", 2))
+			w, drive := cleanedWorld(t, 2)
 			hold(w, true)
 			w.Scale("web", 1)
 			cleanupPod(w, drive, "web-1")
@@ -434,10 +395,7 @@ func TestOptingOutEndsTheCleanup(t *testing.T) {
 
 // TestSleepAndResizeAreNoScaleDown: replicas that Drydock itself takes away for a while are not left behind.
 func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
 	w.UntilSleep(drive, "web", api.Asleep)
@@ -465,10 +423,7 @@ func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
 
 // TestI1ASleepWhoseDocumentIsLostIsNoScaleDown: the record of the sleep tells that the replicas come back, and they do.
 func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	before := w.ClaimUIDs()
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
 	w.UntilSleep(drive, "web", api.Asleep)
@@ -486,10 +441,7 @@ func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
 
 // TestI1AResizeWhoseStatusIsLostIsNoScaleDown: its journal tells that it has taken the replicas away.
 func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	hold(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -516,10 +468,7 @@ func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 
 // TestSleepAndResizeWaitForTheCleanup: one operation at a time.
 func TestSleepAndResizeWaitForTheCleanup(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
@@ -536,10 +485,7 @@ func TestSleepAndResizeWaitForTheCleanup(t *testing.T) {
 
 // TestI2TheDocumentIsLost: with the document of a cleanup that runs goes all that is known of it. It begins anew.
 func TestI2TheDocumentIsLost(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", 2))
+	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
