@@ -76,6 +76,24 @@ func TestI8FailedCleanup(t *testing.T) {
 	}
 }
 
+// TestI8EvictedCleanup: a pod that fails as a whole is made again, later each time, and not for ever.
+func TestI8EvictedCleanup(t *testing.T) {
+	w, drive := cleanedWorld(t, 2)
+	w.Node.Set(func(n *kit.Node) { n.EvictCleaners = true })
+	start := time.Now()
+	w.Scale("web", 1)
+	doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
+	if took := time.Since(start); took < time.Second { // 1 s after the first, 2 s after the second, cut to whole seconds: see kit.Settings
+		t.Errorf("three tries took %s", took)
+	}
+	if doc.Ordinals[0].Tries != 3 || !strings.Contains(doc.Message, "Evicted The node was low on resource") ||
+		count(w.Events("web"), "Normal CleanupStarted") != 3 || !slices.Contains(w.Events("web"), "Warning CleanupTried") {
+		t.Errorf("%s; %+v; Events %v", doc.Message, doc.Ordinals, w.Events("web"))
+	}
+	expectDeleted(t, w, nil, nil)
+	expectClean(t, w, drive)
+}
+
 // TestFailedCleanupDoesNotBlockTheReplica: after a failure it starts on the claim that it had.
 func TestFailedCleanupDoesNotBlockTheReplica(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)

@@ -47,6 +47,12 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	status := pod.Status.DeepCopy()
+	if n.EvictCleaners {
+		n.mu.Unlock()
+		status.Phase, status.Reason, status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
+		n.setStatus(ctx, pod, *status)
+		return
+	}
 	if n.FailCleaners {
 		n.mu.Unlock()
 		n.failCleaner(ctx, pod, status)

@@ -42,8 +42,8 @@ type Node struct {
 	FailMovers bool
 	// Hold keeps movers and cleanup pods running.
 	Hold bool
-	// FailCleaners makes every run of a cleanup pod's container fail.
-	FailCleaners bool
+	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
+	FailCleaners, EvictCleaners bool
 
 	cleaners
 }
