@@ -22,11 +22,20 @@ func TestI1ACleanupThatIsStoppedHasNotSucceeded(t *testing.T) {
 	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
 	s.CreateSet(set)
 	before, claims := s.Data(t), claimUIDs(t, s, "web", 2)
-	drydock(t, s, "--tick", "2s")
+	address := freeAddress(t)
+	drydock(t, s, "--tick", "2s", "--listen", address)
 	awaitAccounted(s, "web", 2)
 	s.Scale("web", 1)
 
 	first := awaitCleaner(s, "")
+	s.Eventually("the metrics page counts it as running", func() string {
+		page := metricsPage(t, address)
+		running, pending := sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="running"`), sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="pending"`)
+		if running != 1 || pending != 0 {
+			return linesWith(page, "drydock_cleanup_")
+		}
+		return ""
+	})
 	s.Kubectl(t, "", "-n", s.Namespace, "delete", "pod", "web-1", "--wait=false")
 	awaitCleaner(s, first) // it is made again
 	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
