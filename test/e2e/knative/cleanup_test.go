@@ -46,7 +46,6 @@ func TestCleanupByEvents(t *testing.T) {
 		t.Error("claim data-web-0 is another one")
 	}
 	k.ExpectNothingLeft(t)
-	k.awaitRest(t)
 	k.expectAppeared(t, began, "sift", "cleanup-pod")
 
 	k.Scale("web", 2) // on a fresh claim
