@@ -54,7 +54,7 @@ func asksRetry(set *appsv1.StatefulSet) bool {
 	return asked
 }
 
-// unaccounted reports whether the set shows something that its document does not tell yet: a template or a count that changed,
+// unaccounted reports whether the set shows something that its document does not tell yet: a template or a spec that changed,
 // or a replica that came.
 func unaccounted(set *appsv1.StatefulSet, doc *api.Status) bool {
 	switch {
@@ -64,8 +64,8 @@ func unaccounted(set *appsv1.StatefulSet, doc *api.Status) bool {
 		return true
 	case doc.Phase == api.Refused:
 		return false
-	case doc.Span == nil || doc.Replicas != sts.Replicas(set) || doc.Span.Start != sts.Start(set):
-		return true
+	case doc.Span == nil || doc.Generation != set.Generation || doc.Span.Start != sts.Start(set):
+		return true // a set that was scaled up and down again asks for as many replicas as before
 	}
 	return doc.Span.Start+int(min(set.Status.Replicas, sts.Replicas(set))) > doc.Span.End
 }

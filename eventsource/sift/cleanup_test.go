@@ -27,7 +27,7 @@ func cleaned(options ...build.Option) *appsv1.StatefulSet {
 func tells(phase api.Phase, options ...func(*api.Status)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		doc := &api.Status{Version: api.StatusVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1,
-			Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set), Span: &api.Span{Start: sts.Start(set), End: sts.Span(set).End}}
+			Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set), Generation: set.Generation, Span: &api.Span{Start: sts.Start(set), End: sts.Span(set).End}}
 		for _, option := range options {
 			option(doc)
 		}
@@ -62,7 +62,7 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 		"a new template":                              {updated, nil, wakes},
 		"all is accounted for":                        {updated, opts(ready), ""},
 		"the same, the set was added":                 {added, opts(ready), ""},
-		"the set was scaled":                          {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Replicas = 3 })), wakes},
+		"the set was scaled, or up and down again":    {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Generation = 3 })), wakes},
 		"a replica came":                              {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), wakes},
 		"a replica is to come":                        {updated, opts(build.Counting(1, 1), tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), ""},
 		"more are there than are wanted":              {updated, opts(build.Counting(5, 5), ready), ""},
@@ -84,7 +84,7 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 		"a cleanup has failed":                        {updated, opts(failed), ""},
 		"a cleanup has failed, and a retry":           {updated, opts(retry, failed), wakes},
 		"a retry, but nothing failed":                 {updated, opts(retry, ready), ""},
-		"a cleanup has failed, the set was scaled":    {updated, opts(tells(api.Failed, func(s *api.Status) { s.Replicas = 7 })), wakes},
+		"a cleanup has failed, the set was scaled":    {updated, opts(tells(api.Failed, func(s *api.Status) { s.Generation = 7 })), wakes},
 		"aborted, but nothing runs":                   {updated, opts(abort, ready), ""},
 		"it is not opted in":                          {updated, opts(optOut), ""},
 		"it is not opted in any more, a cleanup runs": {updated, opts(optOut, active), wakes},

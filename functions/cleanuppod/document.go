@@ -76,7 +76,7 @@ func (in Input) settle(doc *api.Status, ordinals []cleanup.Ordinal) plan.Plan {
 
 // keep stores the document of a cleanup that is over, if it tells anything new.
 func (in Input) keep(doc, next *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
-	next.Replicas = sts.Replicas(in.Set)
+	next.Replicas, next.Generation = sts.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	if in.Set.DeletionTimestamp == nil {
 		next.Span = in.accounted(next.Span, ordinals)
 	}

@@ -163,7 +163,7 @@ func web(options ...build.Option) *appsv1.StatefulSet {
 func tells(phase api.Phase, options ...func(*api.Status)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		doc := &api.Status{Version: api.StatusVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1,
-			Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set), Started: metav1.NewTime(build.Now.Add(-time.Minute))}
+			Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set), Generation: set.Generation, Started: metav1.NewTime(build.Now.Add(-time.Minute))}
 		for _, option := range options {
 			option(doc)
 		}

@@ -83,7 +83,7 @@ func (in Input) canceled(doc *api.Status, reason api.Reason, message string) *ap
 	next := doc.Clone()
 	next.Phase, next.FailedAt, next.Finished, next.Ordinals = api.Failed, api.Cleaning, plan.Moment(in.Now), nil
 	next.Reason, next.Message = reason, message+"; the claims that are left are kept"
-	next.Request, next.Replicas = cleanup.Digest(in.Set), sts.Replicas(in.Set)
+	next.Request, next.Replicas, next.Generation = cleanup.Digest(in.Set), sts.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	return next
 }
 

@@ -86,7 +86,8 @@ type Status struct {
 	// Recreate is true when the StatefulSet itself needs the new template.
 	Recreate bool `json:"recreate,omitempty"`
 	// Generation is the StatefulSet's metadata.generation for which the copies are current: any later write to its
-	// spec, as a scale-up, makes them stale. 0 before the set was seen to be quiet.
+	// spec, as a scale-up, makes them stale. 0 before the set was seen to be quiet. Of a cleanup: the one that its controller had
+	// seen when nothing was left behind.
 	Generation int64 `json:"generation,omitempty"`
 	// Round counts the copies of the whole set, or the scalings to zero of a sleep, from 1. It grows when somebody started
 	// pods in between.

@@ -191,6 +191,28 @@ func TestScaleUpCancels(t *testing.T) {
 	}
 }
 
+// TestI6UpAndDownBetweenTwoLooks: a set that asks for as many replicas as before has had others meanwhile. Nobody saw it.
+func TestI6UpAndDownBetweenTwoLooks(t *testing.T) {
+	w, drive := cleanedWorld(t, 1)
+	w.Scale("web", 2)
+	w.Eventually("two replicas are ready", func() string {
+		if n := w.Set("web").Status.ReadyReplicas; n != 2 {
+			return fmt.Sprintf("%d are", n)
+		}
+		return ""
+	})
+	w.Scale("web", 1)
+	w.Eventually("one is left", func() string {
+		if set := w.Set("web"); set.Status.Replicas != 1 || set.Status.ObservedGeneration != set.Generation {
+			return fmt.Sprintf("%d are", set.Status.Replicas)
+		}
+		return ""
+	})
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+	expectClean(t, w, drive)
+}
+
 // TestOrdinalsFromAStart: where ordinals begin at 5, claim 7 is a live replica's.
 func TestOrdinalsFromAStart(t *testing.T) {
 	t.Parallel()
