@@ -124,7 +124,7 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 	startCleaned(w, drive, set)
 	w.DeleteClaim("data-web-2") // by hand: it goes with its pod
 	w.Scale("web", 1)
-	w.UntilCleanup(drive, "web", api.Succeeded, "")
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	if order := w.Node.Cleaned(); len(order) != 2 || slices.Contains(order, "web-2") {
 		t.Errorf("cleaned up: %v", order)
 	}

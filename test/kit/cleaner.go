@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,14 +21,15 @@ type cleaners struct {
 	// GuardClaims makes it a violation that a claim is deleted on which no cleanup pod has succeeded.
 	GuardClaims bool
 
+	looking sync.Mutex           // one look at a time: an older list must not speak after a newer one
 	claims  map[types.UID]string // every claim that was seen, by name
 	deleted map[types.UID]bool
 	cleaned map[types.UID]bool
 	order   []string // of the pods that succeeded
 }
 
-func newCleaners() cleaners {
-	return cleaners{claims: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}}
+func newCleaners() *cleaners {
+	return &cleaners{claims: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}}
 }
 
 func isCleaner(pod *corev1.Pod) bool {
@@ -84,6 +86,8 @@ func (n *Node) failCleaner(ctx context.Context, pod *corev1.Pod, status *corev1.
 
 // watchClaims notices claims that are deleted.
 func (n *Node) watchClaims(ctx context.Context) {
+	n.looking.Lock()
+	defer n.looking.Unlock()
 	list, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
@@ -116,8 +120,10 @@ func (n *Node) Cleaned() []string {
 	return slices.Clone(n.order)
 }
 
-// DeletedClaims are the names of the claims that were deleted, in order of their names.
+// DeletedClaims are the names of the claims that were deleted, in order of their names. It looks at this moment: on a
+// busy machine the node's own last look may be older than what a test waits for.
 func (n *Node) DeletedClaims() []string {
+	n.watchClaims(context.Background())
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var names []string

@@ -45,7 +45,7 @@ type Node struct {
 	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
 	FailCleaners, EvictCleaners bool
 
-	cleaners
+	*cleaners
 }
 
 func startNode(t testing.TB, w *World) *Node {
