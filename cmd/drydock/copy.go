@@ -16,17 +16,6 @@ import (
 	"drydock.dev/shared/mover"
 )
 
-// copyFlags are the arguments of `drydock copy`.
-type copyFlags struct {
-	workers  int
-	checksum bool
-	verify   bool
-	interval time.Duration
-	report   string
-	digest   string
-	roots    []string // source and target
-}
-
 // runCopy is `drydock copy`: the data mover, in a Job's pod. It writes progress and, as the last line, the report to
 // stdout, and returns an exit code of package mover. SIGINT and SIGTERM end it cleanly, as ctx does.
 func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -44,63 +33,14 @@ func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	lines := json.NewEncoder(stdout)
 	began := time.Now()
-	result, err := mover.Copy(ctx, mover.Options{
-		Source: flags.roots[0], Target: flags.roots[1],
-		Workers: flags.workers, Checksum: flags.checksum, NoVerify: !flags.verify,
-		Progress:         func(p mover.Progress) { _ = lines.Encode(p) }, // a reader that went away stops no copy
-		ProgressInterval: flags.interval,
-	})
+	o := flags.options()
+	o.Progress = func(p mover.Progress) { _ = lines.Encode(p) } // a reader that went away stops no copy
+	run := mover.Copy
+	if flags.device {
+		run = mover.CopyDevice
+	}
+	result, err := run(ctx, o)
 	return endCopy(flags, mover.NewReport(result, err, time.Since(began)), stdout, stderr)
-}
-
-func parseCopy(args []string, stderr io.Writer) (copyFlags, error) {
-	var c copyFlags
-	f := flag.NewFlagSet("drydock copy", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.IntVar(&c.workers, "workers", 0, "files treated at once; 0 means by the number of CPUs")
-	f.BoolVar(&c.checksum, "checksum", false, "compare contents, not only size and time, before a file is taken to be there already")
-	f.BoolVar(&c.verify, "verify", true, "read both sides again after the copy and compare them")
-	f.DurationVar(&c.interval, "progress-interval", 2*time.Second, "at most one progress line in this time, and one at each phase change")
-	f.StringVar(&c.report, "report", "", "also write the report to this `file`, in at most 4096 bytes")
-	f.StringVar(&c.digest, "digest", "", "copy nothing: print the digest of the tree in `dir`")
-	f.Usage = func() { copyUsage(f) }
-	if err := f.Parse(args); err != nil {
-		return c, asUsage(err)
-	}
-	c.roots = f.Args()
-	want := 2
-	if c.digest != "" {
-		want = 0
-	}
-	if len(c.roots) != want {
-		return c, asUsage(fmt.Errorf("%d directories are given, %d are needed; see drydock copy -h", len(c.roots), want))
-	}
-	if c.workers < 0 || c.interval < 0 {
-		return c, asUsage(errors.New("--workers and --progress-interval cannot be negative"))
-	}
-	return c, nil
-}
-
-func asUsage(err error) error {
-	if errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	return &mover.Error{Code: mover.CodeUsage, Reason: mover.ReasonUsage, Message: err.Error(), Err: err}
-}
-
-func copyUsage(f *flag.FlagSet) {
-	w := f.Output()
-	fmt.Fprint(w, "usage: drydock copy [flags] SOURCE TARGET\n       drydock copy --digest DIR\n\n"+
-		"Makes TARGET a faithful copy of SOURCE. What SOURCE does not have is deleted from TARGET.\n\nflags:\n")
-	f.PrintDefaults()
-	fmt.Fprint(w, "\nexit codes (+ another try makes sense):\n")
-	for _, code := range mover.Codes() {
-		sign := " "
-		if mover.Retryable(code) {
-			sign = "+"
-		}
-		fmt.Fprintf(w, "  %3d %s %s\n", code, sign, mover.Explain(code))
-	}
 }
 
 // withSignals cancels the context with the signal as its cause.
@@ -143,7 +83,13 @@ func parentCause(ctx context.Context, signals <-chan os.Signal) error {
 }
 
 func printDigest(ctx context.Context, flags copyFlags, stdout, stderr io.Writer) int {
-	digest, err := mover.Digest(ctx, flags.digest, flags.workers)
+	var digest string
+	var err error
+	if flags.device {
+		digest, err = mover.DeviceDigest(ctx, flags.digest, 0, flags.workers)
+	} else {
+		digest, err = mover.Digest(ctx, flags.digest, flags.workers)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "drydock copy:", err)
 		return mover.NewReport(mover.Result{}, err, 0).Code

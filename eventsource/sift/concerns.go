@@ -3,6 +3,7 @@ package sift
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
@@ -89,7 +90,7 @@ func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
 		return []api.Function{api.DetectResize}
 	}
 	if !status.Active() {
-		return idleSet(set, status, change)
+		return append(frozenSet(set, status, change), idleSet(set, status, change)...)
 	}
 	if change != events.SourceUpdate {
 		return activeSet(status)
@@ -99,9 +100,14 @@ func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
 	}
 	touched := status.Generation != set.Generation
 	switch status.Phase {
+	case api.Expanding:
+		return nil // the claims' turn, and the tick's
 	case api.Copying:
 		if status.Generation == 0 && sts.Replicas(set) == 0 && !sts.AtZero(set) || status.Generation != 0 && !touched {
 			return nil // still stopping, or the movers' turn
+		}
+		if slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Phase == api.ClaimWarming }) {
+			return nil // the movers' turn, too
 		}
 	case api.Switching:
 		if status.Set.UID != "" && !touched {
@@ -118,10 +124,21 @@ func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
 // activeSet is the function whose turn it is.
 func activeSet(status *api.Status) []api.Function {
 	switch status.Phase {
+	case api.Expanding:
+		return []api.Function{api.DetectResize}
 	case api.Planned:
 		return []api.Function{api.PauseOwner}
 	case api.Copying:
 		return []api.Function{api.Backup}
+	}
+	return []api.Function{api.Restore}
+}
+
+// frozenSet is about a set that is frozen though no operation holds it: it lost its status, or is made from the manifest of
+// one that was held.
+func frozenSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.Function {
+	if change == events.SourceDelete || !sts.Frozen(set) || !sts.Managed(set) || set.DeletionTimestamp != nil || status.Held() {
+		return nil
 	}
 	return []api.Function{api.Restore}
 }

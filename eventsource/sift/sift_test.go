@@ -72,7 +72,7 @@ func TestWhoIsWokenByASet(t *testing.T) {
 	unnamed := build.Operation(api.Switching, build.Quiet(5), func(s *api.Status) { s.Set.UID, s.Recreate = "", true })
 	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
-	asks := build.Resize("data=128Mi")
+	asks, frozen := build.Resize("data=128Mi"), build.Label(api.FrozenLabel, "true")
 	for name, row := range map[string]setRow{
 		"no request": {updated, nil, nil, ""},
 		"a request that differs from the template":     {updated, nil, opts(asks), "detect-resize"},
@@ -110,6 +110,15 @@ func TestWhoIsWokenByASet(t *testing.T) {
 		"starting: replicas are starting":              {updated, build.Operation(api.Starting), opts(build.Counting(1, 0)), ""},
 		"starting: the set is ready":                   {updated, build.Operation(api.Starting), nil, "restore"},
 		"rolling back":                                 {updated, build.Operation(api.RollingBack), nil, "restore"},
+		"I9: frozen for no operation":                  {updated, nil, opts(zero, frozen), "restore"},
+		"I9: frozen for an operation that has ended":   {updated, build.Operation(api.Failed), opts(frozen), "restore"},
+		"I9: frozen, and a request":                    {updated, nil, opts(frozen, asks), "restore detect-resize"},
+		"I3: frozen for a set that it is a copy of":    {added, copying, opts(zero, frozen, build.UID("uid-2")), "restore"},
+		"frozen for an operation":                      {updated, quiet, opts(zero, frozen), ""},
+		"frozen after a failed switch":                 {updated, held, opts(zero, frozen), ""},
+		"frozen, and not opted in":                     {updated, nil, opts(zero, frozen, build.Label(api.ManagedLabel, "")), ""},
+		"frozen, and it goes":                          {updated, nil, opts(zero, frozen, build.Deleting()), ""},
+		"frozen, and it is gone":                       {deleted, nil, opts(zero, frozen), ""},
 		"I3: an operation of another set of this name": {updated, copying, opts(build.UID("uid-2")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

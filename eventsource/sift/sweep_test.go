@@ -86,6 +86,8 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Status(copying))}, "controllerrevisions": list{journal()}}, "web: backup"},
 		"an operation that is held waits for a person": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Status(held))}, "controllerrevisions": list{journal()}}, ""},
+		"I9: a set that is frozen for no operation": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Label(api.FrozenLabel, "true"))}}, "web: restore"},
 		"I3: a journal whose set is gone": {
 			cluster{"controllerrevisions": list{journal()}}, "web: restore backup pause-owner"},
 		"I3: a journal whose set was replaced, and asks for a resize that waits for the rest to be cleared": {

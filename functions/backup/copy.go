@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
 )
 
 // copyClaims starts movers up to the cap, takes in what they report, and is done when every copy is verified.
@@ -19,7 +20,7 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 	free, open := parallelism(in), 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
-		if part.Phase != api.ClaimPending && part.Phase != api.ClaimCopying {
+		if part.Settled() || part.Phase == api.ClaimVerified {
 			continue
 		}
 		job := in.Job(status.Operation, part.Name, status.Round)
@@ -36,7 +37,7 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 			free--
 		} else if free > 0 {
 			free--
-			create, err := startMover(in, status, *part)
+			create, err := startMover(in, status, *part, passOf(status, part))
 			if err != nil {
 				return failed(in, status, err.Error()), true
 			}
@@ -50,14 +51,31 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 	return plan.Do(api.CopyRunning, actions...), len(actions) > 0
 }
 
-func startMover(in Input, status *api.Status, part api.ClaimStatus) (plan.Action, error) {
+// passOf is what is left to copy of a claim in this round.
+func passOf(status *api.Status, part *api.ClaimStatus) resources.Pass {
+	if part.Warm && status.Round == 1 {
+		return resources.FinalPass
+	}
+	return resources.WholePass
+}
+
+func startMover(in Input, status *api.Status, part api.ClaimStatus, pass resources.Pass) (plan.Action, error) {
 	root, err := resources.MoverUser(in.Set, in.RootMovers)
 	if err != nil {
 		return plan.Action{}, err
 	}
-	link := linkOf(in, status, part, api.RoleMover)
-	target := resources.CopyName(status.Operation, part.Name, status.Round)
-	return plan.Create(plan.Jobs, resources.MakeMover(in.Set, link, part.Name, target, root, in.Settings)), nil
+	if in.OptionsErr != nil {
+		return plan.Action{}, in.OptionsErr
+	}
+	mover := resources.Mover{Set: in.Set, Link: linkOf(in, status, part, api.RoleMover), Pass: pass, Root: root, Options: in.Options, Settings: in.Settings,
+		Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round), Device: sts.IsBlock(in.Claim(part.Name))}
+	if pass == resources.WarmPass {
+		mover.Link.Round, mover.Node = warmRound, in.Users(part.Name)[0].Spec.NodeName
+	}
+	if part.To.Cmp(part.From) < 0 {
+		mover.Margin = in.Settings.ShrinkMargin
+	}
+	return plan.Create(plan.Jobs, resources.MakeMover(mover)), nil
 }
 
 // advance moves a claim on by what its Job says. It returns why the copy failed, or nothing. A Job is judged by its
@@ -75,20 +93,39 @@ func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.J
 		part.Phase, part.NewVolume = api.ClaimVerified, target.Spec.VolumeName
 		if reported {
 			part.BytesDone, part.BytesTotal, part.Files, part.Digest = report.Bytes, report.Bytes, report.Files, report.Digest
+			part.BytesTrusted = report.TrustedBytes
 		}
 		part.ProgressAt = nil
 	case batchv1.JobFailed:
-		if reported && report.Message != "" {
-			return fmt.Sprintf("copying claim %s failed: %s: %s", part.Name, report.Reason, report.Message)
-		}
-		return fmt.Sprintf("copying claim %s failed: %s", part.Name, jobMessage(job))
+		return why(in, part, job)
 	default:
-		if reported && progressDue(in, part) && report.BytesDone != part.BytesDone {
-			part.BytesDone, part.BytesTotal = report.BytesDone, report.BytesTotal
-			part.ProgressAt = plan.Moment(in.Now)
-		}
+		progress(in, part, report, reported)
 	}
 	return ""
+}
+
+// why says why a mover has failed. What only root can copy is told with what allows it.
+func why(in Input, part *api.ClaimStatus, job *batchv1.Job) string {
+	report := in.Reports[part.Name]
+	if report.Message == "" {
+		return fmt.Sprintf("copying claim %s failed: %s", part.Name, jobMessage(job))
+	}
+	text := fmt.Sprintf("copying claim %s failed: %s: %s", part.Name, report.Reason, report.Message)
+	if report.Reason == notFaithful && !in.RootMovers {
+		text += fmt.Sprintf("; root can, where it is allowed: kubectl label namespace %s %s=%s", in.Set.Namespace, api.RootMoverLabel, api.AllowValue)
+	}
+	return text
+}
+
+// notFaithful is the mover's reason for what it has no right to copy as it is; see package mover.
+const notFaithful = "NotFaithful"
+
+// progress takes in how far a running mover is, now and then.
+func progress(in Input, part *api.ClaimStatus, report Report, reported bool) {
+	if reported && progressDue(in, part) && report.BytesDone != part.BytesDone {
+		part.BytesDone, part.BytesTotal = report.BytesDone, report.BytesTotal
+		part.ProgressAt = plan.Moment(in.Now)
+	}
 }
 
 func failed(in Input, status *api.Status, why string) plan.Plan {

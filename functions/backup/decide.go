@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
@@ -33,7 +34,7 @@ func Decide(in Input) plan.Plan {
 		return plan.Do(why, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 	}
 	for _, step := range []func(Input, *api.Status) (plan.Plan, bool){
-		keepJournal, holdSources, makeTargets, stop, endEarlierRounds, proveQuiet, copyClaims,
+		keepJournal, holdSources, makeTargets, warm, stop, endEarlierRounds, proveQuiet, copyClaims,
 	} {
 		if p, taken := step(in, status); taken {
 			return p
@@ -73,7 +74,7 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 
 // pending returns the claims that are still to be switched.
 func pending(status *api.Status) []api.ClaimStatus {
-	return slices.DeleteFunc(slices.Clone(status.Claims), func(c api.ClaimStatus) bool { return c.Phase == api.ClaimSwitched })
+	return slices.DeleteFunc(slices.Clone(status.Claims), func(c api.ClaimStatus) bool { return c.Settled() })
 }
 
 // keepJournal records the operation outside of the set, before anything is done that a lost set would leave behind.
@@ -117,7 +118,7 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 	if stale {
 		next.Generation, next.Round = 0, status.Round+1
 		for i := range next.Claims {
-			if next.Claims[i].Phase != api.ClaimSwitched {
+			if !next.Claims[i].Settled() {
 				next.Claims[i].Phase, next.Claims[i].NewVolume = api.ClaimPending, ""
 			}
 		}
@@ -135,14 +136,15 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 	}
 	patch := plan.Store(in.Set, next)
 	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, fmt.Sprintf("replicas %d to 0", sts.Replicas(in.Set)))
-	actions := patch.Actions()
+	actions := patch.Freeze().Actions()
 	if stale {
 		actions = append(actions, plan.NoteOf(in.Set, next, true))
 	}
 	return plan.Do(next.Reason, actions...), true
 }
 
-// endEarlierRounds deletes movers whose copies count for nothing: they would keep the volumes attached.
+// endEarlierRounds deletes movers whose copies count for nothing, or that have made the first copy: they would keep the volumes
+// attached, and write to what the next one is about to verify.
 func endEarlierRounds(in Input, status *api.Status) (plan.Plan, bool) {
 	var actions []plan.Action
 	for _, job := range in.JobsOf(status.Operation) {
@@ -150,7 +152,15 @@ func endEarlierRounds(in Input, status *api.Status) (plan.Plan, bool) {
 			actions = append(actions, plan.Delete(plan.Jobs, job))
 		}
 	}
-	return plan.Do(api.Preparing, actions...), len(actions) > 0
+	if len(actions) > 0 {
+		return plan.Do(api.Preparing, actions...), true
+	}
+	for _, pod := range in.Movers(status.Operation) {
+		if link, _ := api.LoadLink(pod); link.Round == warmRound { // Movers returns linked pods only
+			return plan.WaitSoon(api.Preparing, "pod %s, which made the first copy, is still there", pod.Name), true
+		}
+	}
+	return plan.Plan{}, false
 }
 
 // proveQuiet records the generation for which nothing runs: only copies made from then on are current.
@@ -190,17 +200,28 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 		}
 	}
 	for _, job := range in.JobsOf(status.Operation) {
-		if in.Now.Sub(job.CreationTimestamp.Time) < in.Settings.StartTimeout || finished(job) != "" {
-			continue
+		if link, err := api.LoadLink(job); err != nil || link.Round == warmRound {
+			continue // the copy is made when the set is stopped, then
 		}
-		for _, pod := range in.Movers(status.Operation) {
-			if pod.Labels["batch.kubernetes.io/job-name"] == job.Name && pod.Status.Phase == corev1.PodPending {
-				return api.CopyFailed, fmt.Sprintf("mover pod %s did not start within %s: %s; mend the cause, then ask again with the annotation %s",
-					pod.Name, in.Settings.StartTimeout, whyPending(pod), api.RetryAnnotation)
-			}
+		if pod := neverStarted(in, status, job); pod != nil {
+			return api.CopyFailed, fmt.Sprintf("mover pod %s did not start within %s: %s; mend the cause, then ask again with the annotation %s",
+				pod.Name, in.Settings.StartTimeout, whyPending(pod), api.RetryAnnotation)
 		}
 	}
 	return "", ""
+}
+
+// neverStarted is the mover's pod that has been waiting for too long to start, or nil.
+func neverStarted(in Input, status *api.Status, job *batchv1.Job) *corev1.Pod {
+	if in.Now.Sub(job.CreationTimestamp.Time) < in.Settings.StartTimeout || finished(job) != "" {
+		return nil
+	}
+	for _, pod := range in.Movers(status.Operation) {
+		if pod.Labels["batch.kubernetes.io/job-name"] == job.Name && pod.Status.Phase == corev1.PodPending {
+			return pod
+		}
+	}
+	return nil
 }
 
 // whyPending is what the scheduler or the kubelet says of a pod that does not start.

@@ -130,12 +130,12 @@ func TestI2JournalAndRetainComeBeforeAnythingElse(t *testing.T) {
 		},
 		"only then the set is stopped": {
 			in:   world(started, held(), targets(1)),
-			want: "do Quiescing: patch statefulsets web {+status, replicas 3 to 0}",
+			want: "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}",
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
-		"the set was at zero before: that is written down all the same": {
+		"the set was at zero before: that is written down all the same, and it is frozen": {
 			in:   world(set(operation(api.ClaimPending), build.Replicas(0)), held(), targets(1)),
-			want: "do CopyRunning: patch statefulsets web {+status}",
+			want: "do CopyRunning: patch statefulsets web {+status, +label frozen}",
 			next: "Copying CopyRunning, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"the volume of another set is never touched, whatever the status names": {
@@ -183,7 +183,7 @@ func TestI1NothingIsCopiedBeforeTheSetIsQuiet(t *testing.T) {
 		},
 		"somebody scales up before the set was quiet: it is stopped again": {
 			in:   world(set(stopping, build.Replicas(2)), prepared),
-			want: "do Quiescing: patch statefulsets web {+status, replicas 2 to 0}",
+			want: "do Quiescing: patch statefulsets web {+status, replicas 2 to 0, +label frozen}",
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 	})
@@ -323,27 +323,33 @@ func later1(options ...func(*api.Status)) *api.Status {
 func TestI1CopiesOfAnEarlierGenerationCountForNothing(t *testing.T) {
 	verified := operation(api.ClaimVerified, build.Quiet(5))
 	prepared := append(held(), targets(1)...)
+	frozen := build.Label(api.FrozenLabel, "true")
 	const restart = "do StartedByOthers: patch statefulsets web {+status}; " +
 		`event StartedByOthers "the set was changed while it was being copied; it is stopped and copied again"`
 	const round2 = "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending"
 	check(t, map[string]row{
 		"somebody scales the set up while it is copied": {
 			in:   world(set(verified, build.Replicas(2), build.Generation(6)), prepared),
-			want: strings.Replace(restart, "{+status}", "{+status, replicas 2 to 0}", 1),
+			want: strings.Replace(restart, "{+status}", "{+status, replicas 2 to 0, +label frozen}", 1),
 			next: round2,
 		},
 		"somebody scaled it up and down again": {
-			in:   world(set(verified, build.Replicas(0), build.Generation(7)), prepared),
+			in:   world(set(verified, build.Replicas(0), frozen, build.Generation(7)), prepared),
 			want: restart,
 			next: round2,
 		},
+		"I4: somebody thawed it to do so: it is frozen again with the same write": {
+			in:   world(set(verified, build.Replicas(0), build.Generation(7)), prepared),
+			want: strings.Replace(restart, "{+status}", "{+status, +label frozen}", 1),
+			next: round2,
+		},
 		"a pod of somebody else uses a claim while it is copied": {
-			in:   world(set(verified, build.Replicas(0)), prepared, objects{build.Pod("debug", []string{"data-web-1"})}),
+			in:   world(set(verified, build.Replicas(0), frozen), prepared, objects{build.Pod("debug", []string{"data-web-1"})}),
 			want: restart,
 			next: round2,
 		},
 		"an identity that no copy is current for": {
-			in:   world(set(operation(api.ClaimVerified, build.Quiet(-1)), build.Replicas(0)), prepared),
+			in:   world(set(operation(api.ClaimVerified, build.Quiet(-1)), build.Replicas(0), frozen), prepared),
 			want: restart,
 			next: round2,
 		},
@@ -371,7 +377,7 @@ func TestI1CopiesOfAnEarlierGenerationCountForNothing(t *testing.T) {
 			want: "do CopyRunning: create jobs " + job0[:len(job0)-1] + "3; create jobs " + job1[:len(job1)-1] + "3",
 		},
 		"a claim that is switched stays so in the next round": {
-			in:   world(set(later1(), build.Replicas(0), build.Generation(6)), held()[:1], held()[3:], targets(1)[1:]),
+			in:   world(set(later1(), build.Replicas(0), frozen, build.Generation(6)), held()[:1], held()[3:], targets(1)[1:]),
 			want: restart,
 			next: "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 1h0m0s; data-web-0 Switched on pv-new-data-web-0; data-web-1 Pending",
 		},
@@ -540,7 +546,7 @@ func TestQuiescingHasADeadline(t *testing.T) {
 		},
 		"a set that was just told to stop anew has all the time": {
 			in:   world(set(operation(api.ClaimPending, build.Stopped(time.Hour), func(s *api.Status) { s.Stopping = nil }), build.Replicas(3)), prepared),
-			want: "do Quiescing: patch statefulsets web {+status, replicas 3 to 0}",
+			want: "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}",
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"the function was away for long, and the set is quiet now: it goes on": {

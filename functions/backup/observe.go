@@ -17,6 +17,9 @@ type Input struct {
 	*sts.Observed
 	Settings   api.Settings
 	RootMovers bool
+	// Options are how movers run; OptionsErr is why what people wrote about that cannot be read.
+	Options    resources.MoverOptions
+	OptionsErr error
 	// Reports are what the movers said last, by the name of the claim they copy.
 	Reports map[string]Report
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
@@ -33,6 +36,8 @@ type Report struct {
 	Bytes      int64  `json:"bytes"`
 	Files      int64  `json:"files"`
 	Digest     string `json:"digest"`
+	// TrustedBytes were verified by the warm pass and have not changed since.
+	TrustedBytes int64 `json:"trustedBytes"`
 }
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
@@ -47,12 +52,19 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	}
 	for _, pod := range observed.Movers(status.Operation) {
 		link, _ := api.LoadLink(pod) // Movers returns linked pods only
-		if link.Round == status.Round {
+		if link.Round == status.Round && status.Stopping != nil || link.Round == warmRound && status.Stopping == nil {
 			f.observeReport(ctx, in, status, pod, link.Claim)
 		}
 	}
-	in.RootMovers, err = f.client.RootMovers(ctx, ref.Namespace)
-	return in, err
+	if in.RootMovers, err = f.client.RootMovers(ctx, ref.Namespace); err != nil {
+		return in, err
+	}
+	config, err := f.client.MoverConfig(ctx, ref.Namespace)
+	if err != nil {
+		return in, err
+	}
+	in.Options, in.OptionsErr = resources.MoverOptionsOf(observed.Set, config)
+	return in, nil
 }
 
 // observeReport reads a mover's termination message or, while it runs and its progress may be written again, the last

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -20,9 +21,16 @@ type wish struct {
 	request   string
 	attempt   int
 	templates []api.TemplateTarget
-	claims    []sts.Claim // those that lag
-	recreate  bool        // the set's own templates have to change
-	problem   *problem    // the request itself is wrong
+	targets   map[string]api.Target // by template
+	claims    []claim               // those that lag
+	recreate  bool                  // the set's own templates have to change
+	problem   *problem              // the request itself is wrong
+}
+
+// claim is one that lags, and how it comes by what it lacks.
+type claim struct {
+	sts.Claim
+	method api.Method
 }
 
 // problem is why a resize is refused.
@@ -38,6 +46,9 @@ func refuse(reason api.Reason, format string, args ...any) *problem {
 // Decide is pure. It begins an operation only when the preflight finds nothing against it; a request that is refused
 // is refused once, with a status and an Event that say why, and then left alone until somebody asks for a retry.
 func Decide(in Input) plan.Plan {
+	if status := growing(in); status != nil {
+		return expand(in, status)
+	}
 	wanted, otherwise := want(in)
 	if wanted == nil {
 		return otherwise
@@ -107,31 +118,42 @@ func (w *wish) read(in Input) *problem {
 		return refuse(api.NoTemplates, "StatefulSet %s has no volumeClaimTemplates, so there is no volume to resize; remove the annotation %s",
 			in.Set.Name, api.ResizeAnnotation)
 	}
+	method, found := methodOf(in.Set)
+	if found != nil {
+		return found
+	}
 	claims := sts.ClaimsOf(in.Set, in.Claims)
 	targets := sts.Targets(in.Set, request)
+	w.targets = targets
 	for _, template := range slices.Sorted(maps.Keys(targets)) {
 		target := targets[template]
 		if sts.Template(in.Set, template) == nil {
 			return refuse(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s", api.ResizeAnnotation, w.request,
 				template, in.Set.Name, templateNames(in))
 		}
-		w.templates = append(w.templates, api.TemplateTarget{Name: template, Size: target.Size, Class: target.Class})
+		w.templates = append(w.templates, api.TemplateTarget{Name: template, Size: target.Size, Class: target.Class, Modes: target.Modes})
 		w.recreate = w.recreate || sts.Differs(in.Set, template, target)
 		for _, c := range claims {
 			if c.Template != template {
 				continue
 			}
-			if size := sts.Requested(c.PersistentVolumeClaim); !request.Auto && size.Cmp(target.Size) > 0 {
-				return refuse(api.ShrinkRefused, "claim %s has %s, more than the %s asked for; this version does not shrink volumes, ask for at least %s",
-					c.Name, &size, &target.Size, &size)
-			}
-			if sts.Lags(c.PersistentVolumeClaim, target) {
-				w.claims = append(w.claims, c)
+			if sts.Lags(c.PersistentVolumeClaim, target) || (annotated(in) || in.Retry != nil) && sts.Growing(c.PersistentVolumeClaim) {
+				w.claims = append(w.claims, claim{c, in.methodFor(c.PersistentVolumeClaim, target, method)})
 			}
 		}
 	}
-	slices.SortFunc(w.claims, func(a, b sts.Claim) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(w.claims, func(a, b claim) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
+}
+
+// size is what the claim is to ask for. One that only follows its template, and has to be copied for another reason, does not
+// shrink.
+func (w *wish) size(c claim) resource.Quantity {
+	size, target := sts.Requested(c.PersistentVolumeClaim), w.targets[c.Template]
+	if !target.Exact && size.Cmp(target.Size) > 0 {
+		return size
+	}
+	return target.Size
 }
 
 func (w *wish) target(template string) api.TemplateTarget {
@@ -160,32 +182,62 @@ func busy(in Input, w *wish) (plan.Plan, bool) {
 	return plan.Plan{}, false
 }
 
-// begin writes the intent down; nothing is touched before pause-owner has consented.
+// begin writes the intent down. Claims that can grow on their volumes are told to next; nothing else is touched before
+// pause-owner has consented.
 func begin(in Input, w *wish) plan.Plan {
 	status := w.status(in, api.Planned)
-	status.Method, status.Templates, status.Recreate, status.Round = api.MethodCopy, w.templates, w.recreate, 1
-	deadline := metav1.NewTime(in.Now.Add(in.Settings.PlanTimeout))
-	status.Deadline = &deadline
+	status.Method, status.Templates, status.Recreate, status.Round = api.MethodExpand, w.templates, w.recreate, 1
+	grown := 0
 	for _, c := range w.claims {
 		target := w.target(c.Template)
 		part := api.ClaimStatus{Name: c.Name, UID: c.UID, Template: c.Template, Phase: api.ClaimPending,
-			From: sts.Requested(c.PersistentVolumeClaim), To: target.Size, OldVolume: c.Spec.VolumeName}
+			From: sts.Requested(c.PersistentVolumeClaim), To: w.size(c), OldVolume: c.Spec.VolumeName}
 		if target.Class != sts.ClassOf(c.PersistentVolumeClaim) {
 			part.Class = target.Class
 		}
+		if sts.ChangesKind(c.PersistentVolumeClaim, api.Target{Modes: target.Modes}) {
+			part.Modes = target.Modes
+		}
+		if c.method == api.MethodExpand {
+			part.Method = c.method
+			grown++
+		} else {
+			status.Method = api.MethodCopy
+		}
 		status.Claims = append(status.Claims, part)
 	}
-	status.Reason = api.ResizeDetected
-	status.Message = fmt.Sprintf("%d claims will be copied to new volumes", len(w.claims))
+	status.Reason, status.Message = api.ResizeDetected, announcement(len(w.claims)-grown, grown)
+	if grown == 0 {
+		return hand(in, status)
+	}
+	status.Phase, status.Deadline = api.Expanding, plan.Moment(in.Now.Add(in.Settings.ExpandTimeout))
+	store := plan.Store(in.Set, status).Unannotate(api.RetryAnnotation)
+	return plan.Do(api.ResizeDetected, append(store.Actions(), plan.NoteOf(in.Set, status, false))...)
+}
+
+func announcement(copied, grown int) string {
+	switch {
+	case copied == 0 && grown == 0:
+		return "the set is created again with its new templates"
+	case grown == 0:
+		return fmt.Sprintf("%d claims will be copied to new volumes", copied)
+	case copied == 0:
+		return fmt.Sprintf("%d claims will grow on their volumes", grown)
+	}
+	return fmt.Sprintf("%d claims will grow on their volumes, then %d will be copied to new ones", grown, copied)
+}
+
+// hand gives the operation to pause-owner, and from there to those who stop the set, or create it again.
+func hand(in Input, status *api.Status) plan.Plan {
+	next := plan.Enter(status, api.Planned, in.Now, in.Settings.PlanTimeout)
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation)
-	if found := sts.WhenScaled(in.Set); found != sts.Retain {
-		status.WhenScaled = found // or the scale to zero itself would delete the data
+	if found := sts.WhenScaled(in.Set); found != sts.Retain && !next.Live() {
+		next.WhenScaled = found // or the scale to zero itself would delete the data
 		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
 	}
-	patch.Annotate(api.StatusAnnotation, status.Encode())
-	note := plan.Note{Reason: api.ResizeDetected, Message: status.Message, UID: in.Set.UID, Operation: status.Operation}
-	return plan.Do(api.ResizeDetected, append(patch.Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...).
-		Then(events.ResizeDetected, status.Operation)
+	patch.Annotate(api.StatusAnnotation, next.Encode())
+	return plan.Do(next.Reason, append(patch.Actions(), plan.NoteOf(in.Set, next, false))...).
+		Then(events.ResizeDetected, next.Operation)
 }
 
 // refused writes the refusal down, once for a request and attempt.

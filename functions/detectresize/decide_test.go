@@ -256,7 +256,6 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 	for i := range 257 {
 		many = append(many, claims("data-web-"+resource.NewQuantity(int64(i), resource.DecimalSI).String())...)
 	}
-	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
 	user := func(change func(*corev1.PodSpec)) Input {
 		return world(set(build.Edit(func(s *appsv1.StatefulSet) { change(&s.Spec.Template.Spec) })), both())
 	}
@@ -268,9 +267,6 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 		"a class that there is not":        {request("data=128Mi@slow"), api.UnknownClass, "storage class slow, asked for template data, does not exist"},
 		"a claim of a class that is gone":  {world(set(), bound(build.Claim("data-web-0", "64Mi", build.OfClass("retired")))), api.UnknownClass, `claim data-web-0 is of storage class "retired"`},
 		"a claim without a class":          {world(set(), bound(build.Claim("data-web-0", "64Mi", build.OfClass("")))), api.UnknownClass, `claim data-web-0 is of storage class ""`},
-		"I1: less than a claim has":        {request("data=32Mi"), api.ShrinkRefused, "claim data-web-0 has 64Mi, more than the 32Mi asked for"},
-		"I1: less than a claim has, auto":  {world(objects{build.Set("web", build.Template("data", "32Mi", "fast"), build.Resize("auto"))}, both()), api.ShrinkRefused, "claim data-web-0 has 64Mi, more than the 32Mi asked for"},
-		"a raw block volume":               {world(set(), bound(build.Claim("data-web-0", "64Mi", block))), api.BlockVolume, "claim data-web-0 is a raw block volume"},
 		"a claim without the set's labels": {world(set(), bound(build.Claim("data-web-0", "64Mi", build.Label("app", "else")))), api.ForeignClaim, "claim data-web-0 has the name of one of StatefulSet web"},
 		"a claim of another set":           {world(set(), bound(build.Claim("data-web-0", "64Mi", build.Owned("StatefulSet", "other")))), api.ForeignClaim, "claim data-web-0"},
 		"a claim that is being deleted":    {world(set(), bound(build.Claim("data-web-0", "64Mi", build.Deleting()))), api.ClaimBusy, "claim data-web-0 is being deleted"},
@@ -283,12 +279,12 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 		"I10: the workload runs as root":        {user(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = ptr.To[int64](0) }), api.RootMoverNeeded, "StatefulSet shop/web runs as root"},
 		"I10: the workload names no user":       {user(func(p *corev1.PodSpec) { p.SecurityContext = nil }), api.RootMoverNeeded, "StatefulSet shop/web runs as a user that its pod template does not name"},
 		"an owner that would undo the stop":     {world(set(build.Owned("Database", "main")), both()), api.OwnerNotPausable, "Database main (example.com/v1) controls StatefulSet web"},
-		"the method expand":                     {world(set(build.Annotation(api.ResizeMethodAnnotation, "expand")), both()), api.MethodUnknown, "drydock.dev/resize-method=expand is not part of this version"},
+		"the method expand":                     {world(set(build.Annotation(api.ResizeMethodAnnotation, "expand")), both()), api.ExpandImpossible, "claim data-web-0 cannot become 128Mi in place, as drydock.dev/resize-method=expand asks: its StorageClass fixed does not allow"},
 		"a method that there is not":            {world(set(build.Annotation(api.ResizeMethodAnnotation, "magic")), both()), api.MethodUnknown, `drydock.dev/resize-method="magic" is not a method`},
 		"a name too long for its pods' labels":  {longNamed(long), api.NameTooLong, "StatefulSet name " + long + " has 53 characters"},
 		"more claims than one status can hold":  {world(set(), many), api.TooManyClaims, "257 claims are to be resized, one operation takes at most 256"},
 		"a manifest too large for the journal":  {world(set(build.Annotation("notes", strings.Repeat("x", 200<<10))), both()), api.TooManyClaims, "the manifest of StatefulSet web has more than 204800 bytes"},
-		"quota: storage":                        {quota("requests.storage", "300Mi", "128Mi"), api.QuotaExceeded, "ResourceQuota team allows 300Mi of requests.storage, 128Mi are used and the new claims need 256Mi"},
+		"quota: storage":                        {quota("requests.storage", "300Mi", "128Mi"), api.QuotaExceeded, "ResourceQuota team allows 300Mi of requests.storage, 128Mi are used and the resize needs 256Mi more"},
 		"quota: claims":                         {quota("persistentvolumeclaims", "3", "2"), api.QuotaExceeded, "ResourceQuota team allows 3 of persistentvolumeclaims"},
 		"quota: claims, by its other name":      {quota("count/persistentvolumeclaims", "3", "2"), api.QuotaExceeded, "ResourceQuota team allows 3 of count/persistentvolumeclaims"},
 		"quota: storage of the class":           {quota("fixed.storageclass.storage.k8s.io/requests.storage", "1Mi", "0"), api.QuotaExceeded, "ResourceQuota team allows 1Mi of fixed.storageclass"},
@@ -333,7 +329,7 @@ func TestWhatIsNoReasonToRefuse(t *testing.T) {
 		"no claim has to be copied, so no mover runs": {
 			in: world(objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi", "fixed"), build.Resize("data=128Mi"),
 				build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil }))}, bound(build.Claim("data-web-0", "128Mi"))),
-			want: strings.Replace(begun, "2 claims", "0 claims", 1),
+			want: strings.Replace(begun, "2 claims will be copied to new volumes", "the set is created again with its new templates", 1),
 			next: planned,
 		},
 	})

@@ -3,9 +3,10 @@
 //
 //	in    StatefulSet changes, resize.requested, retry; the tick
 //	get   StatefulSet, claims, volumes, pods; before a resize also classes, quotas, limit ranges, the namespace
-//	do    patch the StatefulSet: status, claim retention
-//	out   resize.detected, operation.failed
-//	never touches a claim, a volume or a replica
+//	do    patch the StatefulSet: status, claim retention; patch claims: only what they ask for; delete a pod whose file system
+//	      grows only when it is mounted
+//	out   resize.detected, restore.completed, operation.failed
+//	never touches a volume or a replica count; never has a claim ask for less, but for what it could not get
 package detectresize
 
 import (
@@ -17,6 +18,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
@@ -38,7 +40,7 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 // Handle is safe to repeat, to reorder and to run twice at once. Every event makes it look; a retry event is a retry
 // annotation that nobody has to write.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	return f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		var asked *Retry
 		if e.Type() == events.Retry {
 			asked = &Retry{Of: ref.Operation}
@@ -47,6 +49,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil {
 			return plan.Plan{}, err
 		}
+		in.Rejected = fault.Text(denied)
 		return Decide(in), nil
 	})
 }

@@ -18,6 +18,8 @@ type Input struct {
 	*sts.Observed
 	Settings api.Settings
 	Registry owners.Registry
+	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	Rejected string
 	// Retry is what a retry event asks for; nil for any other event.
 	Retry *Retry
 	// Cluster is read only when a resize is wanted.
@@ -33,6 +35,8 @@ type Cluster struct {
 	Limits  []corev1.LimitRange
 	// RootMovers are allowed in the namespace.
 	RootMovers bool
+	// MoverConfig says how movers run in the namespace; nil if nothing does.
+	MoverConfig *corev1.ConfigMap
 }
 
 func (f *Function) observe(ctx context.Context, ref events.Ref, asked *Retry) (Input, error) {
@@ -71,6 +75,9 @@ func (f *Function) observeCluster(ctx context.Context, namespace string) (*Clust
 	if err != nil {
 		return nil, err
 	}
-	cluster.RootMovers, err = f.client.RootMovers(ctx, namespace)
+	if cluster.RootMovers, err = f.client.RootMovers(ctx, namespace); err != nil {
+		return nil, err
+	}
+	cluster.MoverConfig, err = f.client.MoverConfig(ctx, namespace)
 	return cluster, err
 }

@@ -28,24 +28,13 @@ const (
 // preflight looks for everything that could stop the resize half way, before anything is touched.
 func preflight(in Input, w *wish) *problem {
 	for _, check := range []func(Input, *wish) *problem{
-		checkMethod, checkNames, checkOwner, checkMover, checkClasses, checkClaims, checkLimits, checkQuotas,
+		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkClaims, checkLimits, checkQuotas,
 	} {
 		if found := check(in, w); found != nil {
 			return found
 		}
 	}
 	return nil
-}
-
-func checkMethod(in Input, _ *wish) *problem {
-	switch method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method {
-	case "", api.MethodAuto, api.MethodCopy:
-		return nil
-	case api.MethodExpand:
-		return refuse(api.MethodUnknown, "%s=expand is not part of this version; remove the annotation or write %q", api.ResizeMethodAnnotation, api.MethodCopy)
-	default:
-		return refuse(api.MethodUnknown, "%s=%q is not a method; write %q or %q", api.ResizeMethodAnnotation, method, api.MethodAuto, api.MethodCopy)
-	}
 }
 
 func checkNames(in Input, w *wish) *problem {
@@ -80,11 +69,14 @@ func checkOwner(in Input, _ *wish) *problem {
 }
 
 func checkMover(in Input, w *wish) *problem {
-	if len(w.claims) == 0 {
+	if !slices.ContainsFunc(w.claims, claim.copied) {
 		return nil
 	}
 	if _, err := resources.MoverUser(in.Set, in.Cluster.RootMovers); err != nil {
 		return refuse(api.RootMoverNeeded, "%v", err)
+	}
+	if _, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig); err != nil {
+		return refuse(api.MoverInvalid, "%v; mend it, then ask again with %s", err, api.RetryAnnotation)
 	}
 	return nil
 }
@@ -97,7 +89,7 @@ func checkClasses(in Input, w *wish) *problem {
 		}
 	}
 	for _, c := range w.claims {
-		if class := w.class(c); class == "" || in.Cluster.Classes[class] == nil {
+		if class := w.class(c.Claim); class == "" || in.Cluster.Classes[class] == nil {
 			return refuse(api.UnknownClass, "claim %s is of storage class %q, which does not exist, so no new volume can be provisioned; "+
 				"name a class in %s", c.Name, class, api.ResizeAnnotation)
 		}
@@ -115,17 +107,19 @@ func (w *wish) class(c sts.Claim) string {
 
 func checkClaims(in Input, w *wish) *problem {
 	for _, c := range w.claims {
-		size, target := sts.Requested(c.PersistentVolumeClaim), w.target(c.Template).Size
+		size, target := sts.Requested(c.PersistentVolumeClaim), w.size(c)
 		switch {
 		case !sts.Belongs(c.PersistentVolumeClaim, in.Set):
 			return refuse(api.ForeignClaim, "claim %s has the name of one of StatefulSet %s but not the labels of its selector, or another owner; "+
 				"if it is the set's, give it the labels %v", c.Name, in.Set.Name, in.Set.Spec.Selector.MatchLabels)
 		case c.DeletionTimestamp != nil:
 			return refuse(api.ClaimBusy, "claim %s is being deleted; wait until it is gone, then ask again with %s", c.Name, api.RetryAnnotation)
-		case c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == corev1.PersistentVolumeBlock:
-			return refuse(api.BlockVolume, "claim %s is a raw block volume; this version copies file systems only", c.Name)
-		case size.Cmp(target) > 0:
-			return refuse(api.ShrinkRefused, "claim %s has %s, more than the %s asked for; this version does not shrink volumes", c.Name, &size, &target)
+		case c.copied() && sts.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0:
+			return refuse(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it cannot be copied to one of %s",
+				c.Name, &size, &target)
+		}
+		if !c.copied() {
+			continue
 		}
 		for _, pod := range in.Users(c.Name) {
 			if !sts.IsPodOf(pod, in.Set) {
@@ -172,7 +166,7 @@ func checkQuotas(in Input, w *wish) *problem {
 			sum := used.DeepCopy()
 			sum.Add(more)
 			if sum.Cmp(hard) > 0 {
-				return refuse(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, %s are used and the new claims need %s beside the old ones; "+
+				return refuse(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, %s are used and the resize needs %s more; "+
 					"raise the quota for the time of the resize, then ask again with %s", quota.Name, &hard, name, &used, &more, api.RetryAnnotation)
 			}
 		}
@@ -191,10 +185,16 @@ func (w *wish) need() corev1.ResourceList {
 	}
 	one := resource.MustParse("1")
 	for _, c := range w.claims {
-		size := w.target(c.Template).Size
-		ofClass := w.class(c) + ".storageclass.storage.k8s.io/"
+		size := w.size(c).DeepCopy()
+		if !c.copied() {
+			size.Sub(sts.Requested(c.PersistentVolumeClaim))
+		}
+		ofClass := w.class(c.Claim) + ".storageclass.storage.k8s.io/"
 		add(string(corev1.ResourceRequestsStorage), size)
 		add(ofClass+string(corev1.ResourceRequestsStorage), size)
+		if !c.copied() {
+			continue
+		}
 		for _, count := range []string{string(corev1.ResourcePersistentVolumeClaims), "count/persistentvolumeclaims", ofClass + string(corev1.ResourcePersistentVolumeClaims)} {
 			add(count, one)
 		}

@@ -272,7 +272,11 @@ func (in Input) recorded(operation string, o Owner) bool {
 func goOn(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Copying, in.Now, in.Settings.CopyTimeout)
 	next.Reason, next.Message = api.OwnerConsents, "the targets are prepared"
-	if status.Kind == api.KindSleep {
+	switch {
+	case status.Kind == api.KindResize && status.Live():
+		next = plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
+		next.Reason, next.Message = api.OwnerConsents, "the set is created again with its new templates while its pods run"
+	case status.Kind == api.KindSleep:
 		next = plan.Enter(status, api.Stopping, in.Now, in.Settings.QuiesceTimeout+sts.GracePeriod(in.Set))
 		next.Reason, next.Message = api.OwnerConsents, "the set is scaled to zero"
 	}

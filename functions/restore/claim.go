@@ -148,9 +148,9 @@ func staysCurrent(in Input, status *api.Status, part api.ClaimStatus, claim *cor
 func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
 	if staysCurrent(in, status, part, claim, fresh) {
-		return act(reservation(fresh, resources.MakeSuccessor(claim, fresh.Name, part.To, part.Class, link)))
+		return act(reservation(fresh, resources.MakeSuccessor(claim, fresh.Name, part.Target(), link)))
 	}
-	return act(reservation(old, resources.MakeSuccessor(claim, old.Name, sts.Requested(claim), "", link)))
+	return act(reservation(old, resources.MakeSuccessor(claim, old.Name, api.Target{Size: sts.Requested(claim)}, link)))
 }
 
 // unbound is about a claim that the StatefulSet controller was first to create. It is bound to the reserved volume,
@@ -158,11 +158,17 @@ func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
 	if volume != nil {
 		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], sts.Requested(claim)
-		if wants.Cmp(has) > 0 || sts.ClassOf(claim) != volume.Spec.StorageClassName {
+		if wants.Cmp(has) > 0 || sts.ClassOf(claim) != volume.Spec.StorageClassName || !offers(volume, claim.Spec.AccessModes) {
 			return act([]plan.Action{plan.Delete(plan.Claims, claim)})
 		}
 	}
 	return wait("claim %s is not bound yet", claim.Name)
+}
+
+// offers reports whether the volume has all the access modes: the volume controller binds no other
+// (kubernetes pkg/controller/volume/persistentvolume/index.go).
+func offers(volume *corev1.PersistentVolume, modes []corev1.PersistentVolumeAccessMode) bool {
+	return !slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(volume.Spec.AccessModes, m) })
 }
 
 // reservation points the volume at the claim's name, without UID (kubernetes calls such a volume pre-bound), and
@@ -220,5 +226,5 @@ func fromTemplate(in Input, part api.ClaimStatus, volume string, size resource.Q
 	if status != nil {
 		link.Operation, link.Set = status.Operation, status.Set
 	}
-	return resources.MakeSuccessor(claim, volume, size, "", link)
+	return resources.MakeSuccessor(claim, volume, api.Target{Size: size}, link)
 }

@@ -40,7 +40,7 @@ func Decide(in Input) plan.Plan {
 		return leftover(in, revision, journal, manifest)
 	}
 	if status == nil {
-		return retire(in)
+		return rest(in, status)
 	}
 	if in.Set.DeletionTimestamp != nil {
 		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
@@ -52,6 +52,17 @@ func Decide(in Input) plan.Plan {
 		return starting(in, status)
 	case api.RollingBack:
 		return rollingBack(in, status)
+	}
+	return rest(in, status)
+}
+
+// rest is about a set of which no operation of ours is under way. One that is frozen all the same lost its status, or is made
+// from the manifest of a set that was.
+func rest(in Input, status *api.Status) plan.Plan {
+	if in.Set != nil && in.Set.DeletionTimestamp == nil && !status.Active() && !status.Held() {
+		if thaw := plan.PatchOf(plan.StatefulSets, in.Set).Thaw(); !thaw.Empty() {
+			return plan.Do(api.CleaningUp, thaw.Actions()...)
+		}
 	}
 	return retire(in)
 }
@@ -83,7 +94,7 @@ func starting(in Input, status *api.Status) plan.Plan {
 		return conclude(in, next, events.OperationFailed)
 	}
 	next.Reason = api.ResizeCompleted
-	next.Message = fmt.Sprintf("%d claims are on new volumes; the old volumes are kept for %s", len(status.Claims), in.Settings.Retention)
+	next.Message = plan.Summary(status, in.Settings.Retention)
 	return conclude(in, next, events.RestoreCompleted)
 }
 
@@ -93,7 +104,7 @@ func rollingBack(in Input, status *api.Status) plan.Plan {
 		return plan.Do(api.RollingBackNow, jobs...)
 	}
 	if back := giveBack(in, status); !back.Empty() {
-		return plan.Do(api.RollingBackNow, back.Actions()...)
+		return plan.Do(api.RollingBackNow, back.Thaw().Actions()...)
 	}
 	next := end(in, status, api.Failed)
 	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
@@ -109,7 +120,9 @@ func rollingBack(in Input, status *api.Status) plan.Plan {
 func giveBack(in Input, status *api.Status) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
 	now := sts.Replicas(in.Set)
-	plan.Set(patch, "/spec/replicas", now, status.Replicas, fmt.Sprintf("replicas %d to %d", now, status.Replicas))
+	if status.Stopped != nil { // else whoever has scaled the set since was right to
+		plan.Set(patch, "/spec/replicas", now, status.Replicas, fmt.Sprintf("replicas %d to %d", now, status.Replicas))
+	}
 	if status.WhenScaled != "" {
 		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), status.WhenScaled, "whenScaled "+string(status.WhenScaled))
 	}
@@ -131,6 +144,9 @@ func conclude(in Input, next *api.Status, announce string) plan.Plan {
 	store := plan.Store(in.Set, next).Unannotate(api.AbortAnnotation)
 	if next.Phase == api.Succeeded {
 		store.Unannotate(api.DeadLettersAnnotation)
+	}
+	if !next.Held() {
+		store.Thaw()
 	}
 	actions := append(store.Actions(), plan.NoteOf(in.Set, next, warning))
 	return plan.Do(next.Reason, actions...).Then(announce, next.Operation)

@@ -110,7 +110,7 @@ func doomed(name string, finalizers ...string) objects {
 func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
 	old := build.Claim(name, "64Mi", build.Annotation("people", "wrote this"), build.Finalizers("kubernetes.io/pvc-protection", "example.com/keep"))
 	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: name}
-	return resources.MakeSuccessor(old, volume, resource.MustParse(size), "", link)
+	return resources.MakeSuccessor(old, volume, api.Target{Size: resource.MustParse(size)}, link)
 }
 
 // successor is the claim that came after the old one, complete.

@@ -77,13 +77,20 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 	return plan.Noop(api.SetReplaced)
 }
 
-// forgotten gives a set back that lost its status while it was stopped: nothing else tells how many replicas it had.
+// forgotten gives a set back that lost its status while it was stopped: nothing else tells how many replicas it had. One that
+// was created again meanwhile has another UID than the journal, but is frozen.
 func forgotten(in Input, status *api.Status) []plan.Action {
 	own, err := in.Status()
-	if err != nil || own != nil || in.Set == nil || in.Set.UID != status.Set.UID || sts.Replicas(in.Set) != 0 {
+	if err != nil || own != nil || in.Set == nil || in.Set.UID != status.Set.UID && !sts.Frozen(in.Set) {
 		return nil
 	}
-	return giveBack(in, status).Actions()
+	patch := plan.PatchOf(plan.StatefulSets, in.Set)
+	if sts.Replicas(in.Set) == 0 {
+		stopped := status.Clone()
+		stopped.Stopped = plan.Moment(in.Now) // the journal is from before
+		patch = giveBack(in, stopped)
+	}
+	return patch.Thaw().Actions()
 }
 
 // complete takes a claim that is in the middle of its switch to its end, and leaves every other one alone. Without its

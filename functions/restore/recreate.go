@@ -23,8 +23,14 @@ func withdraw(in Input, status *api.Status) []plan.Action {
 
 func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
 	return slices.ContainsFunc(templates, func(t api.TemplateTarget) bool {
-		return sts.Differs(set, t.Name, api.Target{Size: t.Size, Class: t.Class})
+		return sts.Differs(set, t.Name, t.Target())
 	})
+}
+
+// recreates reports whether the set is to be created again with its new templates: at zero and with copies that are current, or
+// while it runs, where no claim needs another volume.
+func recreates(in Input, status *api.Status) bool {
+	return status.Recreate && (status.Live() || in.Current(status)) && differ(in.Set, status.Templates)
 }
 
 // oldTemplates are the templates that claims ask for which have to go back on their old volumes. With the new template
@@ -37,12 +43,13 @@ func oldTemplates(in Input, status *api.Status) []api.TemplateTarget {
 		if claim == nil || old == nil || !frozen(claim) || reservedOf(old, fresh) != nil || staysCurrent(in, status, part, claim, fresh) {
 			continue
 		}
-		templates = append(templates, api.TemplateTarget{Name: part.Template, Size: sts.Requested(claim), Class: sts.ClassOf(claim)})
+		templates = append(templates, api.TemplateTarget{Name: part.Template, Size: sts.Requested(claim), Class: sts.ClassOf(claim), Modes: claim.Spec.AccessModes})
 	}
 	return templates
 }
 
-// recreate replaces the set by one with the given templates, at zero, before any claim changes. What is to be created is
+// recreate replaces the set by one with the given templates, before any claim changes: at zero, or, of a live operation, with
+// its replicas, whose pods the new set adopts. What is to be created is
 // stored first; then exactly the state that it was made from is deleted, so that no edit of somebody else is lost.
 //
 // The order says at first that the copies are current for no set, and for this one only once our own delete was accepted:
@@ -55,14 +62,20 @@ func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan
 	order := func(generation int64) *plan.Patch {
 		next := status.Clone()
 		next.Set.UID, next.Generation = "", generation // the new set's identity is not known before it exists
-		manifest := api.EncodeManifest(resources.MakeHeldSet(in.Set, templates, next))
-		return plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, manifest)
+		make := resources.MakeHeldSet
+		if status.Live() {
+			make = resources.MakeSet
+		}
+		return plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, api.EncodeManifest(make(in.Set, templates, next)))
 	}
 	if store := order(never); !store.Empty() {
 		return plan.Do(api.SwitchRunning, store.Actions()...)
 	}
 	remove := plan.Delete(plan.StatefulSets, in.Set)
 	remove.Orphan = true
+	if status.Live() {
+		return plan.Do(api.SwitchRunning, remove)
+	}
 	return plan.Do(api.SwitchRunning, append([]plan.Action{remove}, order(status.Generation).Actions()...)...)
 }
 

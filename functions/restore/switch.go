@@ -37,7 +37,7 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 	if movers := in.Movers(status.Operation); len(movers) > 0 {
 		return plan.WaitSoon(api.SwitchRunning, "mover pod %s is still there", movers[0].Name)
 	}
-	if status.Recreate && in.Current(status) && differ(in.Set, status.Templates) {
+	if recreates(in, status) {
 		return recreate(in, status, status.Templates)
 	}
 	if back := oldTemplates(in, status); differ(in.Set, back) {
@@ -59,6 +59,9 @@ func switchClaims(in Input, status *api.Status) plan.Plan {
 	waiting, again := "", false
 	for i := range next.Claims {
 		part := &next.Claims[i]
+		if part.Phase == api.ClaimExpanded {
+			continue
+		}
 		move := step(in, status, *part)
 		actions = append(actions, move.actions...)
 		switch {
@@ -85,7 +88,10 @@ func switchClaims(in Input, status *api.Status) plan.Plan {
 // waitHeld waits for the platform. Replicas that somebody asks for meanwhile would hold what is to go away.
 func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
 	patch := plan.Store(in.Set, next)
-	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, "replicas to 0")
+	if sts.Replicas(in.Set) != 0 {
+		plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, "replicas to 0")
+		patch.Freeze()
+	}
 	if patch.Empty() {
 		return plan.WaitSoon(api.SwitchRunning, "%s", waiting)
 	}
@@ -97,7 +103,7 @@ func copyAgain(in Input, status *api.Status) plan.Plan {
 	next.Generation, next.Round, next.Stopping = 0, status.Round+1, nil
 	for i := range next.Claims {
 		part := &next.Claims[i]
-		if part.Phase == api.ClaimSwitched {
+		if part.Settled() {
 			continue
 		}
 		part.Phase, part.NewVolume, part.UID = api.ClaimPending, "", in.Claim(part.Name).UID
@@ -111,7 +117,10 @@ func copyAgain(in Input, status *api.Status) plan.Plan {
 func start(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Starting, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = api.ClaimsSwitched, "every claim is on its new volume, the set is started"
-	patch := giveBack(in, next).Annotate(api.StatusAnnotation, next.Encode())
+	if status.Live() {
+		next.Message = "every claim has grown, and the set has its new templates"
+	}
+	patch := giveBack(in, next).Thaw().Annotate(api.StatusAnnotation, next.Encode())
 	return plan.Do(api.ClaimsSwitched, append(patch.Actions(), plan.NoteOf(in.Set, next, false))...)
 }
 
@@ -130,6 +139,10 @@ func giveUp(in Input, status *api.Status, waiting string) plan.Plan {
 	next.Deadline = nil
 	next.Message = fmt.Sprintf("the switch was given up after %s: %s. No data is lost, every volume is kept; the set stays at zero. "+
 		"Mend the cause, then go on with the annotation %s", in.Settings.SwitchTimeout, waiting, api.RetryAnnotation)
+	if status.Live() {
+		next.Message = fmt.Sprintf("creating the set again with its new templates was given up after %s: %s. Its pods run and its claims have grown; "+
+			"mend the cause, then ask again with the annotation %s", in.Settings.SwitchTimeout, waiting, api.RetryAnnotation)
+	}
 	p := conclude(in, next, events.OperationFailed)
 	p.Actions = append(withdraw(in, status), p.Actions...)
 	return p

@@ -164,7 +164,7 @@ func TestI1SomebodyScalesUpDuringTheSwitch(t *testing.T) {
 		"when the old claim was deleted, pods run on it still: replicas go to zero first": {
 			in: world(set(switchingOf(web0), build.Generation(6), build.Replicas(2)), journal,
 				doomed(web0, "kubernetes.io/pvc-protection"), copied(web0)),
-			want: "do SwitchRunning: patch statefulsets web {replicas to 0}",
+			want: "do SwitchRunning: patch statefulsets web {replicas to 0, +label frozen}",
 		},
 		"when the old claim is frozen: its name gets the old volume back": {
 			in:   world(touched, journal, doomed(web0), copied(web0), templates64(touched)),

@@ -22,6 +22,10 @@ const (
 	// ResizeParallelismAnnotation on a StatefulSet: how many claims are copied at once, a whole number from 1.
 	ResizeParallelismAnnotation = Prefix + "resize-parallelism"
 
+	// MoverAnnotation on a StatefulSet: how the pods that copy its volumes run, as YAML or JSON, see resources.MoverOptions. What
+	// it does not say, the namespace's ConfigMap MoverConfigMap says, then the workload's own pod template.
+	MoverAnnotation = Prefix + "mover"
+
 	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again. Removed when taken.
 	RetryAnnotation = Prefix + "retry"
 
@@ -98,6 +102,12 @@ const (
 	// which ordinals are accounted for, and that the template was understood.
 	CleanupAnnotation = Prefix + "cleanup"
 
+	// FrozenLabel on a StatefulSet that a resize holds at zero, "true": config/policy has the API server refuse replicas to
+	// everybody but Drydock. Written in the patch that scales the set to zero, removed in the one that gives its replicas
+	// back, at the latest with the end of the operation; a resize that failed in the middle of the switch keeps it. It is a
+	// label so that the policy can select by it; no decision about volumes depends on it.
+	FrozenLabel = Prefix + "frozen"
+
 	// ReplicaOfAnnotation on a claim: the UID of the StatefulSet of which a pod was seen that uses the claim. Only such a
 	// claim is cleaned up. cleanup-pod writes it while the pod is there; whoever knows better may write it by hand.
 	ReplicaOfAnnotation = Prefix + "replica-of"
@@ -143,6 +153,12 @@ const (
 
 	// FieldManager names Drydock in managedFields.
 	FieldManager = "drydock"
+)
+
+// MoverConfigMap is the name of the ConfigMap that says for a namespace what MoverAnnotation says for a set, under MoverKey.
+const (
+	MoverConfigMap = "drydock-mover"
+	MoverKey       = "mover"
 )
 
 // FinalizerForCleanup is the value of FinalizerLabel.

@@ -20,32 +20,36 @@ const (
 
 // The operation moves on.
 const (
-	ResizeDetected  Reason = "ResizeDetected"
-	OwnerPausing    Reason = "OwnerPausing"
-	OwnerConsents   Reason = "OwnerConsents"
-	OwnerResumed    Reason = "OwnerResumed"
-	OwnerStays      Reason = "OwnerStays" // paused: the operation goes on, or a claim of the set is not whole
-	Preparing       Reason = "Preparing"
-	Quiescing       Reason = "Quiescing"
-	CopyRunning     Reason = "CopyRunning"
-	CopyVerified    Reason = "CopyVerified"
-	SwitchRunning   Reason = "SwitchRunning"
-	ClaimsSwitched  Reason = "ClaimsSwitched"
-	WaitingForReady Reason = "WaitingForReady"
-	CleaningUp      Reason = "CleaningUp"
-	ResizeCompleted Reason = "ResizeCompleted"
-	RollingBackNow  Reason = "RollingBack"
-	VolumeReleased  Reason = "VolumeReleased"
-	Retrying        Reason = "Retrying"
-	SleepDecided    Reason = "SleepDecided"
-	ActivityNoted   Reason = "ActivityNoted"
-	ScalingDown     Reason = "ScalingDown"
-	FellAsleep      Reason = "FellAsleep"
-	WakingUp        Reason = "WakingUp"
-	Awake           Reason = "Awake"
-	RolloutRunning  Reason = "RolloutRunning"
-	DependentAwake  Reason = "DependentAwake"
-	DependencyFirst Reason = "DependencyFirst"
+	ResizeDetected   Reason = "ResizeDetected"
+	OwnerPausing     Reason = "OwnerPausing"
+	OwnerConsents    Reason = "OwnerConsents"
+	OwnerResumed     Reason = "OwnerResumed"
+	OwnerStays       Reason = "OwnerStays" // paused: the operation goes on, or a claim of the set is not whole
+	ExpansionRunning Reason = "ExpansionRunning"
+	ClaimsExpanded   Reason = "ClaimsExpanded"
+	ReplicaRestarted Reason = "ReplicaRestarted" // its file system grows when it is mounted again
+	Preparing        Reason = "Preparing"
+	Quiescing        Reason = "Quiescing"
+	WarmCopyRunning  Reason = "WarmCopyRunning" // the first copy, while the set runs
+	CopyRunning      Reason = "CopyRunning"
+	CopyVerified     Reason = "CopyVerified"
+	SwitchRunning    Reason = "SwitchRunning"
+	ClaimsSwitched   Reason = "ClaimsSwitched"
+	WaitingForReady  Reason = "WaitingForReady"
+	CleaningUp       Reason = "CleaningUp"
+	ResizeCompleted  Reason = "ResizeCompleted"
+	RollingBackNow   Reason = "RollingBack"
+	VolumeReleased   Reason = "VolumeReleased"
+	Retrying         Reason = "Retrying"
+	SleepDecided     Reason = "SleepDecided"
+	ActivityNoted    Reason = "ActivityNoted"
+	ScalingDown      Reason = "ScalingDown"
+	FellAsleep       Reason = "FellAsleep"
+	WakingUp         Reason = "WakingUp"
+	Awake            Reason = "Awake"
+	RolloutRunning   Reason = "RolloutRunning"
+	DependentAwake   Reason = "DependentAwake"
+	DependencyFirst  Reason = "DependencyFirst"
 )
 
 // A cleanup moves on.
@@ -78,7 +82,8 @@ const (
 	UnknownClass     Reason = "UnknownClass"
 	MethodUnknown    Reason = "MethodUnknown"
 	ShrinkRefused    Reason = "ShrinkRefused"
-	BlockVolume      Reason = "BlockVolume"
+	MoverInvalid     Reason = "MoverInvalid"     // the options for movers cannot be read
+	ExpandImpossible Reason = "ExpandImpossible" // the method was asked for, and a claim cannot grow on its volume
 	ForeignClaim     Reason = "ForeignClaim"
 	ForeignConsumer  Reason = "ForeignConsumer"
 	ClaimNotBound    Reason = "ClaimNotBound"
@@ -103,6 +108,7 @@ const (
 // The operation came to an end that nobody wanted.
 const (
 	CopyFailed       Reason = "CopyFailed"
+	ExpandInfeasible Reason = "ExpandInfeasible" // the storage cannot give a volume what its claim asks for
 	DeadlineExceeded Reason = "DeadlineExceeded"
 	StartedByOthers  Reason = "StartedByOthers"
 	ClaimLost        Reason = "ClaimLost"

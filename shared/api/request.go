@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -16,6 +17,10 @@ type Target struct {
 	Size resource.Quantity
 	// Class is a StorageClass; empty keeps the claim's.
 	Class string
+	// Modes are access modes; none keeps the claim's.
+	Modes []corev1.PersistentVolumeAccessMode
+	// Exact: a claim that is larger shrinks. Without it, as where claims follow a template, it may be larger.
+	Exact bool
 }
 
 // Request is the parsed resize annotation.
@@ -26,13 +31,20 @@ type Request struct {
 	Targets map[string]Target
 }
 
-const requestFormat = `write "auto", or TEMPLATE=SIZE or TEMPLATE=SIZE@STORAGECLASS, separated by commas, as "data=20Gi,logs=5Gi@fast"`
+const requestFormat = `write "auto", or TEMPLATE=SIZE, TEMPLATE=SIZE@STORAGECLASS or TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE, separated by commas, ` +
+	`as "data=20Gi,logs=5Gi@fast:RWO+ROX"`
+
+// accessModes are the short names that kubectl prints.
+var accessModes = map[string]corev1.PersistentVolumeAccessMode{
+	"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
+}
 
 // ParseRequest reads the value of the resize annotation:
 //
 //	auto                           the claims follow the volumeClaimTemplates
 //	data=20Gi                      one template
 //	data=20Gi@fast-ssd,logs=5Gi    several; @ names a StorageClass
+//	data=20Gi:RWX                  : names access modes, RWO, ROX, RWX or RWOP, with + between them
 func ParseRequest(text string) (Request, error) {
 	if strings.TrimSpace(text) == AutoRequest {
 		return Request{Auto: true}, nil
@@ -59,6 +71,7 @@ func parseTarget(part string) (string, Target, error) {
 	if problems := validation.IsDNS1123Label(template); len(problems) > 0 {
 		return "", Target{}, fmt.Errorf("template %q: %s", template, problems[0])
 	}
+	rest, short, moded := strings.Cut(rest, ":")
 	size, class, named := strings.Cut(rest, "@")
 	quantity, err := parseSize(size)
 	if err != nil {
@@ -72,5 +85,23 @@ func parseTarget(part string) (string, Target, error) {
 			return "", Target{}, fmt.Errorf("storage class %q: %s", class, problems[0])
 		}
 	}
-	return template, Target{Size: quantity, Class: class}, nil
+	target := Target{Size: quantity, Class: class, Exact: true}
+	if moded {
+		if target.Modes, err = parseModes(short); err != nil {
+			return "", Target{}, err
+		}
+	}
+	return template, target, nil
+}
+
+func parseModes(text string) ([]corev1.PersistentVolumeAccessMode, error) {
+	var modes []corev1.PersistentVolumeAccessMode
+	for _, short := range strings.Split(text, "+") {
+		mode, known := accessModes[short]
+		if !known {
+			return nil, fmt.Errorf("%q is no access mode; they are RWO, ROX, RWX and RWOP", short)
+		}
+		modes = append(modes, mode)
+	}
+	return modes, nil
 }

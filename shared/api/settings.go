@@ -8,8 +8,11 @@ type Settings struct {
 	Namespaces     []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to look after, comma-separated; empty for all"`
 	Image          string        `envconfig:"DRYDOCK_IMAGE" default:"drydock:latest" desc:"image of the data mover: Drydock's own"`
 	Parallelism    int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"claims of one StatefulSet that are copied at once"`
+	ShrinkMargin   int           `envconfig:"DRYDOCK_SHRINK_MARGIN" default:"10" desc:"how much of a volume that shrinks has to stay free, in percent"`
 	Retention      time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`
 	PlanTimeout    time.Duration `envconfig:"DRYDOCK_PLAN_TIMEOUT" default:"10m" desc:"how long an owner's consent may take"`
+	ExpandTimeout  time.Duration `envconfig:"DRYDOCK_EXPAND_TIMEOUT" default:"1h" desc:"how long growing volumes in place may take"`
+	ExpandPatience time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"how long a file system may wait to grow under a running pod before the pod is started again"`
 	CopyTimeout    time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"how long stopping the set, copying and verifying may take; then the set is given back"`
 	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"how long the pods may take to end, on top of their own grace period"`
 	StartTimeout   time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,8 @@ type Phase string
 const (
 	// Planned: the preflight passed and nothing was touched; pause-owner is to give its consent.
 	Planned Phase = "Planned"
+	// Expanding: detect-resize has the claims ask for more and waits until they have it; the set runs.
+	Expanding Phase = "Expanding"
 	// Copying: backup provisions the targets, stops the set, copies and verifies.
 	Copying Phase = "Copying"
 	// Switching: every copy is verified; restore puts the new volumes behind the claims' names.
@@ -48,10 +51,16 @@ func (p Phase) Terminal() bool { return p == Succeeded || p == Failed || p == Re
 type ClaimPhase string
 
 const (
-	ClaimPending  ClaimPhase = "Pending"
+	ClaimPending ClaimPhase = "Pending"
+	// ClaimWarming: a first copy is made while the set runs. ClaimWarmed: it is there, and only what has changed since is copied
+	// when the set is stopped.
+	ClaimWarming  ClaimPhase = "Warming"
+	ClaimWarmed   ClaimPhase = "Warmed"
 	ClaimCopying  ClaimPhase = "Copying"
 	ClaimVerified ClaimPhase = "Verified"
 	ClaimSwitched ClaimPhase = "Switched"
+	// ClaimExpanded: the claim has what it was to ask for, on the volume that it had.
+	ClaimExpanded ClaimPhase = "Expanded"
 )
 
 // SetRef is the identity of a StatefulSet. An empty UID marks a set that Drydock has just created again and whose
@@ -144,7 +153,12 @@ type TemplateTarget struct {
 	Size resource.Quantity `json:"size"`
 	// Class is a StorageClass; empty keeps the template's.
 	Class string `json:"class,omitempty"`
+	// Modes are access modes; none keeps the template's.
+	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
 }
+
+// Target is what claims of the template are to become.
+func (t *TemplateTarget) Target() Target { return Target{Size: t.Size, Class: t.Class, Modes: t.Modes} }
 
 // ClaimStatus is one claim's part of an operation.
 type ClaimStatus struct {
@@ -154,8 +168,12 @@ type ClaimStatus struct {
 	Phase    ClaimPhase        `json:"phase"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
+	// Method is expand for a claim that grows on its volume; empty for one that is copied.
+	Method Method `json:"method,omitempty"`
 	// Class is the target's StorageClass when it is to differ from the source's.
 	Class string `json:"class,omitempty"`
+	// Modes are the target's access modes when they are to differ from the source's.
+	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
 	// OldVolume and NewVolume are the names of the PersistentVolumes before and after.
 	OldVolume string `json:"oldVolume"`
 	NewVolume string `json:"newVolume,omitempty"`
@@ -163,10 +181,31 @@ type ClaimStatus struct {
 	BytesDone  int64 `json:"bytesDone,omitempty"`
 	BytesTotal int64 `json:"bytesTotal,omitempty"`
 	Files      int64 `json:"files,omitempty"`
+	// Warm: the copy was begun while the set ran. BytesTrusted were copied and verified by then, and not changed since.
+	Warm         bool  `json:"warm,omitempty"`
+	BytesTrusted int64 `json:"bytesTrusted,omitempty"`
+	// Cold: a copy while the set runs was begun and given up, since its mover did not start or was in a pod's way.
+	Cold bool `json:"cold,omitempty"`
 	// Digest is the SHA-256 of the verified tree, as the mover defines it.
 	Digest string `json:"digest,omitempty"`
 	// ProgressAt throttles the writes of progress.
 	ProgressAt *metav1.Time `json:"progressAt,omitempty"`
+}
+
+// Target is what the claim is to become.
+func (c *ClaimStatus) Target() Target { return Target{Size: c.To, Class: c.Class, Modes: c.Modes} }
+
+// Settled reports whether the operation has nothing left to do with the claim's volume.
+func (c *ClaimStatus) Settled() bool { return c.Phase == ClaimSwitched || c.Phase == ClaimExpanded }
+
+// Live reports whether the set runs all through the operation: no claim needs another volume.
+func (s *Status) Live() bool {
+	for i := range s.Claims {
+		if s.Claims[i].Method != MethodExpand {
+			return false
+		}
+	}
+	return s.Method == MethodExpand
 }
 
 // Claim returns the part of the claim with the given name, or nil.
@@ -183,7 +222,9 @@ func (s *Status) Claim(name string) *ClaimStatus {
 func (s *Status) Active() bool { return s != nil && !s.Phase.Terminal() }
 
 // Held reports whether the operation was given up with the set still held at zero: one of its claims is not whole.
-func (s *Status) Held() bool { return s != nil && s.Phase == Failed && s.FailedAt == Switching }
+func (s *Status) Held() bool {
+	return s != nil && s.Phase == Failed && s.FailedAt == Switching && !s.Live()
+}
 
 // Clone returns a copy that can be changed without changing s.
 func (s *Status) Clone() *Status {

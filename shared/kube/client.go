@@ -34,6 +34,7 @@ const (
 	Attachments    plan.Resource = "volumeattachments"
 	StorageClasses plan.Resource = "storageclasses"
 	Namespaces     plan.Resource = "namespaces"
+	ConfigMaps     plan.Resource = "configmaps"
 	Quotas         plan.Resource = "resourcequotas"
 	LimitRanges    plan.Resource = "limitranges"
 	Autoscalers    plan.Resource = "horizontalpodautoscalers"

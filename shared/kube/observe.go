@@ -161,6 +161,16 @@ func Pages[L interface {
 	}
 }
 
+// MoverConfig is the namespace's ConfigMap about movers, or nil.
+func (c *Client) MoverConfig(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
+	config := &corev1.ConfigMap{}
+	found, err := c.Get(ctx, ConfigMaps, namespace, api.MoverConfigMap, config)
+	if err != nil || !found {
+		return nil, err
+	}
+	return config, nil
+}
+
 // RootMovers reports whether the namespace allows movers that run as root.
 func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error) {
 	ns := &corev1.Namespace{}

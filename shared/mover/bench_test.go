@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,16 +19,18 @@ import (
 // directory of the same file system and with a flush at the end, and reports seconds and ratios.
 func BenchmarkCopy(b *testing.B) {
 	for _, tree := range []struct {
-		name string
-		make func(b *testing.B, dir string)
+		name  string
+		make  func(b *testing.B, dir string)
+		rsync string // its flags
 	}{
-		{"10000-small-files", smallFiles},
-		{"4-big-files", bigFiles},
+		{"10000-small-files", smallFiles, "-aHAX"},
+		{"4-big-files", bigFiles, "-aHAX"},
+		{"sparse-files", sparseFiles, "-aHAXS"},
 	} {
 		b.Run(tree.name, func(b *testing.B) {
 			src, dst := newVolume(b, 2048), newVolume(b, 2048)
 			tree.make(b, src.dir)
-			compare(b, src.dir, dst.dir)
+			compare(b, src.dir, dst.dir, tree.rsync)
 		})
 	}
 }
@@ -58,7 +61,50 @@ func bigFiles(b *testing.B, dir string) {
 	}
 }
 
-func compare(b *testing.B, src, dst string) {
+// sparseFiles are 4 of 1 GiB with 10 MiB of data each.
+func sparseFiles(b *testing.B, dir string) {
+	for i := range 4 {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("sparse%d", i)))
+		must(b, err)
+		for at := range int64(40) {
+			_, err := f.WriteAt(bytes.Repeat([]byte{byte(i + 1)}, 256<<10), at*(25<<20))
+			must(b, err)
+		}
+		must(b, f.Truncate(1<<30))
+		must(b, f.Close())
+	}
+}
+
+// raw is what reading and writing the same bytes takes, without anything else.
+func raw(b *testing.B, src, to string) {
+	out, err := os.Create(filepath.Join(to, "raw"))
+	must(b, err)
+	buf := make([]byte, 1<<20)
+	must(b, filepath.WalkDir(src, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		in, err := os.Open(path)
+		must(b, err)
+		size, err := in.Seek(0, io.SeekEnd)
+		must(b, err)
+		for off := int64(0); off < size; {
+			from, to, err := nextData(int(in.Fd()), off, size)
+			must(b, err)
+			for ; from < to; from += int64(len(buf)) {
+				n, err := in.ReadAt(buf[:min(int64(len(buf)), to-from)], from)
+				must(b, err)
+				_, err = out.Write(buf[:n])
+				must(b, err)
+			}
+			off = to
+		}
+		return in.Close()
+	}))
+	must(b, out.Close())
+}
+
+func compare(b *testing.B, src, dst, rsync string) {
 	mover := func(verify bool) func(string) {
 		return func(to string) {
 			_, err := Copy(context.Background(), Options{Source: src, Target: to, NoVerify: !verify})
@@ -76,7 +122,7 @@ func compare(b *testing.B, src, dst string) {
 		name string
 		copy func(to string)
 	}{
-		{"mover", mover(false)}, {"mover+verify", mover(true)}, {"rsync", run("rsync", "-aHAX")}, {"cp", run("cp", "-a")},
+		{"raw", func(to string) { raw(b, src, to) }}, {"mover", mover(false)}, {"mover+verify", mover(true)}, {"rsync", run("rsync", rsync)}, {"cp", run("cp", "-a")},
 	}
 	took := map[string]time.Duration{}
 	for b.Loop() {

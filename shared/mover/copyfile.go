@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyRegular writes a new file under a temporary name and puts it in place when all of it is there.
+// copyRegular writes a new file and puts it in place when all of it is there.
 func (c *copier) copyRegular(ctx context.Context, at pair, e *entry) error {
 	in, err := c.openSource(at, e)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(in)
+	defer unix.Close(in.fd)
 	out, tmp, err := c.createTemp(at, e)
 	if err != nil {
 		return err
@@ -28,37 +28,46 @@ func (c *copier) copyRegular(ctx context.Context, at pair, e *entry) error {
 	return c.install(at.dst, tmp, at.dir, e)
 }
 
-// openSource opens a file and makes sure that it is the one that was scanned.
-func (c *copier) openSource(at pair, e *entry) (int, error) {
-	in, err := openat(at.src, e.name, unix.O_RDONLY, 0)
-	if err == nil && c.hooks.source != nil {
-		err = c.hooks.source("opening", at.dir.join(e.name))
-	}
-	if err != nil {
-		return -1, at.fault(source, "opening", e, err)
-	}
-	if err := c.unchanged(at, e, in); err != nil {
-		unix.Close(in)
-		return -1, err
-	}
-	return in, nil
+// input is an open source file.
+type input struct {
+	fd   int
+	data int64 // bytes that are no hole, about
 }
 
-// unchanged fails if an open source file is not, or no longer, as it was scanned.
-func (c *copier) unchanged(at pair, e *entry, in int) error {
+// openSource opens a file and makes sure that it is the one that was scanned.
+func (c *copier) openSource(at pair, e *entry) (input, error) {
+	in, err := openat(at.src, e.name, unix.O_RDONLY, 0)
+	if err == nil && c.hooks.source != nil {
+		if err = c.hooks.source("opening", at.dir.join(e.name)); err != nil {
+			unix.Close(in)
+		}
+	}
+	if err != nil {
+		return input{}, at.fault(source, "opening", e, err)
+	}
+	data, err := c.unchanged(at, e, in)
+	if err != nil {
+		unix.Close(in)
+	}
+	return input{in, data}, err
+}
+
+// unchanged fails if an open source file is not, or no longer, as it was scanned. It returns its data bytes.
+func (c *copier) unchanged(at pair, e *entry, in int) (int64, error) {
 	st, err := fstat(in)
 	if err == nil && metaOf(&st) != e.meta {
 		err = errChanged
 	}
 	if err != nil {
-		return at.fault(source, "reading", e, err)
+		return 0, at.fault(source, "reading", e, err)
 	}
-	return nil
+	return dataBytes(&st), nil
 }
 
+// createTemp makes a file that nobody may open until it is complete.
 func (c *copier) createTemp(at pair, e *entry) (out int, tmp string, err error) {
-	tmp, err = c.makeTemp(at.dir, func(name string) (err error) {
-		out, err = openat(at.dst, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	tmp, err = c.makeEntry(at.dir, e, func(name string) (err error) {
+		out, err = openat(at.dst, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0)
 		return err
 	})
 	if err != nil {
@@ -69,8 +78,8 @@ func (c *copier) createTemp(at pair, e *entry) (out int, tmp string, err error) 
 
 // writeTemp fills a new file. The owner comes first, since it may be denied and then nothing needs to be copied; it and
 // writing clear what setRest sets.
-func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in, out int) error {
-	attrs, err := opened(in).xattrs()
+func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out int) error {
+	attrs, err := opened(in.fd).xattrs()
 	if err != nil {
 		return at.fault(source, "reading extended attributes of", e, err)
 	}
@@ -86,7 +95,8 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in, out int) 
 	if c.hooks.copying != nil {
 		c.hooks.copying(at.dir.join(e.name))
 	}
-	return c.unchanged(at, e, in)
+	_, err = c.unchanged(at, e, in.fd)
+	return err
 }
 
 // copySpecial makes a symbolic link, fifo, socket or device.
@@ -101,7 +111,7 @@ func (c *copier) copySpecial(at pair, e *entry) error {
 			return at.fault(source, "reading the link", e, err)
 		}
 	}
-	tmp, err := c.makeTemp(at.dir, func(name string) error {
+	tmp, err := c.makeEntry(at.dir, e, func(name string) error {
 		if e.meta.isSymlink() {
 			return unix.Symlinkat(link, at.dst, name)
 		}

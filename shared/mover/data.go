@@ -42,18 +42,18 @@ func nextData(fd int, off, size int64) (from, to int64, err error) {
 }
 
 // copyData copies the data between the holes of in to the empty file out.
-func (c *copier) copyData(ctx context.Context, at pair, e *entry, in, out int) error {
+func (c *copier) copyData(ctx context.Context, at pair, e *entry, in input, out int) error {
 	size, copied, end := e.meta.size, int64(0), int64(0)
 	if size == 0 {
 		return nil
 	}
 	for off := int64(0); off < size; {
-		from, to, err := nextData(in, off, size)
+		from, to, err := in.nextData(off, size)
 		if err != nil {
 			return at.fault(source, "reading", e, err)
 		}
 		if from < to {
-			if err := c.copyRun(ctx, at, e, run{in, out, from, to}); err != nil {
+			if err := c.copyRun(ctx, at, e, run{in.fd, out, from, to}); err != nil {
 				return err
 			}
 			copied, end = copied+to-from, to
@@ -65,17 +65,16 @@ func (c *copier) copyData(ctx context.Context, at pair, e *entry, in, out int) e
 			return at.fault(target, "extending", e, err)
 		}
 	}
-	return c.settleBytes(at, e, in, copied)
+	c.meter.correct(in.data, copied) // the total has the estimate of the scan
+	return nil
 }
 
-// settleBytes replaces the estimate of the scan in the total.
-func (c *copier) settleBytes(at pair, e *entry, in int, copied int64) error {
-	st, err := fstat(in)
-	if err != nil {
-		return at.fault(source, "reading", e, err)
+// nextData spares a small file without holes the search for them.
+func (in input) nextData(off, size int64) (from, to int64, err error) {
+	if size <= rangeLeast && in.data == size {
+		return off, size, nil
 	}
-	c.meter.correct(dataBytes(&st), copied)
-	return nil
+	return nextData(in.fd, off, size)
 }
 
 // run is a range of data to copy.

@@ -14,8 +14,9 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 	if err != nil {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
+	d.fresh = d.fresh || len(names) == 0 || len(names) == 1 && d.isLostFound(names[0].name)
 	for _, n := range names {
-		if d.isLostFound(n.name) {
+		if d.isLostFound(n.name) || d.isKept(n.name, c.warm.keeps()) {
 			continue
 		}
 		if n.kind == 0 {

@@ -72,6 +72,7 @@ func (s *summer) digest(side side) string {
 // looks is all that a digest and a comparison know of an entry.
 type looks struct {
 	meta    meta
+	data    int64 // bytes that are no hole, about
 	link    string
 	content sum
 	attrs   []xattr

@@ -76,6 +76,7 @@ type dir struct {
 	self    *entry  // the root's has the name ""
 	entries []entry // sorted by name
 	mount   bool    // something else is mounted here: its contents are not ours
+	fresh   bool    // the target's counterpart was made, or found empty, by this run
 	barred  bool    // the target's counterpart cannot be used, for a reason that was collected: left out by later steps
 }
 
@@ -127,6 +128,9 @@ func (d *dir) find(name string) *entry {
 	}
 	return nil
 }
+
+// isKept says whether a name in d is the one in the root that is to be kept; none is if that is "".
+func (d *dir) isKept(name, kept string) bool { return d.parent == nil && kept != "" && name == kept }
 
 // isLostFound says whether a name in d is the one that is left alone on both sides.
 func (d *dir) isLostFound(name string) bool { return d.parent == nil && name == lostFound }

@@ -23,7 +23,7 @@ type exit struct {
 
 // exitTable is the documentation of the exit codes, printed by `drydock copy -h`.
 var exitTable = []exit{
-	{CodeOK, false, "the target is a whole, flushed and (unless switched off) verified copy"},
+	{CodeOK, false, "the target is a whole, flushed and (unless switched off) verified copy; after a warm pass, ready for the final one"},
 	{CodeIO, true, "reading or writing failed; another try resumes and may succeed"},
 	{CodeUsage, false, "the arguments are wrong, or source and target are not two separate directories"},
 	{CodeSourceChanged, true, "the source was written to while it was copied; stop the writer, then try again"},

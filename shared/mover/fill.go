@@ -76,6 +76,7 @@ func (p pair) fault(s side, op string, e *entry, err error) error {
 func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	at, err := c.openPair(d)
 	if err != nil {
+		c.failLeaders(d, entries)
 		return c.problems.tolerate(err)
 	}
 	defer at.close()
@@ -95,6 +96,15 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 		c.meter.files.Add(1)
 	}
 	return nil
+}
+
+// failLeaders is for entries that cannot be reached: nothing can be linked to them.
+func (c *copier) failLeaders(d *dir, entries []entry) {
+	for i := range entries {
+		if g := c.tree.groupOf(d, &entries[i]); g != nil && g.leads(&entries[i]) {
+			g.failed.Store(true)
+		}
+	}
 }
 
 // bring makes one entry of the target what it is in the source.
@@ -121,6 +131,9 @@ func (c *copier) bring(ctx context.Context, at pair, e *entry, g *group) error {
 // isThere says whether the target has the entry already: by attributes, and by contents if so asked. An inode that the
 // target shares between names that the source keeps apart is not it.
 func (c *copier) isThere(ctx context.Context, at pair, e *entry, g *group) (bool, error) {
+	if at.dir.fresh {
+		return false, nil
+	}
 	st, err := lstatat(at.dst, e.name)
 	if err == unix.ENOENT {
 		return false, nil
@@ -139,7 +152,7 @@ func (c *copier) isThere(ctx context.Context, at pair, e *entry, g *group) (bool
 	if metaOf(&now) != e.meta {
 		return false, at.fault(source, "looking at", e, errChanged)
 	}
-	same, err := c.sameRest(ctx, at, e)
+	same, err := c.sameRest(ctx, at, e, &have)
 	if same {
 		c.meter.bytes.Add(dataBytes(&now))
 	}
@@ -156,24 +169,32 @@ func (c *copier) isOwnInode(have *meta, g *group) bool {
 }
 
 // sameRest compares what stat does not show.
-func (c *copier) sameRest(ctx context.Context, at pair, e *entry) (bool, error) {
+func (c *copier) sameRest(ctx context.Context, at pair, e *entry, have *meta) (bool, error) {
 	want, err := named(at.src, e.name).xattrs()
 	if err != nil {
 		return false, at.fault(source, "reading extended attributes of", e, err)
 	}
-	have, err := named(at.dst, e.name).xattrs()
+	attrs, err := named(at.dst, e.name).xattrs()
 	if err != nil {
 		return false, at.fault(target, "reading extended attributes of", e, err)
 	}
 	switch {
-	case !sameXattrs(want, have):
+	case !sameXattrs(want, attrs):
 		return false, nil
 	case e.meta.isSymlink():
 		return c.sameLink(at, e)
-	case e.meta.isRegular() && c.checksum:
+	case e.meta.isRegular() && c.mustCompare(at.dir, e, have):
 		return c.sameContents(ctx, at, e)
 	}
 	return true, nil
+}
+
+// mustCompare says whether a file that looks equal has to be read to be taken for equal.
+func (c *copier) mustCompare(d *dir, e *entry, have *meta) bool {
+	if _, known := c.unread(d, e, have); known {
+		return false
+	}
+	return c.checksum || !c.looksEqual(e, have)
 }
 
 func (c *copier) sameLink(at pair, e *entry) (bool, error) {
@@ -188,7 +209,7 @@ func (c *copier) sameLink(at pair, e *entry) (bool, error) {
 	return want == have, nil
 }
 
-// sameContents is for --checksum. A target that cannot be read is replaced.
+// sameContents reads both sides. A target that cannot be read is replaced.
 func (c *copier) sameContents(ctx context.Context, at pair, e *entry) (bool, error) {
 	want, err := hashFile(ctx, at.src, e.name)
 	if err != nil {

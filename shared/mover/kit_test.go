@@ -34,6 +34,9 @@ type child struct {
 	Source, Target string
 	KillAfter      int64 // kill -9 itself after so many bytes; 0: not
 	KillAtFile     int64 // kill -9 itself when so many files are complete but for their names; 0: not
+	Pass           Pass
+	KillAtRead     int64 // kill -9 itself when a warm pass has read back so many files; 0: not
+	KillAtRecord   bool  // kill -9 itself when the record is written, but has no name
 }
 
 func childMain(spec string) int {
@@ -41,9 +44,9 @@ func childMain(spec string) int {
 	if err := json.Unmarshal([]byte(spec), &c); err != nil {
 		panic(err)
 	}
-	var bytes, files atomic.Int64
+	var bytes, files, read atomic.Int64
 	die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }
-	o := Options{Source: c.Source, Target: c.Target, Workers: 3}
+	o := Options{Source: c.Source, Target: c.Target, Workers: 3, Pass: c.Pass, Token: operation, Settled: settled}
 	o.hooks.wrote = func(_ string, n int64) {
 		if c.KillAfter > 0 && bytes.Add(n) >= c.KillAfter {
 			die()
@@ -51,6 +54,16 @@ func childMain(spec string) int {
 	}
 	o.hooks.copying = func(string) {
 		if c.KillAtFile > 0 && files.Add(1) >= c.KillAtFile {
+			die()
+		}
+	}
+	o.hooks.confirmed = func(string) {
+		if c.KillAtRead > 0 && read.Add(1) >= c.KillAtRead {
+			die()
+		}
+	}
+	o.hooks.recording = func() {
+		if c.KillAtRecord {
 			die()
 		}
 	}

@@ -19,6 +19,11 @@ type Options struct {
 	Checksum bool // compare contents, not only size and mtime, before a file is taken to be there already
 	NoVerify bool // leave the verification out: the result then has no digest
 
+	Pass    Pass          // PassWhole is an ordinary copy
+	Token   string        // names the operation of which a warm and a final pass are
+	Settled time.Duration // of a warm pass, see DefaultSettled, which 0 means
+	Margin  int           // percent of the target's size that have to stay free; 0 means that nothing is looked at
+
 	Progress         func(Progress) // called from one goroutine at a time; may be nil
 	ProgressInterval time.Duration  // at most one call an interval, and one at each phase change; 0 means phases only
 
@@ -31,6 +36,14 @@ type hooks struct {
 	synced  func()                         // between sync and verify
 	source  func(op, path string) error    // fails the reading of a source file
 	wrote   func(path string, bytes int64) // after a piece of a file was written
+
+	fileSystem func(side) int64     // instead of what statfs says
+	flushed    func() error         // the outcome of flushing the source
+	unsettled  bool                 // a warm pass neither flushes the source nor leaves young files out
+	confirmed  func(path string)    // between reading a file and recording it
+	recording  func()               // between writing the record and giving it its name
+	anyFile    bool                 // a regular file counts as a device
+	room       func(*unix.Statfs_t) // changes what statfs says of the target
 }
 
 // Result is what a copy did, also one that failed half-way.
@@ -41,6 +54,11 @@ type Result struct {
 	Deleted  int64    // entries removed from the target, with all that directories held
 	Digest   string   // of both trees, hex, if they were verified to be equal, else "". See Digest
 	Warnings []string // what was let pass, in sentences
+
+	Pass                         Pass
+	Changed                      int64 // problems of a warm pass with what was changed while it read
+	RecordedFiles, RecordedBytes int64 // what a warm pass verified, so that the final pass need not read it
+	TrustedFiles, TrustedBytes   int64 // what was not read since an earlier pass verified it and it is unchanged
 }
 
 // Copy makes Target a faithful copy of Source. The error, if any, is an *Error. It is safe to repeat: see the package
@@ -64,6 +82,10 @@ type copier struct {
 	tree     *tree
 	workers  int
 	checksum bool
+	pass     Pass
+	token    string
+	settled  time.Duration
+	margin   int
 	hooks    hooks
 	meter    *meter
 	problems problems
@@ -73,6 +95,9 @@ type copier struct {
 	claims  sync.Map      // target inode → the *group that keeps it
 
 	bytes, files, skipped, deleted atomic.Int64
+	trustedFiles, trustedBytes     atomic.Int64
+
+	warm warmth
 
 	rootKept bool // the target's root kept its own attributes
 	digest   string
@@ -93,10 +118,16 @@ func newCopier(o Options) (*copier, error) {
 		dst.close()
 		return nil, err
 	}
-	return &copier{
+	c := &copier{
 		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
+		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin,
 		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
-	}, nil
+	}
+	if c.settled <= 0 {
+		c.settled = DefaultSettled
+	}
+	c.problems.live = c.pass == PassWarm
+	return c, nil
 }
 
 // rootError makes a root that is missing or no directory a wrong argument.
@@ -125,10 +156,15 @@ func (c *copier) close() {
 // nothing is deleted for a source that could not be read, nothing verified that is known not to be faithful.
 func (c *copier) run(ctx context.Context, o Options) (err error) {
 	c.meter.enter(PhaseScan)
+	c.beginWarm()
 	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
 		return err
 	}
 	if err := c.problems.err(); err != nil {
+		return err
+	}
+	c.loadRecord()
+	if err := c.roomBefore(); err != nil {
 		return err
 	}
 	c.meter.enter(PhaseCopy)
@@ -144,20 +180,44 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := againErr(func() error { return unix.Syncfs(c.dst.fd) }); err != nil {
 		return &fault{target, "flushing", "", err}
 	}
-	if o.NoVerify {
-		return nil
+	if err := c.roomAfter(); err != nil {
+		return err
 	}
 	if c.hooks.synced != nil {
 		c.hooks.synced()
 	}
-	c.meter.enter(PhaseVerify)
-	return c.verify(ctx)
+	return c.prove(ctx, o.NoVerify)
+}
+
+// prove ends a pass.
+func (c *copier) prove(ctx context.Context, unverified bool) error {
+	switch {
+	case unverified && c.pass == PassWarm:
+		c.warm.fresh = nil
+		return nil
+	case c.pass == PassWarm:
+		return c.endWarm(ctx)
+	case !unverified:
+		c.meter.enter(PhaseVerify)
+		if err := c.verify(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.endFinal(); err != nil {
+		c.digest = ""
+		return err
+	}
+	return nil
 }
 
 func (c *copier) result() Result {
 	r := Result{
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
-		Digest: c.digest,
+		Digest: c.digest, Warnings: c.warm.warnings, Pass: c.pass,
+		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
+	}
+	if fresh := c.warm.fresh; fresh != nil {
+		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.entries)), fresh.bytes
 	}
 	if c.rootKept {
 		r.Warnings = append(r.Warnings, "the target's root directory keeps its own owner, mode, time or attributes, since this process does not own it")

@@ -29,7 +29,7 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 			if sub == nil {
 				continue
 			}
-			err := c.makeDir(fd, d, d.entries[i].name)
+			err := c.makeDir(fd, d, sub)
 			if err == nil {
 				p.add(c.prepareDir(p, sub))
 			} else {
@@ -44,11 +44,13 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 }
 
 // makeDir sees to it that there is a directory of the target's file system that this process can use.
-func (c *copier) makeDir(parent int, d *dir, name string) error {
+func (c *copier) makeDir(parent int, d, sub *dir) error {
+	name := sub.self.name
 	err := againErr(func() error { return unix.Mkdirat(parent, name, 0o700) })
 	if err != nil && err != unix.EEXIST {
 		return &fault{target, opMaking, d.join(name), err}
 	}
+	sub.fresh = err == nil
 	fd, err := openUsable(parent, name)
 	if err != nil {
 		return &fault{target, "opening the directory", d.join(name), err}

@@ -1,7 +1,10 @@
 package mover
 
 import (
+	"errors"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // shown is how many problems of a kind are named; the others are counted.
@@ -9,9 +12,13 @@ const shown = 5
 
 // problems collects the faults that do not end the run at once. Its zero value is ready; it may be used concurrently.
 type problems struct {
+	live bool // the source is being written to: that something changed is no problem
+
 	mu    sync.Mutex
 	count [kinds]int
 	first [kinds][]string
+
+	changed int64 // let pass
 }
 
 // tolerate returns nil for an error that is collected, and any other error as it is.
@@ -20,6 +27,12 @@ func (p *problems) tolerate(err error) error {
 		return nil
 	}
 	k := kindOf(err)
+	if p.live && (k == kindChanged || isStale(err)) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed++
+		return nil
+	}
 	if !k.collected() {
 		return err
 	}
@@ -30,6 +43,12 @@ func (p *problems) tolerate(err error) error {
 		p.first[k] = append(p.first[k], err.Error())
 	}
 	return nil
+}
+
+// isStale says whether a network's file system lost a file of the source: somebody deleted it.
+func isStale(err error) bool {
+	var f *fault
+	return errors.As(err, &f) && f.side == source && errors.Is(err, unix.ESTALE)
 }
 
 // err is nil if nothing was collected. A changed source comes first, since everything else may follow from it.

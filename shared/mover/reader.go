@@ -19,19 +19,27 @@ func (r reader) fault(op string, err error) error {
 	return &fault{r.side, op, r.dir.join(r.entry.name), ifGone(r.side, err)}
 }
 
-// look fails with errChanged if the source is not as it was scanned.
-func (r reader) look(ctx context.Context, dirfd int) (looks, error) {
-	name := r.entry.name
-	st, err := lstatat(dirfd, name)
+// stat fails with errChanged if the source is not as it was scanned.
+func (r reader) stat(dirfd int) (looks, error) {
+	st, err := lstatat(dirfd, r.entry.name)
 	if err != nil {
 		return looks{}, r.fault("looking at", err)
 	}
-	l := looks{meta: metaOf(&st)}
+	l := looks{meta: metaOf(&st), data: dataBytes(&st)}
 	if r.side == source && l.meta != r.entry.meta {
 		return l, r.fault("looking at", errChanged)
 	}
+	return l, nil
+}
+
+// rest looks at what stat does not show. Contents that are known are not read.
+func (r reader) rest(ctx context.Context, dirfd int, l looks, known *sum) (looks, error) {
+	name := r.entry.name
 	o := named(dirfd, name)
+	var err error
 	switch {
+	case known != nil:
+		l.content = *known
 	case l.meta.isRegular():
 		fd, err := openat(dirfd, name, unix.O_RDONLY, 0)
 		if err != nil {

@@ -14,15 +14,23 @@ const TerminationLogLimit = 4096
 
 // Report is the last word of a copy, for machines and people.
 type Report struct {
-	Result   string   `json:"result"` // "copied" or "failed"
-	Code     int      `json:"code"`   // the exit code
-	Reason   Reason   `json:"reason"`
-	Message  string   `json:"message"`
-	Bytes    int64    `json:"bytes"` // data bytes written
-	Files    int64    `json:"files"` // entries written, directories not counted
-	Skipped  int64    `json:"skipped"`
-	Deleted  int64    `json:"deleted"`
-	Digest   string   `json:"digest,omitempty"`
+	Result  string `json:"result"` // "copied", "warmed" or "failed"
+	Code    int    `json:"code"`   // the exit code
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
+	Bytes   int64  `json:"bytes"` // data bytes written
+	Files   int64  `json:"files"` // entries written, directories not counted
+	Skipped int64  `json:"skipped"`
+	Deleted int64  `json:"deleted"`
+	Digest  string `json:"digest,omitempty"`
+
+	// Of copies in two passes; see Result.
+	Changed       int64 `json:"changed,omitempty"`
+	RecordedFiles int64 `json:"recordedFiles,omitempty"`
+	RecordedBytes int64 `json:"recordedBytes,omitempty"`
+	TrustedFiles  int64 `json:"trustedFiles,omitempty"`
+	TrustedBytes  int64 `json:"trustedBytes,omitempty"`
+
 	Seconds  float64  `json:"seconds"`
 	Count    int      `json:"problemCount,omitempty"`
 	Problems []string `json:"problems,omitempty"` // the first of them
@@ -36,8 +44,14 @@ func NewReport(r Result, err error, took time.Duration) Report {
 		Result: "copied", Code: CodeOK, Reason: ReasonCopied, Message: "the target is a verified copy of the source",
 		Bytes: r.Bytes, Files: r.Files, Skipped: r.Skipped, Deleted: r.Deleted, Digest: r.Digest,
 		Seconds: math.Round(took.Seconds()*1000) / 1000, Warnings: r.Warnings,
+		Changed: r.Changed, RecordedFiles: r.RecordedFiles, RecordedBytes: r.RecordedBytes,
+		TrustedFiles: r.TrustedFiles, TrustedBytes: r.TrustedBytes,
 	}
-	if r.Digest == "" {
+	switch {
+	case r.Pass == PassWarm:
+		report.Result, report.Reason = "warmed", ReasonWarmed
+		report.Message = "the target holds most of what the source held; a final pass makes it a copy"
+	case r.Digest == "":
 		report.Message = "the target is a copy of the source; it was not verified"
 	}
 	if err == nil {

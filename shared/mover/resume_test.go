@@ -91,6 +91,30 @@ func onlyWholeFiles(t *testing.T, src, dst string) {
 	}
 }
 
+// In a directory that the killed run has made a torn file may have its name; it is known for what it is.
+func TestResumesTornFiles(t *testing.T) {
+	src, dst := newVolume(t, 128), newVolume(t, 128)
+	must(t, os.Mkdir(filepath.Join(src.dir, "d"), 0o755))
+	for i := range 20 {
+		write(t, filepath.Join(src.dir, "d", fmt.Sprintf("f%02d", i)), strings.Repeat("x", 500_000))
+	}
+	must(t, os.Chmod(filepath.Join(src.dir, "d", "f07"), 0))
+	for after := range int64(6) {
+		must(t, os.RemoveAll(filepath.Join(dst.dir, "d")))
+		if !killed(t, child{Source: src.dir, Target: dst.dir, KillAfter: 1 + after*1_300_001}, 0) {
+			t.Fatal("it was to be killed")
+		}
+		torn, err := filepath.Glob(filepath.Join(dst.dir, "d", "f*"))
+		must(t, err)
+		r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
+		if len(torn) == 0 || r.Skipped >= int64(len(torn)) || r.Files+r.Skipped != 20 {
+			t.Errorf("%d were there, %+v", len(torn), r)
+		}
+		referee(t, src.dir, dst.dir)
+		noTemps(t, dst.dir)
+	}
+}
+
 // What was copied before the kill is not copied again.
 func TestResumeSkipsWhatIsDone(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
@@ -103,7 +127,8 @@ func TestResumeSkipsWhatIsDone(t *testing.T) {
 	done, err := filepath.Glob(filepath.Join(dst, "f*"))
 	must(t, err)
 	r := copyTree(t, Options{Source: src, Target: dst})
-	if r.Skipped != int64(len(done)) || len(done) == 0 || r.Files+r.Skipped != 20 {
+	// each of the three workers may have left one that is not whole: the target was empty
+	if torn := int64(len(done)) - r.Skipped; torn < 0 || torn > 3 || len(done) == 0 || r.Files+r.Skipped != 20 {
 		t.Errorf("%d were there, %+v", len(done), r)
 	}
 	noTemps(t, dst)

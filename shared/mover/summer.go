@@ -16,6 +16,10 @@ type summer struct {
 	meter    *meter
 	problems *problems
 	content  [2]sum
+
+	kept   string                                              // a name in the target's root that nobody minds
+	unread func(d *dir, e *entry, have *meta) (c sum, ok bool) // contents that are known, by the target's inode; may be nil
+	saved  func(g *group, e *entry, bytes int64)               // is told what was not read for that
 }
 
 // node is a directory whose entries are being read.
@@ -145,7 +149,7 @@ func (s *summer) readDir(n *node, fds []int) error {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
 	for _, name := range names {
-		if !d.isLostFound(name.name) && d.find(name.name) == nil {
+		if !d.isLostFound(name.name) && d.find(name.name) == nil && !d.isKept(name.name, s.kept) {
 			err := s.problems.tolerate(&fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")})
 			if err != nil {
 				return err
@@ -186,14 +190,11 @@ func (s *summer) readChunk(ctx context.Context, n *node, fds []int, lo, hi int) 
 
 func (s *summer) readEntry(ctx context.Context, n *node, fds []int, i int) error {
 	e := &n.dir.entries[i]
-	g := s.tree.groupOf(n.dir, e)
-	var both [2]looks
-	for k, fd := range fds {
-		r := reader{s, s.sides[k].side, n.dir, e, g}
-		var err error
-		if both[k], err = r.look(ctx, fd); err != nil {
-			return err
-		}
+	both, err := s.look(ctx, n.dir, e, fds)
+	if err != nil {
+		return err
+	}
+	for k := range fds {
 		n.records[k][i] = both[k].record(e.name)
 	}
 	if len(fds) < 2 {
@@ -202,5 +203,37 @@ func (s *summer) readEntry(ctx context.Context, n *node, fds []int, i int) error
 	if both[source].content != both[target].content {
 		invalidate(fds[target], e)
 	}
-	return differ(n.dir.join(e.name), &both[source], &both[target], g)
+	return differ(n.dir.join(e.name), &both[source], &both[target], s.tree.groupOf(n.dir, e))
+}
+
+// look reads an entry on all sides.
+func (s *summer) look(ctx context.Context, d *dir, e *entry, fds []int) (both [2]looks, err error) {
+	g := s.tree.groupOf(d, e)
+	at := func(k int) reader { return reader{s, s.sides[k].side, d, e, g} }
+	for k, fd := range fds {
+		if both[k], err = at(k).stat(fd); err != nil {
+			return both, err
+		}
+	}
+	known := s.known(d, e, g, both)
+	for k, fd := range fds {
+		if both[k], err = at(k).rest(ctx, fd, both[k], known); err != nil {
+			return both, err
+		}
+	}
+	return both, nil
+}
+
+// known returns the contents of an entry if they need not be read.
+func (s *summer) known(d *dir, e *entry, g *group, both [2]looks) *sum {
+	if s.unread == nil {
+		return nil
+	}
+	content, ok := s.unread(d, e, &both[target].meta)
+	if !ok {
+		return nil
+	}
+	s.meter.bytes.Add(both[target].data)
+	s.saved(g, e, both[source].data)
+	return &content
 }

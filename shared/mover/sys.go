@@ -62,6 +62,9 @@ func readlinkat(dirfd int, name string) (string, error) {
 	for size := 256; ; size *= 4 {
 		buf := make([]byte, size)
 		n, err := again(func() (int, error) { return unix.Readlinkat(dirfd, name, buf) })
+		if err == unix.EINVAL {
+			err = errChanged // it was a link a moment ago
+		}
 		if err != nil {
 			return "", err
 		}

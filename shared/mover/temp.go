@@ -25,8 +25,22 @@ func (c *copier) makeTemp(d *dir, create func(name string) error) (string, error
 	}
 }
 
-// install gives a complete file its name, in one step.
+// makeEntry calls create with a temporary name or, in a fresh directory, the entry's own: there is nothing that it could
+// replace. What a killed run leaves there is known by its time, which is set last.
+func (c *copier) makeEntry(d *dir, e *entry, create func(name string) error) (string, error) {
+	if d.fresh {
+		if err := againErr(func() error { return create(e.name) }); err != unix.EEXIST {
+			return e.name, err
+		}
+	}
+	return c.makeTemp(d, create)
+}
+
+// install gives a complete file its name, in one step, unless it has it.
 func (c *copier) install(at int, tmp string, d *dir, e *entry) error {
+	if tmp == e.name {
+		return nil
+	}
 	err := againErr(func() error { return unix.Renameat(at, tmp, at, e.name) })
 	if err != nil {
 		c.discard(at, tmp)

@@ -8,7 +8,7 @@ import (
 
 // verify reads both trees and compares them. Differences are collected.
 func (c *copier) verify(ctx context.Context) error {
-	s := &summer{tree: c.tree, sides: []*root{c.src, c.dst}, meter: c.meter, problems: &c.problems}
+	s := c.summer()
 	if err := s.run(ctx, c.workers); err != nil {
 		return err
 	}
@@ -24,6 +24,22 @@ func (c *copier) verify(ctx context.Context) error {
 	}
 	c.digest = a
 	return nil
+}
+
+// summer reads both sides, but for what is known of them.
+func (c *copier) summer() *summer {
+	return &summer{
+		tree: c.tree, sides: []*root{c.src, c.dst}, meter: c.meter, problems: &c.problems,
+		kept: c.warm.keeps(), unread: c.unread, saved: c.saved,
+	}
+}
+
+// saved counts what was not read. Bytes of linked names count once.
+func (c *copier) saved(g *group, e *entry, bytes int64) {
+	c.trustedFiles.Add(1)
+	if g == nil || g.leads(e) {
+		c.trustedBytes.Add(bytes)
+	}
 }
 
 // verifyRoot compares the attributes of the root directories, unless the target's could not be set.

@@ -118,6 +118,12 @@ func (p *Patch) Replace(path string, value any, words string) *Patch {
 	return p
 }
 
+// Freeze has the API server refuse replicas to everybody else: for the patch that scales a set to zero.
+func (p *Patch) Freeze() *Patch { return p.Label(api.FrozenLabel, "true") }
+
+// Thaw ends that: for the patch that gives the set its replicas back.
+func (p *Patch) Thaw() *Patch { return p.Unlabel(api.FrozenLabel) }
+
 // AddFinalizer adds a finalizer if the object lacks it.
 func (p *Patch) AddFinalizer(name string) *Patch {
 	if slices.Contains(p.object.GetFinalizers(), name) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,6 +27,27 @@ func RollBack(status *api.Status, now time.Time, timeout time.Duration, reason a
 	next := Enter(status, api.RollingBack, now, timeout)
 	next.FailedAt, next.Reason, next.Message = status.Phase, reason, message
 	return next
+}
+
+// Summary says in a sentence what a resize has brought about.
+func Summary(status *api.Status, retention time.Duration) string {
+	grown, moved := 0, 0
+	for _, c := range status.Claims {
+		if c.Method == api.MethodExpand {
+			grown++
+		} else {
+			moved++
+		}
+	}
+	switch {
+	case grown > 0 && moved > 0:
+		return fmt.Sprintf("%d claims have grown, %d are on new volumes; the old volumes are kept for %s", grown, moved, retention)
+	case grown > 0:
+		return fmt.Sprintf("%d claims have grown", grown)
+	case moved > 0:
+		return fmt.Sprintf("%d claims are on new volumes; the old volumes are kept for %s", moved, retention)
+	}
+	return "the set has its new templates"
 }
 
 // Overdue reports whether the present phase is to be given up.

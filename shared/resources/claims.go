@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -15,7 +14,7 @@ import (
 var claimType = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
 
 // MakeTargetClaim builds the temporary claim for which the new volume is provisioned. It asks for what the source
-// asks, but for size and class. The source's annotations come along, since provisioners read parameters from them;
+// asks, but for what the operation changes. The source's annotations come along, since provisioners read parameters from them;
 // its labels do not, since other tools select by them.
 func MakeTargetClaim(source *corev1.PersistentVolumeClaim, c api.ClaimStatus, link api.Link) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
@@ -26,7 +25,7 @@ func MakeTargetClaim(source *corev1.PersistentVolumeClaim, c api.ClaimStatus, li
 			Annotations: usersAnnotations(source.Annotations),
 			Labels:      map[string]string{api.OperationLabel: link.Operation},
 		},
-		Spec: claimSpec(source, c.To, c.Class),
+		Spec: claimSpec(source, c.Target()),
 	}
 	delete(claim.Annotations, corev1.LastAppliedConfigAnnotation)
 	claim.Annotations[api.OperationAnnotation] = link.Encode()
@@ -37,7 +36,7 @@ func MakeTargetClaim(source *corev1.PersistentVolumeClaim, c api.ClaimStatus, li
 // the old claim comes along. References to the StatefulSet and its Pods do not: a re-created set has another UID, and
 // the garbage collector deletes what only dead owners own; the StatefulSet controller writes its references anew.
 // A data source does not either: the volume has the data.
-func MakeSuccessor(old *corev1.PersistentVolumeClaim, volume string, size resource.Quantity, class string, link api.Link) *corev1.PersistentVolumeClaim {
+func MakeSuccessor(old *corev1.PersistentVolumeClaim, volume string, target api.Target, link api.Link) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: claimType,
 		ObjectMeta: metav1.ObjectMeta{
@@ -52,7 +51,7 @@ func MakeSuccessor(old *corev1.PersistentVolumeClaim, volume string, size resour
 				return o.Kind == "StatefulSet" || o.Kind == "Pod"
 			}),
 		},
-		Spec: claimSpec(old, size, class),
+		Spec: claimSpec(old, target),
 	}
 	claim.Spec.VolumeName = volume
 	if claim.Labels == nil {
@@ -63,16 +62,19 @@ func MakeSuccessor(old *corev1.PersistentVolumeClaim, volume string, size resour
 	return claim
 }
 
-func claimSpec(source *corev1.PersistentVolumeClaim, size resource.Quantity, class string) corev1.PersistentVolumeClaimSpec {
+func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.PersistentVolumeClaimSpec {
 	spec := corev1.PersistentVolumeClaimSpec{
 		AccessModes:               slices.Clone(source.Spec.AccessModes),
-		Resources:                 corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+		Resources:                 corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: target.Size}},
 		StorageClassName:          source.Spec.StorageClassName,
 		VolumeMode:                source.Spec.VolumeMode,
 		VolumeAttributesClassName: source.Spec.VolumeAttributesClassName,
 	}
-	if class != "" {
-		spec.StorageClassName = &class
+	if len(target.Modes) > 0 {
+		spec.AccessModes = slices.Clone(target.Modes)
+	}
+	if target.Class != "" {
+		spec.StorageClassName = &target.Class
 		spec.VolumeAttributesClassName = nil // it is of the old class's driver
 	}
 	return spec

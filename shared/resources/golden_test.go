@@ -88,7 +88,7 @@ func operation() *api.Status {
 }
 
 func mover(root bool) *batchv1.Job {
-	return resources.MakeMover(workload(), link(api.RoleMover), "data-web-0", "drydock-target", root, build.Settings())
+	return resources.MakeMover(resources.Mover{Set: workload(), Link: link(api.RoleMover), Source: "data-web-0", Target: "drydock-target", Root: root, Settings: build.Settings()})
 }
 
 // cleaned is the claims of ordinal 5, which a scale-down has left behind.
@@ -131,7 +131,7 @@ func TestGolden(t *testing.T) {
 		"mover":        mover(false),
 		"mover-root":   mover(true),
 		"target-claim": resources.MakeTargetClaim(found(), part, link(api.RoleTarget)),
-		"successor":    resources.MakeSuccessor(found(), "pv-new", resource.MustParse("128Mi"), "fast", link(api.RoleSuccessor)),
+		"successor":    resources.MakeSuccessor(found(), "pv-new", api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)),
 		"held-set":     resources.MakeHeldSet(workload(), templates, held),
 		"journal":      resources.MakeJournal(workload(), operation()),
 		"cleanup":      cleanup(terse()),
@@ -163,10 +163,10 @@ func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
 	set, claim, status := workload(), found(), operation()
 	resources.MakeHeldSet(set, status.Templates, status)
 	resources.MakeJournal(set, status)
-	made := resources.MakeMover(set, link(api.RoleMover), "data-web-0", "t", false, build.Settings())
+	made := resources.MakeMover(resources.Mover{Set: set, Link: link(api.RoleMover), Source: "data-web-0", Target: "t", Settings: build.Settings()})
 	made.Spec.Template.Spec.NodeSelector["pool"] = "changed"
 	made.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
-	successor := resources.MakeSuccessor(claim, "pv", resource.MustParse("1Gi"), "", link(api.RoleSuccessor))
+	successor := resources.MakeSuccessor(claim, "pv", api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))
 	successor.Labels["team"], successor.Spec.AccessModes[0] = "changed", corev1.ReadWriteMany
 	template := wordy()
 	pod := resources.MakeCleanupPod(set, template, build.ID, 5, []*corev1.PersistentVolumeClaim{claim})

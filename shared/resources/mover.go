@@ -66,28 +66,58 @@ func workloadUser(pod *corev1.PodSpec) *int64 {
 	return user
 }
 
-// MakeMover builds the Job that copies the claim source to the claim target. Its pod goes where the workload's pods
-// may go, so that a volume that is provisioned for its first consumer lands within their reach.
-func MakeMover(set *appsv1.StatefulSet, link api.Link, source, target string, root bool, settings api.Settings) *batchv1.Job {
+// Pass is what part of a copy a mover makes.
+type Pass string
+
+const (
+	// WholePass copies everything of a stopped set.
+	WholePass Pass = ""
+	// WarmPass copies what it can while the set runs, and records what it has verified.
+	WarmPass Pass = "warm"
+	// FinalPass copies, of a stopped set, what a warm pass has not, or what has changed since.
+	FinalPass Pass = "final"
+)
+
+// Mover is a copy of one claim to another.
+type Mover struct {
+	Set            *appsv1.StatefulSet
+	Link           api.Link
+	Source, Target string // claims
+	Pass           Pass
+	// Node is where the source is in use, so that the mover has to run there; empty if it is not.
+	Node string
+	// Device: the claims are raw block devices.
+	Device bool
+	// Margin is how much of the target has to stay free, in percent; 0 if it does not matter.
+	Margin   int
+	Root     bool
+	Options  MoverOptions
+	Settings api.Settings
+}
+
+// MakeMover builds the Job that copies. Its pod goes where the workload's pods may go, so that a volume that is provisioned for
+// its first consumer lands within their reach.
+func MakeMover(m Mover) *batchv1.Job {
 	meta := metav1.ObjectMeta{
-		Labels:      map[string]string{api.OperationLabel: link.Operation},
-		Annotations: map[string]string{api.OperationAnnotation: link.Encode()},
+		Labels:      map[string]string{api.OperationLabel: m.Link.Operation},
+		Annotations: map[string]string{api.OperationAnnotation: m.Link.Encode()},
 	}
 	job := &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: *meta.DeepCopy(),
 		Spec: batchv1.JobSpec{
 			BackoffLimit:          ptr.To[int32](moverRetries),
-			ActiveDeadlineSeconds: ptr.To(int64(settings.CopyTimeout.Seconds())),
+			ActiveDeadlineSeconds: ptr.To(int64(m.Settings.CopyTimeout.Seconds())),
 			PodFailurePolicy:      failAtOnce(),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: meta, Spec: moverPod(set, source, target, root, settings)},
+			Template:              corev1.PodTemplateSpec{ObjectMeta: meta, Spec: m.pod()},
 		},
 	}
-	job.Namespace, job.Name = set.Namespace, CopyName(link.Operation, link.Claim, link.Round)
+	job.Namespace, job.Name = m.Set.Namespace, CopyName(m.Link.Operation, m.Link.Claim, m.Link.Round)
 	return job
 }
 
-// failAtOnce ends the Job for exit codes that another try cannot change; see the table in shared/mover.
+// failAtOnce ends the Job for exit codes that another try cannot change, see the table in shared/mover, and counts no pod that
+// was evicted or preempted, or lost its node: the copy goes on elsewhere.
 func failAtOnce() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionFailJob,
@@ -96,11 +126,14 @@ func failAtOnce() *batchv1.PodFailurePolicy {
 			Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
 			Values:        []int32{2, 4, 6}, // usage, no space, not faithful
 		},
+	}, {
+		Action:          batchv1.PodFailurePolicyActionIgnore,
+		OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
 	}}}
 }
 
-func moverPod(set *appsv1.StatefulSet, source, target string, root bool, settings api.Settings) corev1.PodSpec {
-	workload := &set.Spec.Template.Spec
+func (m Mover) pod() corev1.PodSpec {
+	workload := &m.Set.Spec.Template.Spec
 	pod := corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: ptr.To(false),
@@ -109,29 +142,78 @@ func moverPod(set *appsv1.StatefulSet, source, target string, root bool, setting
 		Tolerations:                  workload.Tolerations,
 		PriorityClassName:            workload.PriorityClassName,
 		ImagePullSecrets:             workload.ImagePullSecrets,
-		SecurityContext:              moverPodSecurity(workload, root),
+		SecurityContext:              moverPodSecurity(workload, m.Root),
 		Volumes: []corev1.Volume{
-			claimVolume("source", source, true), claimVolume("target", target, false),
+			claimVolume("source", m.Source, true), claimVolume("target", m.Target, false),
 		},
 		Containers: []corev1.Container{{
 			Name:            MoverContainer,
-			Image:           settings.Image,
+			Image:           m.Settings.Image,
 			ImagePullPolicy: corev1.PullIfNotPresent,
-			Args:            []string{"copy", "--report=/dev/termination-log", sourcePath, targetPath},
-			VolumeMounts: []corev1.VolumeMount{
-				{Name: "source", MountPath: sourcePath, ReadOnly: true}, {Name: "target", MountPath: targetPath},
-			},
-			SecurityContext: moverSecurity(root),
+			Args:            m.args(),
+			SecurityContext: moverSecurity(m.Root),
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 			},
 		}},
 	}
+	m.mount(&pod.Containers[0])
 	if workload.Affinity != nil && workload.Affinity.NodeAffinity != nil {
 		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}
 	}
+	m.Options.apply(&pod)
+	if m.Node != "" {
+		pinTo(&pod, m.Node)
+	}
 	return pod
+}
+
+func (m Mover) args() []string {
+	args := []string{"copy", "--report=/dev/termination-log"}
+	switch m.Pass {
+	case WarmPass:
+		args = append(args, "--warm", "--token="+m.Link.Operation)
+	case FinalPass:
+		args = append(args, "--after-warm", "--token="+m.Link.Operation)
+	}
+	if m.Margin > 0 {
+		args = append(args, fmt.Sprintf("--margin=%d", m.Margin))
+	}
+	if m.Device {
+		args = append(args, "--device")
+	}
+	return append(args, sourcePath, targetPath)
+}
+
+func (m Mover) mount(c *corev1.Container) {
+	if m.Device {
+		c.VolumeDevices = []corev1.VolumeDevice{{Name: "source", DevicePath: sourcePath}, {Name: "target", DevicePath: targetPath}}
+		return
+	}
+	c.VolumeMounts = []corev1.VolumeMount{
+		{Name: "source", MountPath: sourcePath, ReadOnly: true}, {Name: "target", MountPath: targetPath},
+	}
+}
+
+// pinTo has the scheduler put the pod on the node, and nowhere else. A volume that waits for its first consumer is provisioned
+// there.
+func pinTo(pod *corev1.PodSpec, node string) {
+	here := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
+	if pod.Affinity == nil {
+		pod.Affinity = &corev1.Affinity{}
+	}
+	if pod.Affinity.NodeAffinity == nil {
+		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil || len(required.NodeSelectorTerms) == 0 {
+		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	for i := range required.NodeSelectorTerms { // of which one has to match
+		required.NodeSelectorTerms[i].MatchFields = append(required.NodeSelectorTerms[i].MatchFields, here)
+	}
+	pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
 }
 
 func claimVolume(name, claim string, readOnly bool) corev1.Volume {

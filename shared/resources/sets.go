@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,11 +12,25 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// MakeHeldSet builds the StatefulSet that replaces set: everything people wrote on it, the claim templates as given, the
-// status, and no replicas. Claims are retained whatever happens to replicas, until the operation ends. Its UID and
-// resourceVersion are still those of the set that it was made from.
+// MakeHeldSet is MakeSet for a set that the operation holds at zero. Claims are retained whatever happens to replicas, until
+// the operation ends.
 func MakeHeldSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status *api.Status) *appsv1.StatefulSet {
-	held := &appsv1.StatefulSet{
+	held := MakeSet(set, templates, status)
+	held.Spec.Replicas = ptr.To[int32](0)
+	if held.Labels == nil {
+		held.Labels = map[string]string{}
+	}
+	held.Labels[api.FrozenLabel] = "true"
+	if policy := held.Spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
+		policy.WhenScaled = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	}
+	return held
+}
+
+// MakeSet builds the StatefulSet that replaces set: everything people wrote on it, the claim templates as given, and the
+// status. Its UID and resourceVersion are still those of the set that it was made from.
+func MakeSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status *api.Status) *appsv1.StatefulSet {
+	made := &appsv1.StatefulSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion,
@@ -23,30 +39,32 @@ func MakeHeldSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status
 		},
 		Spec: set.Spec,
 	}
-	held = held.DeepCopy()
-	if held.Annotations == nil {
-		held.Annotations = map[string]string{}
+	made = made.DeepCopy()
+	if made.Annotations == nil {
+		made.Annotations = map[string]string{}
 	}
-	held.Annotations[api.StatusAnnotation] = status.Encode()
-	held.Spec.Replicas = ptr.To[int32](0)
-	if policy := held.Spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
-		policy.WhenScaled = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
-	}
-	for i := range held.Spec.VolumeClaimTemplates {
-		template := &held.Spec.VolumeClaimTemplates[i]
+	made.Annotations[api.StatusAnnotation] = status.Encode()
+	for i := range made.Spec.VolumeClaimTemplates {
+		template := &made.Spec.VolumeClaimTemplates[i]
 		template.Status = corev1.PersistentVolumeClaimStatus{}
 		for _, target := range templates {
-			if target.Name != template.Name {
-				continue
-			}
-			template.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: target.Size}
-			template.Spec.Resources.Limits = nil
-			if target.Class != "" {
-				template.Spec.StorageClassName = ptr.To(target.Class)
+			if target.Name == template.Name {
+				retarget(template, target)
 			}
 		}
 	}
-	return held
+	return made
+}
+
+func retarget(template *corev1.PersistentVolumeClaim, target api.TemplateTarget) {
+	template.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: target.Size}
+	template.Spec.Resources.Limits = nil
+	if len(target.Modes) > 0 {
+		template.Spec.AccessModes = slices.Clone(target.Modes)
+	}
+	if target.Class != "" {
+		template.Spec.StorageClassName = ptr.To(target.Class)
+	}
 }
 
 // MakeJournal builds the operation's durable record. A ControllerRevision is Kubernetes' own place for such data: it

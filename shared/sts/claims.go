@@ -4,6 +4,7 @@ package sts
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,13 +127,85 @@ func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 
 // TargetOf is what the set's own template asks of its claims.
 func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
-	return api.Target{Size: Requested(template), Class: ClassOf(template)}
+	return api.Target{Size: Requested(template), Class: ClassOf(template), Modes: template.Spec.AccessModes}
 }
 
-// Lags reports whether the claim is smaller than the target or of another class.
+// Lags reports whether the claim is not what the target says: smaller, or larger where that counts, of another class, or with
+// other access modes.
 func Lags(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target)
+}
+
+// Growing reports whether the claim asks for more than its volume has.
+func Growing(claim *corev1.PersistentVolumeClaim) bool {
+	is, has := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	return claim.Status.Phase == corev1.ClaimBound && !has.IsZero() && is.Cmp(has) > 0
+}
+
+// Infeasible reports whether the storage has refused to give the volume the size, and not only another one that was tried before
+// (kubernetes KEP-1790; the external resizer and the kubelet write it).
+func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
+	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) < 0 {
+		return false
+	}
+	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
+	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		return true
+	}
+	return false
+}
+
+// FileSystemPending is since when the claim's volume has grown and its file system has not; nil if that is not so.
+func FileSystemPending(claim *corev1.PersistentVolumeClaim) *metav1.Time {
+	for i, c := range claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue {
+			return &claim.Status.Conditions[i].LastTransitionTime
+		}
+	}
+	return nil
+}
+
+// Smallest is the least that a claim may be lowered to from what it asks for, but not less than want: it has to stay above what
+// the volume has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+func Smallest(claim *corev1.PersistentVolumeClaim, want resource.Quantity) resource.Quantity {
+	has := claim.Status.Capacity[corev1.ResourceStorage]
+	if want.Cmp(has) > 0 {
+		return want
+	}
+	least := has.DeepCopy()
+	least.Add(*resource.NewQuantity(1, resource.BinarySI))
+	return least
+}
+
+// IsBlock reports whether the claim is a raw device, without a file system.
+func IsBlock(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock
+}
+
+// Grows reports whether the claim asks for less than the target.
+func Grows(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	is := Requested(claim)
-	return is.Cmp(target.Size) < 0 || target.Class != "" && target.Class != ClassOf(claim)
+	return is.Cmp(target.Size) < 0
+}
+
+// Shrinks reports whether the claim asks for more than the target, and has more. One that only asks has had an expansion taken
+// back, which leaves it asking for a little more than it has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+func Shrinks(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	is, has := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	return target.Exact && is.Cmp(target.Size) > 0 && (has.IsZero() || has.Cmp(target.Size) > 0)
+}
+
+// ChangesKind reports whether only another volume can be what the target says.
+func ChangesKind(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	return target.Class != "" && target.Class != ClassOf(claim) || len(target.Modes) > 0 && !sameModes(target.Modes, claim.Spec.AccessModes)
+}
+
+// sameModes compares access modes, whose order means nothing.
+func sameModes(a, b []corev1.PersistentVolumeAccessMode) bool {
+	in := func(all []corev1.PersistentVolumeAccessMode) func(corev1.PersistentVolumeAccessMode) bool {
+		return func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(all, m) }
+	}
+	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
 }
 
 // Differs reports whether the set's template has to change to ask for the target.
@@ -142,7 +215,7 @@ func Differs(set *appsv1.StatefulSet, template string, target api.Target) bool {
 		return false
 	}
 	is := TargetOf(t)
-	return is.Size.Cmp(target.Size) != 0 || target.Class != "" && target.Class != is.Class
+	return is.Size.Cmp(target.Size) != 0 || ChangesKind(t, target)
 }
 
 // Replicas is the count the set asks for; an absent one means 1 (apps/v1 defaulting).
@@ -214,6 +287,12 @@ func WhenDeleted(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionP
 
 // Managed reports whether the set is opted in.
 func Managed(set *appsv1.StatefulSet) bool { return set.Labels[api.ManagedLabel] == "true" }
+
+// Frozen reports whether an operation holds the set at zero, or has left it so.
+func Frozen(set *appsv1.StatefulSet) bool {
+	_, frozen := set.Labels[api.FrozenLabel]
+	return frozen
+}
 
 // Controller returns the owner that controls the set, or nil.
 func Controller(set *appsv1.StatefulSet) *metav1.OwnerReference { return metav1.GetControllerOf(set) }

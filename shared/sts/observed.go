@@ -248,7 +248,7 @@ func (o *Observed) Quiet(status *api.Status) string {
 		return user
 	}
 	for _, c := range status.Claims {
-		if c.Phase != api.ClaimSwitched && o.Attached(c.OldVolume) {
+		if !c.Settled() && o.Attached(c.OldVolume) {
 			return fmt.Sprintf("volume %s is still attached to a node", c.OldVolume)
 		}
 	}
@@ -265,7 +265,7 @@ func (o *Observed) Current(status *api.Status) bool {
 // user names a pod that uses a claim which is not switched yet, or is empty.
 func (o *Observed) user(status *api.Status) string {
 	for _, c := range status.Claims {
-		if c.Phase == api.ClaimSwitched {
+		if c.Settled() {
 			continue
 		}
 		if users := o.Users(c.Name); len(users) > 0 {

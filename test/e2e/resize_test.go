@@ -82,6 +82,9 @@ func TestUnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 	if status.Phase != api.Failed || status.Reason != api.CopyFailed || !strings.Contains(status.Message, "roots-file") {
 		t.Errorf("%s %s: %q, want a failure that names the file", status.Phase, status.Reason, status.Message)
 	}
+	if status.Stopped != nil || !strings.Contains(status.Message, api.RootMoverLabel) {
+		t.Errorf("stopped %v: %s; want it to be found before the set is stopped, and told what allows it", status.Stopped, status.Message)
+	}
 	s.AwaitReady(t)
 	if diff := cmp.Diff(before, s.Data(t)); diff != "" {
 		t.Errorf("the data changed: %s", diff)

@@ -10,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
 )
 
 // Leftovers lists what an operation left in the world (I9): everything with its label but retired volumes, every
-// finalizer of Drydock, every temporary claim, and volumes that nobody needs.
+// finalizer of Drydock, every temporary claim, volumes that nobody needs, and sets frozen for no operation.
 func (w *World) Leftovers() []string {
 	w.T.Helper()
 	ctx := context.Background()
@@ -39,6 +40,13 @@ func (w *World) Leftovers() []string {
 	for _, o := range claims.Items {
 		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) || strings.HasPrefix(o.Name, "drydock-") {
 			left = append(left, "claim "+o.Name)
+		}
+	}
+	sets, err := w.Kube.AppsV1().StatefulSets(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: api.FrozenLabel})
+	w.must(err)
+	for _, o := range sets.Items {
+		if status, err := (&sts.Observed{Set: &o}).Status(); err != nil || !status.Active() && !status.Held() {
+			left = append(left, "frozen set "+o.Name)
 		}
 	}
 	for _, v := range w.Volumes() {

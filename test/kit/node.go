@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,6 +45,10 @@ type Node struct {
 	Hold bool
 	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
 	FailCleaners, EvictCleaners bool
+	// Full: there is room for no pod that has to be on this very node.
+	Full bool
+	// Growth is how claims grow that ask for more, of a class that lets them.
+	Growth Growth
 
 	*cleaners
 }
@@ -60,6 +65,7 @@ func startNode(t testing.TB, w *World) *Node {
 		defer close(n.done)
 		for ctx.Err() == nil {
 			n.provision(ctx)
+			n.grow(ctx)
 			n.watchClaims(ctx)
 			n.runPods(ctx)
 			n.reclaim(ctx)
@@ -149,7 +155,7 @@ func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID), Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
-			AccessModes: c.Spec.AccessModes, StorageClassName: *c.Spec.StorageClassName,
+			AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode, StorageClassName: *c.Spec.StorageClassName,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: provisioner, VolumeHandle: string(c.UID)}},
@@ -184,6 +190,12 @@ func (n *Node) runPods(ctx context.Context) {
 }
 
 func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
+	n.mu.Lock()
+	full := n.Full && pod.Spec.Affinity != nil
+	n.mu.Unlock()
+	if full {
+		return
+	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
 	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
@@ -230,6 +242,7 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 	}
 	n.started[pod.UID] = true
 	n.mu.Unlock()
+	n.mountGrown(ctx, pod)
 	n.setStatus(ctx, pod, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: ptr.To(metav1.Now()),
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}})
 }
@@ -248,6 +261,9 @@ func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
 	} else {
 		source, target := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
 		n.versions[volumes[target]] = n.versions[volumes[source]]
+		if slices.Contains(pod.Spec.Containers[0].Args, "--warm") {
+			n.versions[volumes[target]] = -1 // a copy of a volume that is written to is none yet
+		}
 	}
 	n.mu.Unlock()
 	n.setStatus(ctx, pod, corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 )
@@ -27,10 +28,11 @@ import (
 // APIEnv names the kubeconfig of a real API server with its controllers, but without nodes.
 const APIEnv = "DRYDOCK_TEST_API"
 
-// Class and OtherClass are the StorageClasses of a World.
+// Class, OtherClass and GrowingClass, which allows volume expansion, are the StorageClasses of a World.
 const (
-	Class      = "world"
-	OtherClass = "world-2"
+	Class        = "world"
+	OtherClass   = "world-2"
+	GrowingClass = "world-growing"
 )
 
 // World is a namespace on a real API server with the real StatefulSet, Job, volume and garbage collecting
@@ -51,10 +53,10 @@ func NewWorld(t testing.TB) *World {
 	t.Helper()
 	w := newWorld(t, APIConfig(t))
 	installRights(t)
-	for _, name := range []string{Class, OtherClass} {
+	for _, name := range []string{Class, OtherClass, GrowingClass} {
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
 		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Provisioner: provisioner, VolumeBindingMode: &mode}, metav1.CreateOptions{})
+			Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(name == GrowingClass)}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatalf("creating class %s: %v", name, err)
 		}
@@ -150,7 +152,7 @@ func Root(t testing.TB) string {
 func Settings() api.Settings {
 	return api.Settings{
 		Image: "dev.local/drydock:dev", Parallelism: 4, Retention: time.Hour,
-		PlanTimeout: time.Minute, CopyTimeout: time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
+		PlanTimeout: time.Minute, ShrinkMargin: 7, ExpandTimeout: time.Minute, ExpandPatience: time.Minute, CopyTimeout: time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
 		SwitchTimeout: time.Minute, ReadyTimeout: time.Minute, ProgressPeriod: 10 * time.Second, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 		CleanupTries: 3, CleanupBackoff: time.Second, CleanupTimeout: time.Minute, CleanupPods: 3,
 	}

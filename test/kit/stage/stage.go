@@ -25,6 +25,7 @@ const (
 	WorkloadImage = "dev.local/busybox:1"
 	Class         = "fixed"
 	OtherClass    = "fixed-2"
+	GrowingClass  = "expandable"
 )
 
 // Stage is a namespace on a real cluster.

@@ -73,8 +73,16 @@ func (s *Stage) Data(t testing.TB) Data {
 	for _, pod := range []string{"web-0", "web-1"} {
 		d.Sums = append(d.Sums, s.Exec(t, pod, sum))
 	}
-	if _, err := fmt.Sscan(s.Exec(t, "web-0", "df -Pk /data | awk 'NR==2{print $2}'"), &d.Kibibytes); err != nil {
+	d.Kibibytes = s.Kibibytes(t)
+	return d
+}
+
+// Kibibytes is the size of web-0's volume, as df sees it in the pod.
+func (s *Stage) Kibibytes(t testing.TB) int {
+	t.Helper()
+	size := 0
+	if _, err := fmt.Sscan(s.Exec(t, "web-0", "df -Pk /data | awk 'NR==2{print $2}'"), &size); err != nil {
 		t.Fatalf("reading df: %v", err)
 	}
-	return d
+	return size
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/mover"
+)
+
+// copyOnce runs the command and returns its exit code and report.
+func copyOnce(t *testing.T, args ...string) (int, mover.Report) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := runCopy(context.Background(), args, &stdout, &stderr)
+	return code, lastLine(t, stdout.String())
+}
+
+// Both passes as a Job runs them. The file is two seconds old, which the shortest --settled wants.
+func TestCopyInTwoPasses(t *testing.T) {
+	src, dst := trees(t)
+	time.Sleep(2100 * time.Millisecond)
+	code, r := copyOnce(t, "--warm", "--token=op", "--settled=2s", src, dst)
+	if code != mover.CodeOK || r.Result != "warmed" || r.Reason != mover.ReasonWarmed || r.Digest != "" {
+		t.Fatalf("%d %+v", code, r)
+	}
+	if r.RecordedFiles != 1 {
+		t.Skip("the file system of the tests is not one on which changes are stamped: ", r.Warnings)
+	}
+	code, r = copyOnce(t, "--after-warm", "--token=op", src, dst)
+	if code != mover.CodeOK || r.Result != "copied" || r.TrustedFiles != 1 || r.TrustedBytes == 0 || r.Digest == "" {
+		t.Fatalf("%d %+v", code, r)
+	}
+	if names, err := os.ReadDir(dst); err != nil || len(names) != 1 {
+		t.Errorf("%v %v", names, err)
+	}
+}
+
+func TestCopyChecksItsFlags(t *testing.T) {
+	src, dst := trees(t)
+	for name, args := range map[string][]string{
+		"both passes at once":      {"--warm", "--after-warm", "--token=op", src, dst},
+		"warm without a token":     {"--warm", src, dst},
+		"final without a token":    {"--after-warm", src, dst},
+		"settled too short":        {"--warm", "--token=op", "--settled=1s", src, dst},
+		"a margin of all":          {"--margin=100", src, dst},
+		"a negative margin":        {"--margin=-1", src, dst},
+		"a margin of a device":     {"--device", "--margin=5", src, dst},
+		"a directory for a device": {"--device", src, dst},
+	} {
+		if code, r := copyOnce(t, args...); code != mover.CodeUsage || r.Reason != mover.ReasonUsage {
+			t.Errorf("%s: %d %+v", name, code, r)
+		}
+	}
+	if code, r := copyOnce(t, "--margin=99", src, dst); code != mover.CodeNoSpace || r.Reason != mover.ReasonNoSpace {
+		t.Errorf("%d %+v", code, r)
+	}
+}
+
+func TestCopyDevices(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root")
+	}
+	var devices []string
+	for i, contents := range []string{strings.Repeat("source", 100_000), ""} {
+		image := filepath.Join(t.TempDir(), "image")
+		if err := os.WriteFile(image, []byte(contents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(image, int64(1+i)<<20); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+		if err != nil {
+			t.Skipf("no loop devices: %v %s", err, out)
+		}
+		device := strings.TrimSpace(string(out))
+		t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
+		devices = append(devices, device)
+	}
+	code, r := copyOnce(t, "--device", "--warm", devices[0], devices[1])
+	if code != mover.CodeOK || r.Result != "warmed" || r.Bytes == 0 {
+		t.Fatalf("%d %+v", code, r)
+	}
+	code, r = copyOnce(t, "--device", "--after-warm", devices[0], devices[1])
+	if code != mover.CodeOK || r.Result != "copied" || r.Bytes != 0 || r.Digest == "" {
+		t.Fatalf("%d %+v", code, r)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := runCopy(context.Background(), []string{"--device", "--digest", devices[0]}, &stdout, &stderr); code != 0 || stdout.String() != r.Digest+"\n" {
+		t.Errorf("%d %q %s", code, &stdout, &stderr)
+	}
+	if code, r := copyOnce(t, "--device", devices[1], devices[0]); code != mover.CodeNoSpace {
+		t.Errorf("%d %+v", code, r)
+	}
+}

@@ -1,0 +1,125 @@
+package backup
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// warmRound is the round of the Jobs that copy while the set runs. They fill the targets of the first round, on which the final
+// pass goes on.
+const warmRound = 0
+
+// warm makes a first copy of every claim while the set runs, so that the time for which it is stopped hardly depends on how much
+// data there is; and what could not be copied faithfully is found before any downtime. A claim for which that is not possible is
+// copied when the set is stopped.
+func warm(in Input, status *api.Status) (plan.Plan, bool) {
+	if status.Round != 1 || status.Stopping != nil || status.Generation != 0 || sts.Replicas(in.Set) == 0 {
+		return plan.Plan{}, false
+	}
+	next := status.Clone()
+	var actions []plan.Action
+	free, open := parallelism(in), 0
+	for i := range next.Claims {
+		part := &next.Claims[i]
+		if part.Settled() || part.Warm || part.Cold {
+			continue
+		}
+		job := in.Job(status.Operation, part.Name, warmRound)
+		if job == nil && !fitForWarm(in, part) {
+			if awaited(in, status, part) {
+				open++
+			}
+			continue
+		}
+		if failure := advanceWarm(in, status, part, job); failure != "" {
+			return failed(in, status, failure), true
+		}
+		if part.Warm || part.Cold {
+			continue
+		}
+		open++
+		if job != nil {
+			free--
+		} else if free > 0 {
+			free--
+			create, err := startMover(in, status, *part, resources.WarmPass)
+			if err != nil {
+				return failed(in, status, err.Error()), true
+			}
+			actions, part.Phase = append(actions, create), api.ClaimWarming
+		}
+	}
+	if len(actions) > 0 {
+		next.Reason, next.Message = api.WarmCopyRunning, "the set runs, its claims are copied for the first time"
+	}
+	actions = append(actions, plan.Store(in.Set, next).Actions()...)
+	if len(actions) > 0 {
+		return plan.Do(api.WarmCopyRunning, actions...), true
+	}
+	return plan.Wait(api.WarmCopyRunning, "%d claims are copied while the set runs", open), open > 0
+}
+
+// fitForWarm reports whether the claim can be copied beside a pod that uses it. One that nobody uses is copied later: a pod that
+// starts meanwhile would have to wait for the mover's node to let go of the volume.
+func fitForWarm(in Input, part *api.ClaimStatus) bool {
+	users := in.Users(part.Name)
+	return len(users) > 0 && users[0].Spec.NodeName != "" && users[0].DeletionTimestamp == nil && !onePodOnly(in, part)
+}
+
+func onePodOnly(in Input, part *api.ClaimStatus) bool {
+	return slices.Contains(in.Claim(part.Name).Spec.AccessModes, corev1.ReadWriteOncePod)
+}
+
+// awaited reports whether the replica of a claim is about to run: it is worth waiting for, but not for ever.
+func awaited(in Input, status *api.Status, part *api.ClaimStatus) bool {
+	_, ordinal, _ := sts.ParseClaimName(in.Set, part.Name)
+	span := sts.Span(in.Set)
+	wanted := ordinal >= span.Start && ordinal < span.End && !onePodOnly(in, part)
+	return wanted && status.Deadline != nil && in.Now.Before(status.Deadline.Add(in.Settings.StartTimeout-in.Settings.CopyTimeout))
+}
+
+// advanceWarm moves a claim on by what its Job says, and returns why the operation has to end, or nothing. What fails now would
+// fail when the set is stopped.
+func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.Job) string {
+	if job == nil {
+		return ""
+	}
+	report, reported := in.Reports[part.Name]
+	switch finished(job) {
+	case batchv1.JobComplete:
+		part.Phase, part.Warm, part.ProgressAt = api.ClaimWarmed, true, nil
+		if reported {
+			part.BytesDone, part.BytesTotal, part.Files = report.Bytes, report.Bytes, report.Files
+		}
+	case batchv1.JobFailed:
+		return why(in, part, job)
+	default:
+		if inTheWay(in, status, part) || neverStarted(in, status, job) != nil {
+			part.Cold = true // the Job goes when the set is stopped
+			return ""
+		}
+		progress(in, part, report, reported)
+	}
+	return ""
+}
+
+// inTheWay reports whether the pod that uses the claim is to run elsewhere than the mover, which has the volume on its node.
+func inTheWay(in Input, status *api.Status, part *api.ClaimStatus) bool {
+	for _, mover := range in.Movers(status.Operation) {
+		link, _ := api.LoadLink(mover) // Movers returns linked pods only
+		if link.Claim != part.Name || link.Round != warmRound || mover.Spec.NodeName == "" || sts.Done(mover) {
+			continue
+		}
+		if slices.ContainsFunc(in.Users(part.Name), func(user *corev1.Pod) bool { return user.Spec.NodeName != mover.Spec.NodeName }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,62 @@
+package detectresize
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+)
+
+// methodOf is the method that the set asks for.
+func methodOf(set *appsv1.StatefulSet) (api.Method, *problem) {
+	switch method := api.Method(set.Annotations[api.ResizeMethodAnnotation]); method {
+	case "":
+		return api.MethodAuto, nil
+	case api.MethodAuto, api.MethodCopy, api.MethodExpand:
+		return method, nil
+	default:
+		return "", refuse(api.MethodUnknown, "%s=%q is not a method; write %q, %q or %q", api.ResizeMethodAnnotation, method,
+			api.MethodAuto, api.MethodExpand, api.MethodCopy)
+	}
+}
+
+// methodFor chooses how the claim becomes what the target says: on its volume where that is possible and nobody asks for a copy.
+func (in Input) methodFor(c *corev1.PersistentVolumeClaim, target api.Target, asked api.Method) api.Method {
+	if asked == api.MethodCopy || in.Cluster != nil && cannotExpand(in, c, target) != "" {
+		return api.MethodCopy
+	}
+	return api.MethodExpand
+}
+
+// cannotExpand says why a claim cannot become what the target says on the volume that it has, or nothing.
+func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) string {
+	class := in.Cluster.Classes[sts.ClassOf(c)]
+	switch {
+	case sts.ChangesKind(c, target):
+		return "another StorageClass or access mode needs another volume"
+	case sts.Shrinks(c, target):
+		return "a volume cannot shrink"
+	case class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion:
+		return "its StorageClass " + sts.ClassOf(c) + " does not allow volume expansion"
+	}
+	return ""
+}
+
+// copied reports whether the claim gets another volume.
+func (c claim) copied() bool { return c.method != api.MethodExpand }
+
+// checkMethods refuses a method that somebody asks for and that is not possible.
+func checkMethods(in Input, w *wish) *problem {
+	if api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]) != api.MethodExpand {
+		return nil
+	}
+	for _, c := range w.claims {
+		t := w.target(c.Template)
+		if why := cannotExpand(in, c.PersistentVolumeClaim, w.targets[c.Template]); why != "" {
+			return refuse(api.ExpandImpossible, "claim %s cannot become %s in place, as %s=%s asks: %s; remove the annotation or write %q",
+				c.Name, &t.Size, api.ResizeMethodAnnotation, api.MethodExpand, why, api.MethodCopy)
+		}
+	}
+	return nil
+}

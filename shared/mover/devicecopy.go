@@ -1,0 +1,189 @@
+package mover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// CopyDevice makes the block device Target begin with what the block device Source holds: Source, Target, Workers,
+// NoVerify, Pass and Progress of the options count. It writes only what differs, so that a second pass is short; of what
+// lies behind the source's end in a larger target nothing is said. A warm pass is not verified. The error, if any, is an
+// *Error. It is safe to repeat.
+func CopyDevice(ctx context.Context, o Options) (Result, error) {
+	c, err := newDeviceCopier(o)
+	if err != nil {
+		return Result{Pass: o.Pass}, toError(err, nil)
+	}
+	defer c.close()
+	err = c.run(ctx, o)
+	if e := toError(err, nil); e != nil {
+		return c.result(o), e
+	}
+	return c.result(o), nil
+}
+
+// deviceCopier is one copy of a device.
+type deviceCopier struct {
+	src, dst *device
+	workers  int
+	hooks    hooks
+	meter    *meter
+	seen     []sum // of the source's pieces, as they were when they were copied
+	written  atomic.Int64
+	copied   int64 // 1 when all was copied or there
+	digest   string
+}
+
+func newDeviceCopier(o Options) (*deviceCopier, error) {
+	src, err := openDevice(o.Source, source, o.hooks.anyFile)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := openDevice(o.Target, target, o.hooks.anyFile)
+	if err != nil {
+		src.close()
+		return nil, err
+	}
+	c := &deviceCopier{
+		src: src, dst: dst, hooks: o.hooks, seen: make([]sum, pieces(src.size)),
+		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
+	}
+	if err := c.fit(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *deviceCopier) fit() error {
+	if c.src.dev == c.dst.dev {
+		return usageError(errors.New("source and target are the same device"))
+	}
+	if c.src.size > c.dst.size {
+		return tooSmall("the source device has %d bytes, the target device %d", c.src.size, c.dst.size)
+	}
+	return nil
+}
+
+func (c *deviceCopier) close() {
+	c.meter.close()
+	c.src.close()
+	c.dst.close()
+}
+
+func (c *deviceCopier) run(ctx context.Context, o Options) error {
+	c.meter.bytesTotal.Store(c.src.size)
+	c.meter.filesTotal.Store(1)
+	c.meter.enter(PhaseScan)
+	for _, d := range []*device{c.src, c.dst} { // another node may have written to it since it was read here
+		if err := d.forget(); err != nil {
+			return err
+		}
+	}
+	c.meter.enter(PhaseCopy)
+	if err := eachPiece(ctx, c.workers, c.src.size, c.copyPiece); err != nil {
+		return err
+	}
+	c.copied = 1
+	c.meter.files.Store(1)
+	c.meter.enter(PhaseSync)
+	if err := againErr(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
+		return c.dst.fault("flushing", err)
+	}
+	if o.NoVerify || o.Pass == PassWarm {
+		return nil
+	}
+	if c.hooks.synced != nil {
+		c.hooks.synced()
+	}
+	c.meter.enter(PhaseVerify)
+	return c.verify(ctx)
+}
+
+// copyPiece writes the blocks of a piece that differ.
+func (c *deviceCopier) copyPiece(ctx context.Context, index int) error {
+	h := newPieceHash()
+	c.src.ahead(index, c.src.size)
+	c.dst.ahead(index, c.src.size)
+	err := eachBuffer(ctx, index, c.src.size, func(buf []byte, off int64) error {
+		if err := readFull(c.src.fd, buf, off); err != nil {
+			return c.src.fault("reading", err)
+		}
+		h.Write(buf)
+		err := c.bring(buf, off)
+		c.meter.bytes.Add(int64(len(buf)))
+		return err
+	})
+	c.seen[index] = sum(h.Sum(nil))
+	return err
+}
+
+// bring makes a range of the target what buf is.
+func (c *deviceCopier) bring(buf []byte, off int64) error {
+	there := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(there)
+	if err := readFull(c.dst.fd, there[:len(buf)], off); err != nil {
+		return c.dst.fault("reading", err)
+	}
+	for have := there[:len(buf)]; len(buf) > 0; {
+		same, differ := differingRun(buf, have)
+		if differ == 0 {
+			return nil
+		}
+		if err := c.write(buf[same:same+differ], off+int64(same)); err != nil {
+			return err
+		}
+		buf, have, off = buf[same+differ:], have[same+differ:], off+int64(same+differ)
+	}
+	return nil
+}
+
+// grain is in what units a device is compared: what it mostly writes at least.
+const grain = 4096
+
+// differingRun says how many bytes are equal at first, and how many differ then, in whole grains.
+func differingRun(a, b []byte) (same, differ int) {
+	for same < len(a) && equalGrain(a, b, same) {
+		same += grain
+	}
+	same = min(same, len(a))
+	end := same
+	for end < len(a) && !equalGrain(a, b, end) {
+		end += grain
+	}
+	return same, min(end, len(a)) - same
+}
+
+func equalGrain(a, b []byte, at int) bool {
+	end := min(at+grain, len(a))
+	return bytes.Equal(a[at:end], b[at:end])
+}
+
+func (c *deviceCopier) write(buf []byte, off int64) error {
+	for len(buf) > 0 {
+		n, err := again(func() (int, error) { return unix.Pwrite(c.dst.fd, buf, off) })
+		if err != nil {
+			return c.dst.fault("writing", err)
+		}
+		buf, off = buf[n:], off+int64(n)
+		c.written.Add(int64(n))
+		if c.hooks.wrote != nil {
+			c.hooks.wrote("", int64(n))
+		}
+	}
+	return nil
+}
+
+func (c *deviceCopier) result(o Options) Result {
+	r := Result{Bytes: c.written.Load(), Digest: c.digest, Pass: o.Pass}
+	if r.Bytes > 0 {
+		r.Files = 1
+	} else {
+		r.Skipped = c.copied
+	}
+	return r
+}

@@ -1,0 +1,81 @@
+package resources
+
+import (
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/api"
+)
+
+// MoverOptions are how the pods that copy volumes run. What is absent is as in the workload's pod template, but for resources
+// and service account, of which a mover has its own.
+type MoverOptions struct {
+	Resources          *corev1.ResourceRequirements  `json:"resources,omitempty"`
+	NodeSelector       map[string]string             `json:"nodeSelector,omitempty"`
+	Tolerations        []corev1.Toleration           `json:"tolerations,omitempty"`
+	PriorityClassName  string                        `json:"priorityClassName,omitempty"`
+	ServiceAccountName string                        `json:"serviceAccountName,omitempty"`
+	ImagePullSecrets   []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+}
+
+// MoverOptionsOf reads what the set's annotation says, and for what it does not say the namespace's ConfigMap; config is nil if
+// there is none. A field that does not exist is an error.
+func MoverOptionsOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (MoverOptions, error) {
+	options := MoverOptions{}
+	if config != nil {
+		if err := yaml.UnmarshalStrict([]byte(config.Data[api.MoverKey]), &options); err != nil {
+			return options, fmt.Errorf("key %s of ConfigMap %s/%s: %w", api.MoverKey, config.Namespace, config.Name, err)
+		}
+	}
+	own := MoverOptions{}
+	if err := yaml.UnmarshalStrict([]byte(set.Annotations[api.MoverAnnotation]), &own); err != nil {
+		return options, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", api.MoverAnnotation, set.Namespace, set.Name, err)
+	}
+	return own.over(options), nil
+}
+
+// over is each field of o that says something, else that of the other.
+func (o MoverOptions) over(other MoverOptions) MoverOptions {
+	if o.Resources == nil {
+		o.Resources = other.Resources
+	}
+	if o.NodeSelector == nil {
+		o.NodeSelector = other.NodeSelector
+	}
+	if o.Tolerations == nil {
+		o.Tolerations = other.Tolerations
+	}
+	if o.PriorityClassName == "" {
+		o.PriorityClassName = other.PriorityClassName
+	}
+	if o.ServiceAccountName == "" {
+		o.ServiceAccountName = other.ServiceAccountName
+	}
+	if o.ImagePullSecrets == nil {
+		o.ImagePullSecrets = other.ImagePullSecrets
+	}
+	return o
+}
+
+func (o MoverOptions) apply(pod *corev1.PodSpec) {
+	if o.Resources != nil {
+		pod.Containers[0].Resources = *o.Resources.DeepCopy()
+	}
+	if o.NodeSelector != nil {
+		pod.NodeSelector = maps.Clone(o.NodeSelector)
+	}
+	if o.Tolerations != nil {
+		pod.Tolerations = o.Tolerations
+	}
+	if o.PriorityClassName != "" {
+		pod.PriorityClassName = o.PriorityClassName
+	}
+	pod.ServiceAccountName = o.ServiceAccountName
+	if o.ImagePullSecrets != nil {
+		pod.ImagePullSecrets = o.ImagePullSecrets
+	}
+}

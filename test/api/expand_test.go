@@ -1,0 +1,313 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// growingSet is a set whose class allows volume expansion.
+func growingSet(replicas int32, templates ...string) *appsv1.StatefulSet {
+	set := kit.WorldSet("web", replicas, "64Mi", templates...)
+	for i := range set.Spec.VolumeClaimTemplates {
+		set.Spec.VolumeClaimTemplates[i].Spec.StorageClassName = ptr.To(kit.GrowingClass)
+	}
+	return set
+}
+
+// growingWorld has such a set, ready.
+func growingWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	drive := w.Drive(nil)
+	w.CreateSet(set)
+	untilReady(w, drive, "web", *set.Spec.Replicas)
+	return w, drive
+}
+
+// podUIDs tells whether pods were started again.
+func podUIDs(t *testing.T, w *kit.World) string {
+	t.Helper()
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uids []string
+	for _, p := range pods.Items {
+		uids = append(uids, fmt.Sprintf("%s=%s", p.Name, p.UID))
+	}
+	slices.Sort(uids)
+	return strings.Join(uids, " ")
+}
+
+func capacity(claim *corev1.PersistentVolumeClaim) string {
+	return claim.Status.Capacity.Storage().String()
+}
+
+// TestI1ExpandOnline: no pod stops, no claim is replaced, nothing of a claim but its request is written, and the template
+// follows.
+func TestI1ExpandOnline(t *testing.T) {
+	set := growingSet(2, "data", "logs")
+	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+		WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	w, _ := growingWorld(t, set)
+	w.PatchClaim("data-web-0", `{"metadata":{"annotations":{"backup":"nightly"},"finalizers":["example.com/keep","kubernetes.io/pvc-protection"]}}`)
+	t.Cleanup(func() { w.PatchClaim("data-web-0", `{"metadata":{"finalizers":null}}`) })
+	before, pods, claims := w.Set("web"), podUIDs(t, w), w.ClaimUIDs()
+	metadata := w.Claim("data-web-0").ObjectMeta
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	writes := &kit.Saboteur{}
+
+	status := w.Finish(w.Drive(writes), "web")
+	expectPhase(t, status, api.Succeeded)
+	if status.Method != api.MethodExpand || status.Stopped != nil {
+		t.Errorf("method %s, stopped %v", status.Method, status.Stopped)
+	}
+	expectSize(t, w, "128Mi", "data-web-0", "data-web-1")
+	expectSize(t, w, "64Mi", "logs-web-0", "logs-web-1")
+	for _, name := range []string{"data-web-0", "data-web-1"} {
+		if has := capacity(w.Claim(name)); has != "128Mi" {
+			t.Errorf("claim %s has %s", name, has)
+		}
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "logs-web-0", "logs-web-1")
+	if now := podUIDs(t, w); now != pods {
+		t.Errorf("pods %s, were %s", now, pods)
+	}
+	if now := w.ClaimUIDs(); now != claims {
+		t.Errorf("claims %s, were %s", now, claims)
+	}
+	now := w.Claim("data-web-0").ObjectMeta
+	if fmt.Sprint(now.Annotations, now.Labels, now.Finalizers) != fmt.Sprint(metadata.Annotations, metadata.Labels, metadata.Finalizers) {
+		t.Errorf("metadata %v, was %v", now, metadata)
+	}
+	after := w.Set("web")
+	if after.UID == before.UID || after.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "128Mi" {
+		t.Error("the set was not created again with its new template")
+	}
+	if policy := after.Spec.PersistentVolumeClaimRetentionPolicy; policy.WhenScaled != "Delete" || policy.WhenDeleted != "Delete" {
+		t.Errorf("retention policy %v", policy)
+	}
+	t.Logf("%d API writes: %s", len(writes.Writes()), strings.Join(writes.Writes(), "; "))
+}
+
+// TestExpandFollowsTheTemplate: somebody has applied the set again with a larger template. It is not created again.
+func TestExpandFollowsTheTemplate(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(3, "data"))
+	w.Scale("web", 2) // claim 2 has no pod any more
+	untilReady(w, drive, "web", 2)
+	w.DeleteSet("web", metav1.DeletePropagationOrphan)
+	bigger := growingSet(2, "data")
+	bigger.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage] = *kit.Quantity("128Mi")
+	bigger.Annotations[api.ResizeAnnotation] = api.AutoRequest
+	before := w.CreateSet(bigger)
+
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	expectSize(t, w, "128Mi", "data-web-0", "data-web-1", "data-web-2")
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "data-web-2")
+	if w.Set("web").UID != before.UID {
+		t.Error("the set was created again")
+	}
+	ticks(t, drive, 2)
+	if status := w.Status("web"); status.Attempt != 1 {
+		t.Errorf("attempt %d", status.Attempt)
+	}
+}
+
+// TestExpandARestartWhereTheFileSystemNeedsIt: one pod at a time, from the top, and each once.
+func TestExpandARestartWhereTheFileSystemNeedsIt(t *testing.T) {
+	w, _ := growingWorld(t, growingSet(3, "data"))
+	w.Scale("web", 2)
+	untilReady(w, w.Drive(nil), "web", 2)
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsWhenMounted })
+	w.Settings.ExpandPatience = time.Millisecond
+	pods := podUIDs(t, w)
+	<-time.After(1100 * time.Millisecond) // pods and conditions are told apart by the second
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	writes := &kit.Saboteur{}
+	expectPhase(t, w.Finish(w.Drive(writes), "web"), api.Succeeded)
+	var deleted []string
+	for _, write := range writes.Writes() {
+		if strings.HasPrefix(write, "DELETE") && strings.Contains(write, "/pods/") {
+			deleted = append(deleted, write[strings.LastIndex(write, "/")+1:])
+		}
+	}
+	if !slices.Equal(deleted, []string{"web-1", "web-0"}) {
+		t.Errorf("pods deleted: %v", deleted)
+	}
+	if podUIDs(t, w) == pods || capacity(w.Claim("data-web-1")) != "128Mi" {
+		t.Errorf("claim data-web-1 has %s", capacity(w.Claim("data-web-1")))
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "data-web-2")
+	expectEvents(t, w, "web", "Normal ReplicaRestarted")
+}
+
+// TestI8InfeasibleExpansionIsLowered: it is said, nobody goes on trying, and the set runs on.
+func TestI8InfeasibleExpansionIsLowered(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(2, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
+	pods := podUIDs(t, w)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Failed)
+	if status.Reason != api.ExpandInfeasible || status.FailedAt != api.Expanding || !strings.Contains(status.Message, "the pool has 80Mi left") {
+		t.Errorf("%s at %s: %s", status.Reason, status.FailedAt, status.Message)
+	}
+	for _, name := range []string{"data-web-0", "data-web-1"} {
+		least := kit.Quantity("64Mi").Value() + 1 // the API server takes no less
+		if asks := w.Claim(name).Spec.Resources.Requests.Storage().Value(); asks != least {
+			t.Errorf("claim %s asks for %d, want %d", name, asks, least)
+		}
+	}
+	expectEvents(t, w, "web", "Warning ExpandInfeasible")
+	if podUIDs(t, w) != pods || w.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "64Mi" {
+		t.Error("pods or the template have changed")
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) // the pool got larger
+	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Eventually("the retry succeeds", func() string {
+		ticks(t, drive, 1)
+		if status := w.Status("web"); status.Phase != api.Succeeded {
+			return string(status.Phase) + " " + status.Message
+		}
+		return ""
+	})
+	expectSize(t, w, "128Mi", "data-web-0", "data-web-1")
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+}
+
+// TestExpandThenCopy: what can grow in place does, before the set is stopped for the rest.
+func TestExpandThenCopy(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(2, "data", "logs"))
+	data := w.Claim("data-web-0")
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi,logs=64Mi@" + kit.Class})
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	if now := w.Claim("data-web-0"); now.UID != data.UID || now.Spec.VolumeName != data.Spec.VolumeName || capacity(now) != "128Mi" {
+		t.Errorf("claim data-web-0: %s on %s with %s", now.UID, now.Spec.VolumeName, capacity(now))
+	}
+	if class := *w.Claim("logs-web-1").Spec.StorageClassName; class != kit.Class {
+		t.Errorf("logs-web-1 is of class %s", class)
+	}
+	if status.Method != api.MethodCopy || !strings.HasPrefix(status.Message, "2 claims have grown, 2 are on new volumes") {
+		t.Errorf("%s: %s", status.Method, status.Message)
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "logs-web-0", "logs-web-1")
+}
+
+// TestI4ScaledWhileItGrows: a set that is never stopped keeps the replicas that somebody gives it.
+func TestI4ScaledWhileItGrows(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(2, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilPhase(t, w, drive, api.Expanding)
+	w.Scale("web", 3)
+	untilReady(w, drive, "web", 3)
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	w.Eventually("the claim of the new replica follows", func() string {
+		ticks(t, drive, 1)
+		if has := capacity(w.Claim("data-web-2")); has != "128Mi" {
+			return "it has " + has
+		}
+		return ""
+	})
+	w.Finish(drive, "web")
+	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
+}
+
+func untilPhase(t *testing.T, w *kit.World, drive *kit.Drive, phase api.Phase) {
+	t.Helper()
+	w.Eventually("the operation is "+string(phase), func() string {
+		ticks(t, drive, 1)
+		if status := w.Status("web"); status == nil || status.Phase != phase {
+			return fmt.Sprintf("%+v", status)
+		}
+		return ""
+	})
+}
+
+// TestExpandIsAborted: what was not granted is not asked for any more.
+func TestExpandIsAborted(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(1, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilPhase(t, w, drive, api.Expanding)
+	w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
+	status := w.Finish(drive, "web")
+	if status.Phase != api.Failed || status.Reason != api.Aborted {
+		t.Errorf("%s %s", status.Phase, status.Reason)
+	}
+	if asks := w.Claim("data-web-0").Spec.Resources.Requests.Storage(); asks.Cmp(*kit.Quantity("65Mi")) > 0 {
+		t.Errorf("the claim asks for %s", asks)
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestI8ExpandTakesTooLong: the claims go on asking, and it is said.
+func TestI8ExpandTakesTooLong(t *testing.T) {
+	w, _ := growingWorld(t, growingSet(1, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
+	w.Settings.ExpandTimeout = time.Second
+	drive := w.Drive(nil)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	status := w.Finish(drive, "web")
+	if status.Phase != api.Failed || status.Reason != api.DeadlineExceeded {
+		t.Errorf("%s %s", status.Phase, status.Reason)
+	}
+	expectSize(t, w, "128Mi", "data-web-0")
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
+	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Eventually("the retry succeeds", func() string {
+		ticks(t, drive, 1)
+		if status := w.Status("web"); status.Phase != api.Succeeded {
+			return string(status.Phase) + " " + status.Message
+		}
+		return ""
+	})
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestI3SetIsReplacedWhileItGrows: the new set's request counts, nothing of the old operation is left.
+func TestI3SetIsReplacedWhileItGrows(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(2, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilPhase(t, w, drive, api.Expanding)
+	w.DeleteSet("web", metav1.DeletePropagationBackground)
+	ticks(t, drive, 2)
+	w.CreateSet(growingSet(1, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
+	untilReady(w, drive, "web", 1)
+	ticks(t, drive, 2)
+	if status := w.Status("web"); status != nil {
+		t.Errorf("%+v", status)
+	}
+	expectWhole(t, w, "web", 1, "data-web-0", "data-web-1")
+}
+
+// TestI8ClaimIsDeletedWhileItGrows: somebody has deleted it by hand.
+func TestI8ClaimIsDeletedWhileItGrows(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(1, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilPhase(t, w, drive, api.Expanding)
+	w.DeleteClaim("data-web-0") // it goes when its pod does
+	status := w.Finish(drive, "web")
+	if status.Phase != api.Failed || status.Reason != api.ClaimLost {
+		t.Errorf("%s %s", status.Phase, status.Reason)
+	}
+}

@@ -1,0 +1,236 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// copiedWorld has a set whose pods run.
+func copiedWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
+	return growingWorld(t, set)
+}
+
+// movers are the pods that copy, or have copied.
+func movers(t *testing.T, w *kit.World) []corev1.Pod {
+	t.Helper()
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+func has(pod corev1.Pod, arg string) bool { return slices.Contains(pod.Spec.Containers[0].Args, arg) }
+
+// TestI1ShrinkToASmallerVolume: set, template and claims ask for less then; the mover was told which margin to keep.
+func TestI1ShrinkToASmallerVolume(t *testing.T) {
+	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
+	hold(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
+	untilWarming(t, w, drive, 2)
+	for _, pod := range movers(t, w) {
+		if !has(pod, "--margin=7") || !has(pod, "--warm") {
+			t.Errorf("mover %s is called with %q", pod.Name, pod.Spec.Containers[0].Args)
+		}
+	}
+	hold(w, false)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
+	if size := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); size != "64Mi" {
+		t.Errorf("the template asks for %s", size)
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+}
+
+// untilWarming waits until so many movers copy while the set runs.
+func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
+	t.Helper()
+	w.Eventually("the first copy is made while the set runs", func() string {
+		ticks(t, drive, 1)
+		running := 0
+		for _, pod := range movers(t, w) {
+			if has(pod, "--warm") && pod.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		if set := w.Set("web"); running != n || set.Status.ReadyReplicas == 0 {
+			return fmt.Sprintf("%d movers run, %d replicas are ready", running, set.Status.ReadyReplicas)
+		}
+		return ""
+	})
+}
+
+// TestAccessModeAndClassChange: the claims, and the set's template, have them then.
+func TestAccessModeAndClassChange(t *testing.T) {
+	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data", "logs"))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi:RWX,logs=64Mi@" + kit.OtherClass + ":RWO+ROX"})
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	for name, want := range map[string]string{"data-web-0": "[ReadWriteMany] " + kit.Class, "logs-web-1": "[ReadWriteOnce ReadOnlyMany] " + kit.OtherClass} {
+		c := w.Claim(name)
+		if is := fmt.Sprint(c.Spec.AccessModes, " ", *c.Spec.StorageClassName); is != want {
+			t.Errorf("claim %s is %s, want %s", name, is, want)
+		}
+	}
+	if modes := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.AccessModes; !slices.Equal(modes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}) {
+		t.Errorf("the template asks for %v", modes)
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "logs-web-0", "logs-web-1")
+}
+
+// TestBlockVolumeIsCopiedAsADevice: and one that is to shrink is refused, since nothing tells how much of it is in use.
+func TestBlockVolumeIsCopiedAsADevice(t *testing.T) {
+	set := kit.WorldSet("web", 1, "64Mi", "data")
+	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+	w, drive := copiedWorld(t, set)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=32Mi"})
+	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != api.ShrinkRefused {
+		t.Errorf("%s %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	hold(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilWarming(t, w, drive, 1)
+	mover := movers(t, w)[0].Spec.Containers[0]
+	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 0 || !slices.Contains(mover.Args, "--device") {
+		t.Errorf("%+v", mover)
+	}
+	hold(w, false)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	if mode := w.Claim("data-web-0").Spec.VolumeMode; mode == nil || *mode != corev1.PersistentVolumeBlock {
+		t.Error("the claim is no block volume any more")
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestWarmCopyRunsBesideThePods: on their node, read-only, as many at once as allowed, and what it has copied is finished when the
+// set is stopped.
+func TestWarmCopyRunsBesideThePods(t *testing.T) {
+	set := kit.WorldSet("web", 3, "64Mi", "data")
+	set.Annotations[api.ResizeParallelismAnnotation] = "2"
+	w, drive := copiedWorld(t, set)
+	hold(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilWarming(t, w, drive, 2)
+	for _, pod := range movers(t, w) {
+		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" || !pod.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly {
+			t.Errorf("mover %s: %+v", pod.Name, pod.Spec.Affinity)
+		}
+	}
+	seen := map[string]bool{}
+	w.Node.Set(func(n *kit.Node) { n.Hold = false })
+	w.Eventually("the operation ends", func() string {
+		ticks(t, drive, 1)
+		for _, pod := range movers(t, w) {
+			seen[pod.Spec.Containers[0].Args[2]] = true
+		}
+		if status := w.Status("web"); !status.Phase.Terminal() {
+			return string(status.Phase)
+		}
+		return ""
+	})
+	status := w.Status("web")
+	expectPhase(t, status, api.Succeeded)
+	for _, c := range status.Claims {
+		if !c.Warm {
+			t.Errorf("claim %s was not copied while the set ran", c.Name)
+		}
+	}
+	if !seen["--after-warm"] || !seen["--warm"] {
+		t.Errorf("passes %v", seen)
+	}
+	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
+}
+
+// TestI8FailureOfTheWarmCopyCostsNoDowntime: the set is never stopped.
+func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
+	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w.Node.Set(func(n *kit.Node) { n.FailMovers = true })
+	pods := podUIDs(t, w)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	status := w.Finish(drive, "web")
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.Stopped != nil || !strings.Contains(status.Message, "no space left") {
+		t.Errorf("%s %s, stopped %v: %s", status.Phase, status.Reason, status.Stopped, status.Message)
+	}
+	if now := podUIDs(t, w); now != pods {
+		t.Errorf("pods %s, were %s", now, pods)
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+}
+
+// TestI4AbortDuringTheWarmCopy: a set that was scaled meanwhile keeps what it was given.
+func TestI4AbortDuringTheWarmCopy(t *testing.T) {
+	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	hold(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilWarming(t, w, drive, 2)
+	w.Scale("web", 3)
+	untilReady(w, drive, "web", 3)
+	w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
+	status := w.Finish(drive, "web")
+	if status.Phase != api.Failed || status.Reason != api.Aborted || status.Stopped != nil {
+		t.Errorf("%s %s, stopped %v", status.Phase, status.Reason, status.Stopped)
+	}
+	hold(w, false)
+	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
+}
+
+// TestWarmCopyThatDoesNotStart: the mover has no place beside the pod, so the claim is copied when the set is stopped.
+func TestWarmCopyThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.Settings.StartTimeout = 2 * time.Second
+	drive := w.Drive(nil)
+	set := kit.WorldSet("web", 1, "64Mi", "data")
+	w.CreateSet(set)
+	untilReady(w, drive, "web", 1)
+	w.Node.Set(func(n *kit.Node) { n.Full = true })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	if c := status.Claims[0]; c.Warm || !c.Cold {
+		t.Errorf("%+v", c)
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestMoverOptions: of the set, and of the namespace for what the set does not say.
+func TestMoverOptions(t *testing.T) {
+	set := kit.WorldSet("web", 1, "64Mi", "data")
+	set.Annotations[api.MoverAnnotation] = "{resources: {limits: {memory: 2Gi}}, tolerations: [{key: movers, operator: Exists}]}"
+	w, drive := copiedWorld(t, set)
+	_, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.MoverConfigMap},
+		Data: map[string]string{api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilWarming(t, w, drive, 1)
+	pod := movers(t, w)[0].Spec
+	tolerates := slices.ContainsFunc(pod.Tolerations, func(t corev1.Toleration) bool { return t.Key == "movers" })
+	if pod.Containers[0].Resources.Limits.Memory().String() != "2Gi" || !tolerates || pod.ImagePullSecrets[0].Name != "registry" {
+		t.Errorf("%+v", pod)
+	}
+	hold(w, false)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	w.Annotate("web", map[string]string{api.MoverAnnotation: "{resource: {}}", api.ResizeAnnotation: "data=160Mi"})
+	w.Eventually("it is refused", func() string {
+		ticks(t, drive, 1)
+		if status := w.Status("web"); status.Phase != api.Refused || status.Reason != api.MoverInvalid || !strings.Contains(status.Message, "resource") {
+			return fmt.Sprintf("%s %s: %s", status.Phase, status.Reason, status.Message)
+		}
+		return ""
+	})
+	expectWhole(t, w, "web", 1, "data-web-0")
+}

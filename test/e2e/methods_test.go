@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// writer appends the next number to a file every 100 ms, and goes on where it was when it starts again.
+const writer = `cd /data && touch log && i=$(tail -n 1 log) && : ${i:=0} && touch filled
+trap exit TERM; while :; do i=$((i+1)); echo $i >> log; sync log 2>/dev/null; sleep 0.1 & wait; done`
+
+// Writing makes the set's pods write all the time.
+func writing(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", writer}
+	return set
+}
+
+// expectEveryLine checks that no line is missing or there twice, and returns how many there are.
+func expectEveryLine(t *testing.T, s *stage.Stage, pod string) int {
+	t.Helper()
+	lines := strings.Fields(s.Exec(t, pod, "cat /data/log"))
+	for i, line := range lines {
+		if line != strconv.Itoa(i+1) {
+			t.Fatalf("line %d of %s is %q", i+1, pod, line)
+		}
+	}
+	return len(lines)
+}
+
+// podsOf are the UIDs and restarts of the set's pods.
+func podsOf(t *testing.T, s *stage.Stage) string {
+	t.Helper()
+	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []string
+	for _, p := range pods.Items {
+		restarts := int32(0)
+		for _, c := range p.Status.ContainerStatuses {
+			restarts += c.RestartCount
+		}
+		text = append(text, fmt.Sprintf("%s %s %d", p.Name, p.UID, restarts))
+	}
+	return strings.Join(text, ", ")
+}
+
+// TestI1ExpandWithoutDowntime: the pods write every 100 ms all through it and do not notice; their file system is larger then.
+func TestI1ExpandWithoutDowntime(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := writing(stage.Workload("320Mi"))
+	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.GrowingClass)
+	s.CreateSet(set)
+	s.AwaitReady(t)
+	before, lines := podsOf(t, s), expectEveryLine(t, s, "web-0")
+	size := s.Kibibytes(t)
+	drydock(t, s)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=640Mi"})
+	status := s.AwaitEnd(t)
+	if status.Phase != api.Succeeded || status.Method != api.MethodExpand || status.Stopped != nil {
+		t.Fatalf("%s by %s, stopped %v: %s", status.Phase, status.Method, status.Stopped, status.Message)
+	}
+	if after := podsOf(t, s); after != before {
+		t.Errorf("pods: %s, were %s", after, before)
+	}
+	if now := s.Kibibytes(t); now < size*3/2 {
+		t.Errorf("the file system has %d KiB, had %d", now, size)
+	}
+	for _, pod := range []string{"web-0", "web-1"} {
+		if n := expectEveryLine(t, s, pod); n <= lines/2 {
+			t.Errorf("%s has written %d lines, and %d before", pod, n, lines)
+		}
+	}
+	if template := s.Set("web").Spec.VolumeClaimTemplates[0]; template.Spec.Resources.Requests.Storage().String() != "640Mi" {
+		t.Errorf("the template asks for %v", template.Spec.Resources.Requests)
+	}
+	s.ExpectNothingLeft(t)
+}
+
+// TestI1WarmCopyOfASetThatWrites: what is written while the first copy is made, and until the set is stopped, is there.
+func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateSet(writing(stage.Workload("64Mi")))
+	s.AwaitReady(t)
+	for _, pod := range []string{"web-0", "web-1"} { // something to copy meanwhile
+		s.Exec(t, pod, "dd if=/dev/urandom of=/data/big bs=1M count=24 2>/dev/null")
+	}
+	sums := s.Exec(t, "web-0", "sha256sum < /data/big") + s.Exec(t, "web-1", "sha256sum < /data/big")
+	drydock(t, s)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	status := s.AwaitEnd(t)
+	if status.Phase != api.Succeeded {
+		t.Fatalf("%s: %s", status.Phase, status.Message)
+	}
+	for _, c := range status.Claims {
+		if !c.Warm {
+			t.Errorf("claim %s was copied only when the set was stopped", c.Name)
+		}
+	}
+	s.AwaitReady(t)
+	for _, pod := range []string{"web-0", "web-1"} {
+		expectEveryLine(t, s, pod)
+	}
+	if now := s.Exec(t, "web-0", "sha256sum < /data/big") + s.Exec(t, "web-1", "sha256sum < /data/big"); now != sums {
+		t.Error("the data changed")
+	}
+	s.ExpectNothingLeft(t)
+}
+
+// TestI1Shrink: the data and the margin fit; and where they do not, that is found before the set is stopped.
+func TestI1Shrink(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateSet(stage.Workload("160Mi"))
+	s.AwaitReady(t)
+	before := s.Data(t)
+	drydock(t, s)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=40Mi"}) // there are 36 MiB
+	status := s.AwaitEnd(t)
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.Stopped != nil || !strings.Contains(status.Message, "NoSpace") {
+		t.Fatalf("%s %s, stopped %v: %s", status.Phase, status.Reason, status.Stopped, status.Message)
+	}
+	t.Log(status.Message)
+	s.ExpectNothingLeft(t)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=80Mi"})
+	s.Eventually("the claims have shrunk", func() string {
+		status = s.Status("web")
+		if status == nil || status.Request != "data=80Mi" || !status.Phase.Terminal() {
+			return fmt.Sprintf("%+v", status)
+		}
+		return ""
+	})
+	if status.Phase != api.Succeeded {
+		t.Fatalf("%s: %s", status.Phase, status.Message)
+	}
+	s.AwaitReady(t)
+	after := s.Data(t)
+	if diff := cmp.Diff(before.Sums, after.Sums); diff != "" {
+		t.Errorf("the data changed: %s", diff)
+	}
+	if after.Kibibytes > 80<<10 {
+		t.Errorf("the volume has %d KiB", after.Kibibytes)
+	}
+	s.ExpectNothingLeft(t)
+}

@@ -1,0 +1,96 @@
+package kit
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Growth is how the storage answers a claim that asks for more.
+type Growth string
+
+const (
+	// GrowsOnline gives it at once. The default.
+	GrowsOnline Growth = ""
+	// GrowsWhenMounted grows the volume, but its file system only when a pod starts on it.
+	GrowsWhenMounted Growth = "when mounted"
+	// GrowsNever says that it is infeasible.
+	GrowsNever Growth = "never"
+	// GrowsLater does nothing yet.
+	GrowsLater Growth = "later"
+)
+
+// grow does what a CSI driver's resizer does (kubernetes-csi external-resizer).
+func (n *Node) grow(ctx context.Context) {
+	n.mu.Lock()
+	growth := n.Growth
+	n.mu.Unlock()
+	claims, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || growth == GrowsLater {
+		return
+	}
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		wants, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
+		if c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil || wants.Cmp(has) <= 0 {
+			continue
+		}
+		switch growth {
+		case GrowsNever:
+			n.refuseGrowth(ctx, c)
+		case GrowsWhenMounted:
+			n.growVolume(ctx, c)
+		default:
+			n.growVolume(ctx, c)
+			n.growFileSystem(ctx, c)
+		}
+	}
+}
+
+func (n *Node) growVolume(ctx context.Context, c *corev1.PersistentVolumeClaim) {
+	volume, err := n.w.Kube.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
+	wants := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	if has := volume.Spec.Capacity[corev1.ResourceStorage]; err != nil || has.Cmp(wants) >= 0 {
+		return
+	}
+	volume.Spec.Capacity[corev1.ResourceStorage] = wants
+	if _, err := n.w.Kube.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
+		return
+	}
+	c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending,
+		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: "waiting for a pod to be started"}}
+	if made, err := n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{}); err == nil {
+		*c = *made
+	}
+}
+
+func (n *Node) growFileSystem(ctx context.Context, c *corev1.PersistentVolumeClaim) {
+	c.Status.Conditions, c.Status.AllocatedResources, c.Status.AllocatedResourceStatuses = nil, nil, nil
+	c.Status.Capacity[corev1.ResourceStorage] = c.Spec.Resources.Requests[corev1.ResourceStorage]
+	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
+}
+
+func (n *Node) refuseGrowth(ctx context.Context, c *corev1.PersistentVolumeClaim) {
+	if c.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != "" {
+		return
+	}
+	c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]}
+	c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+	c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimControllerResizeError,
+		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: "the pool has 80Mi left"}}
+	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
+}
+
+// mountGrown is what the kubelet does when it mounts a volume that has grown.
+func (n *Node) mountGrown(ctx context.Context, pod *corev1.Pod) {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		c, err := n.w.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, v.PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
+		if err == nil && len(c.Status.Conditions) > 0 && c.Status.Conditions[0].Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+			n.growFileSystem(ctx, c)
+		}
+	}
+}
