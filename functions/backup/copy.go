@@ -72,6 +72,9 @@ func startMover(in Input, status *api.Status, part api.ClaimStatus, pass resourc
 	if pass == resources.WarmPass {
 		mover.Link.Round, mover.Node = warmRound, in.Users(part.Name)[0].Spec.NodeName
 	}
+	if pass == resources.FinalPass {
+		mover.Prefer = part.WarmNode
+	}
 	if part.To.Cmp(part.From) < 0 {
 		mover.Margin = in.Settings.ShrinkMargin
 	}

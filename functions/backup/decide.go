@@ -128,6 +128,11 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 	} else if status.Stopping != nil {
 		return plan.Plan{}, false
 	}
+	if status.Stopping == nil {
+		for i := range next.Claims {
+			next.Claims[i].Warm = staysWarm(in, &next.Claims[i])
+		}
+	}
 	if next.Stopped == nil {
 		next.Stopped = plan.Moment(in.Now)
 	}
@@ -211,13 +216,15 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 	return "", ""
 }
 
-// neverStarted is the mover's pod that has been waiting for too long to start, or nil.
+// neverStarted is the mover's pod that has been waiting for too long to start, or nil. One that takes the place of an evicted pod
+// has all the time again.
 func neverStarted(in Input, status *api.Status, job *batchv1.Job) *corev1.Pod {
-	if in.Now.Sub(job.CreationTimestamp.Time) < in.Settings.StartTimeout || finished(job) != "" {
+	if finished(job) != "" {
 		return nil
 	}
 	for _, pod := range in.Movers(status.Operation) {
-		if pod.Labels["batch.kubernetes.io/job-name"] == job.Name && pod.Status.Phase == corev1.PodPending {
+		late := in.Now.Sub(pod.CreationTimestamp.Time) >= in.Settings.StartTimeout
+		if late && pod.Labels["batch.kubernetes.io/job-name"] == job.Name && pod.Status.Phase == corev1.PodPending {
 			return pod
 		}
 	}

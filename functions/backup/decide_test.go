@@ -468,6 +468,10 @@ func TestI8EveryFailureRollsBack(t *testing.T) {
 			in:   world(zero, prepared, objects{young, running[1], build.Mover(young, build.InPhase(corev1.PodPending))}),
 			want: "wait CopyRunning (2 claims are being copied)",
 		},
+		"a mover's pod takes the place of one that was evicted": {
+			in:   world(zero, prepared, mover(build.Age(time.Minute))),
+			want: "wait CopyRunning (2 claims are being copied)",
+		},
 		"a mover that took long to start, and runs": {
 			in:   world(zero, prepared, mover(build.InPhase(corev1.PodRunning))),
 			want: "wait CopyRunning (2 claims are being copied)",

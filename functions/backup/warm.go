@@ -54,6 +54,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 				return failed(in, status, err.Error()), true
 			}
 			actions, part.Phase = append(actions, create), api.ClaimWarming
+			part.WarmPod, part.WarmNode = in.Users(part.Name)[0].UID, in.Users(part.Name)[0].Spec.NodeName
 		}
 	}
 	if len(actions) > 0 {
@@ -108,6 +109,14 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 		progress(in, part, report, reported)
 	}
 	return ""
+}
+
+// staysWarm reports whether only the pod that used the claim while it was first copied has used it since. Another one may have run
+// on another node, which may have crashed: then contents can have changed without a trace in the time stamps, see
+// docs/decisions/2026-11-22-warm-copy.md.
+func staysWarm(in Input, part *api.ClaimStatus) bool {
+	users := in.Users(part.Name)
+	return part.Warm && len(users) == 1 && users[0].UID == part.WarmPod
 }
 
 // inTheWay reports whether the pod that uses the claim is to run elsewhere than the mover, which has the volume on its node.

@@ -167,6 +167,9 @@ func (w *wish) target(template string) api.TemplateTarget {
 
 // busy reports what has to settle by itself before a resize can begin.
 func busy(in Input, w *wish) (plan.Plan, bool) {
+	if w.recreate && sts.TwoRevisions(in.Set) {
+		return waits(in, api.RolloutRunning, "a partition keeps replicas of an older revision, which a set that is created again would not know; finish the rollout, or undo it"), true
+	}
 	for _, c := range w.claims {
 		switch link, err := api.LoadLink(c); {
 		case err != nil:

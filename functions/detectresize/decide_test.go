@@ -222,6 +222,10 @@ func TestSomethingHasToSettleFirst(t *testing.T) {
 			in:   world(set(), bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0", 0)))),
 			want: `do CleaningUp: event CleaningUp "the resize waits: claim data-web-0 is still part of operation 0123456789ab"`,
 		},
+		"a partition keeps an older revision, which a set created again would not know": {
+			in:   world(set(build.Edit(canary)), both()),
+			want: `do RolloutRunning: event RolloutRunning "the resize waits: a partition keeps replicas of an older revision, which a set that is created again would not know; finish the rollout, or undo it"`,
+		},
 		"a claim has no volume yet": {
 			in:   world(set(), objects{build.Claim("data-web-0", "64Mi", build.On(""))}),
 			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: claim data-web-0 has no volume yet"`,
@@ -448,4 +452,9 @@ func limitRange(kind corev1.LimitType, least, largest string) corev1.LimitRange 
 		Type: kind,
 		Min:  corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(least)},
 		Max:  corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(largest)}}}}}
+}
+
+func canary(set *appsv1.StatefulSet) {
+	set.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](1)}
+	set.Status.CurrentRevision, set.Status.UpdateRevision = "web-1", "web-2"
 }

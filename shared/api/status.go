@@ -184,6 +184,10 @@ type ClaimStatus struct {
 	// Warm: the copy was begun while the set ran. BytesTrusted were copied and verified by then, and not changed since.
 	Warm         bool  `json:"warm,omitempty"`
 	BytesTrusted int64 `json:"bytesTrusted,omitempty"`
+	// WarmNode is where the first copy was made, WarmPod the pod that used the claim then. What was verified is believed only by
+	// the same node, and only if no other pod has used the claim since.
+	WarmNode string    `json:"warmNode,omitempty"`
+	WarmPod  types.UID `json:"warmPod,omitempty"`
 	// Cold: a copy while the set runs was begun and given up, since its mover did not start or was in a pod's way.
 	Cold bool `json:"cold,omitempty"`
 	// Digest is the SHA-256 of the verified tree, as the mover defines it.

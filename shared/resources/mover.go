@@ -86,6 +86,8 @@ type Mover struct {
 	Pass           Pass
 	// Node is where the source is in use, so that the mover has to run there; empty if it is not.
 	Node string
+	// Prefer is the node of the warm pass: elsewhere a final pass believes nothing of it, and reads everything again.
+	Prefer string
 	// Device: the claims are raw block devices.
 	Device bool
 	// Margin is how much of the target has to stay free, in percent; 0 if it does not matter.
@@ -166,6 +168,9 @@ func (m Mover) pod() corev1.PodSpec {
 	if m.Node != "" {
 		pinTo(&pod, m.Node)
 	}
+	if m.Prefer != "" {
+		prefer(&pod, m.Prefer)
+	}
 	return pod
 }
 
@@ -199,21 +204,36 @@ func (m Mover) mount(c *corev1.Container) {
 // pinTo has the scheduler put the pod on the node, and nowhere else. A volume that waits for its first consumer is provisioned
 // there.
 func pinTo(pod *corev1.PodSpec, node string) {
-	here := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
+	affinity := affinityOf(pod)
+	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil || len(required.NodeSelectorTerms) == 0 {
+		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	for i := range required.NodeSelectorTerms { // of which one has to match
+		required.NodeSelectorTerms[i].MatchFields = append(required.NodeSelectorTerms[i].MatchFields, named(node))
+	}
+	affinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+}
+
+// prefer has the scheduler put the pod on the node if it can.
+func prefer(pod *corev1.PodSpec, node string) {
+	affinity := affinityOf(pod)
+	affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
+		corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{named(node)}}})
+}
+
+func named(node string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
+}
+
+func affinityOf(pod *corev1.PodSpec) *corev1.NodeAffinity {
 	if pod.Affinity == nil {
 		pod.Affinity = &corev1.Affinity{}
 	}
 	if pod.Affinity.NodeAffinity == nil {
 		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
-	required := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil || len(required.NodeSelectorTerms) == 0 {
-		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
-	}
-	for i := range required.NodeSelectorTerms { // of which one has to match
-		required.NodeSelectorTerms[i].MatchFields = append(required.NodeSelectorTerms[i].MatchFields, here)
-	}
-	pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+	return pod.Affinity.NodeAffinity
 }
 
 func claimVolume(name, claim string, readOnly bool) corev1.Volume {

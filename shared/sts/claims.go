@@ -259,6 +259,14 @@ func RollingOut(set *appsv1.StatefulSet) string {
 	}
 }
 
+// TwoRevisions reports whether replicas below the partition of the set's update strategy are of an older revision than the newest.
+// Which one that is stands in the set's status alone: a set that is created again would start them with the newest.
+func TwoRevisions(set *appsv1.StatefulSet) bool {
+	rolling, status := set.Spec.UpdateStrategy.RollingUpdate, set.Status
+	return rolling != nil && rolling.Partition != nil && *rolling.Partition > 0 &&
+		status.CurrentRevision != "" && status.UpdateRevision != "" && status.CurrentRevision != status.UpdateRevision
+}
+
 // GracePeriod is how long the set's pods may take to end; 30 s when the template does not say (core/v1 defaulting).
 func GracePeriod(set *appsv1.StatefulSet) time.Duration {
 	if seconds := set.Spec.Template.Spec.TerminationGracePeriodSeconds; seconds != nil {

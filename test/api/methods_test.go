@@ -21,6 +21,8 @@ func copiedWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive)
 	return growingWorld(t, set)
 }
 
+func holdWarm(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
+
 // movers are the pods that copy, or have copied.
 func movers(t *testing.T, w *kit.World) []corev1.Pod {
 	t.Helper()
@@ -36,7 +38,7 @@ func has(pod corev1.Pod, arg string) bool { return slices.Contains(pod.Spec.Cont
 // TestI1ShrinkToASmallerVolume: set, template and claims ask for less then; the mover was told which margin to keep.
 func TestI1ShrinkToASmallerVolume(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
-	hold(w, true)
+	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
@@ -44,7 +46,7 @@ func TestI1ShrinkToASmallerVolume(t *testing.T) {
 			t.Errorf("mover %s is called with %q", pod.Name, pod.Spec.Containers[0].Args)
 		}
 	}
-	hold(w, false)
+	holdWarm(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
 	if size := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); size != "64Mi" {
@@ -97,14 +99,14 @@ func TestBlockVolumeIsCopiedAsADevice(t *testing.T) {
 	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != api.ShrinkRefused {
 		t.Errorf("%s %s: %s", status.Phase, status.Reason, status.Message)
 	}
-	hold(w, true)
+	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	mover := movers(t, w)[0].Spec.Containers[0]
 	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 0 || !slices.Contains(mover.Args, "--device") {
 		t.Errorf("%+v", mover)
 	}
-	hold(w, false)
+	holdWarm(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if mode := w.Claim("data-web-0").Spec.VolumeMode; mode == nil || *mode != corev1.PersistentVolumeBlock {
 		t.Error("the claim is no block volume any more")
@@ -118,7 +120,7 @@ func TestWarmCopyRunsBesideThePods(t *testing.T) {
 	set := kit.WorldSet("web", 3, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "2"
 	w, drive := copiedWorld(t, set)
-	hold(w, true)
+	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
@@ -128,7 +130,7 @@ func TestWarmCopyRunsBesideThePods(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	w.Node.Set(func(n *kit.Node) { n.Hold = false })
+	holdWarm(w, false)
 	w.Eventually("the operation ends", func() string {
 		ticks(t, drive, 1)
 		for _, pod := range movers(t, w) {
@@ -171,7 +173,7 @@ func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
 // TestI4AbortDuringTheWarmCopy: a set that was scaled meanwhile keeps what it was given.
 func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
-	hold(w, true)
+	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	w.Scale("web", 3)
@@ -181,7 +183,7 @@ func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 	if status.Phase != api.Failed || status.Reason != api.Aborted || status.Stopped != nil {
 		t.Errorf("%s %s, stopped %v", status.Phase, status.Reason, status.Stopped)
 	}
-	hold(w, false)
+	holdWarm(w, false)
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
 }
 
@@ -214,7 +216,7 @@ func TestMoverOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hold(w, true)
+	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	pod := movers(t, w)[0].Spec
@@ -222,7 +224,7 @@ func TestMoverOptions(t *testing.T) {
 	if pod.Containers[0].Resources.Limits.Memory().String() != "2Gi" || !tolerates || pod.ImagePullSecrets[0].Name != "registry" {
 		t.Errorf("%+v", pod)
 	}
-	hold(w, false)
+	holdWarm(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	w.Annotate("web", map[string]string{api.MoverAnnotation: "{resource: {}}", api.ResizeAnnotation: "data=160Mi"})
 	w.Eventually("it is refused", func() string {

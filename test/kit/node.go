@@ -41,8 +41,8 @@ type Node struct {
 	violations []string
 	// FailMovers makes every mover exit with a failure.
 	FailMovers bool
-	// Hold keeps movers and cleanup pods running.
-	Hold bool
+	// Hold keeps movers and cleanup pods running, HoldWarm the movers that copy beside the pods.
+	Hold, HoldWarm bool
 	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
 	FailCleaners, EvictCleaners bool
 	// Full: there is room for no pod that has to be on this very node.
@@ -250,8 +250,9 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 // endMover ends a copy.
 func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
 	volumes, ok := n.volumesOf(ctx, pod, true)
+	warm := slices.Contains(pod.Spec.Containers[0].Args, "--warm")
 	n.mu.Lock()
-	if n.Hold || !ok {
+	if n.Hold && !warm || n.HoldWarm && warm || !ok {
 		n.mu.Unlock()
 		return
 	}
@@ -261,7 +262,7 @@ func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
 	} else {
 		source, target := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
 		n.versions[volumes[target]] = n.versions[volumes[source]]
-		if slices.Contains(pod.Spec.Containers[0].Args, "--warm") {
+		if warm {
 			n.versions[volumes[target]] = -1 // a copy of a volume that is written to is none yet
 		}
 	}

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,12 @@ const (
 	Answer409 Sabotage = "gets 409 at"
 	Answer429 Sabotage = "gets 429 at"
 	Answer500 Sabotage = "gets 500 at"
+	// TimesOut: the write is accepted, and the answer does not come.
+	TimesOut Sabotage = "waits in vain at"
 )
+
+// Sabotages are all of them.
+var Sabotages = []Sabotage{DieBefore, DieAfter, Answer409, Answer429, Answer500, TimesOut}
 
 // Saboteur is an HTTP transport that counts API writes and lets one of them go wrong.
 type Saboteur struct {
@@ -62,13 +68,16 @@ func (s *Saboteur) sabotage(next http.RoundTripper, r *http.Request) (*http.Resp
 	case DieBefore:
 		s.die()
 		return nil, errDead
-	case DieAfter:
+	case DieAfter, TimesOut:
 		response, err := next.RoundTrip(r)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, response.Body)
 			response.Body.Close()
 		}
 		s.tell(r)
+		if s.What == TimesOut {
+			return nil, context.DeadlineExceeded
+		}
 		s.die()
 		return nil, errDead
 	case Answer409:

@@ -161,7 +161,7 @@ func TestCleanupOnDeleteSurvivesEverySabotage(t *testing.T) { everyCleanup(t, tr
 
 func everyCleanup(t *testing.T, remove bool) {
 	n := countCleanup(t, remove)
-	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
+	for _, what := range kit.Sabotages {
 		for _, k := range sampleOf(t, n, few) {
 			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
 				t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
@@ -32,13 +33,39 @@ const sampled = 6
 // interference is what somebody else does at write k.
 type interference func(w *kit.World)
 
-var interferences = map[string]interference{
-	"somebody scales the set up": func(w *kit.World) { w.TryScale("web", 2) },
-	"somebody scales the set up and down again": func(w *kit.World) {
-		w.TryScale("web", 2)
-		w.TryScale("web", 0)
-	},
-	"somebody deletes the set and applies it again": func(w *kit.World) { applyAgain(w, newSet()) },
+// method is a way of a resize.
+type method struct {
+	name, request string
+	set           func() setType
+	// sampled is how many writes of each kind of schedule are tried without -all.
+	sampled int
+}
+
+var methods = []method{
+	{"copy", "data=128Mi", func() setType { return newSet() }, 4},
+	{"expand", "data=128Mi", func() setType { return growing() }, 4},
+	{"expand and copy", "data=128Mi,logs=64Mi@" + kit.OtherClass, func() setType { return growing("logs") }, 2},
+	{"shrink", "data=32Mi", func() setType { return newSet() }, 2},
+	{"another class and access mode", "data=64Mi@" + kit.OtherClass + ":RWX", func() setType { return newSet() }, 2},
+}
+
+func growing(more ...string) setType {
+	set := newSet(more...)
+	for i := range set.Spec.VolumeClaimTemplates {
+		set.Spec.VolumeClaimTemplates[i].Spec.StorageClassName = ptr.To(kit.GrowingClass)
+	}
+	return set
+}
+
+func (m method) interferences() map[string]interference {
+	return map[string]interference{
+		"somebody scales the set up": func(w *kit.World) { w.TryScale("web", 2) },
+		"somebody scales the set up and down again": func(w *kit.World) {
+			w.TryScale("web", 2)
+			w.TryScale("web", 0)
+		},
+		"somebody deletes the set and applies it again": func(w *kit.World) { applyAgain(w, m.set()) },
+	}
 }
 
 func applyAgain(w *kit.World, set setType) {
@@ -53,25 +80,29 @@ func applyAgain(w *kit.World, set setType) {
 }
 
 func TestResizeSurvivesEverySabotage(t *testing.T) {
-	n := cleanRun(t)
-	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
-		for _, k := range schedules(t, n) {
-			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
-				t.Parallel()
-				sabotaged(t, k, what)
-			})
+	for _, m := range methods {
+		n := cleanRun(t, m)
+		for _, what := range kit.Sabotages {
+			for _, k := range sampleOf(t, n, m.sampled) {
+				t.Run(fmt.Sprintf("%s %s write %d", m.name, what, k), func(t *testing.T) {
+					t.Parallel()
+					sabotaged(t, m, k, what)
+				})
+			}
 		}
 	}
 }
 
 func TestResizeSurvivesOthers(t *testing.T) {
-	n := cleanRun(t)
-	for name, act := range interferences {
-		for _, k := range schedules(t, n) {
-			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
-				t.Parallel()
-				interfered(t, k, act)
-			})
+	for _, m := range methods {
+		n := cleanRun(t, m)
+		for name, act := range m.interferences() {
+			for _, k := range sampleOf(t, n, m.sampled) {
+				t.Run(fmt.Sprintf("%s %s after write %d", m.name, name, k), func(t *testing.T) {
+					t.Parallel()
+					interfered(t, m, k, act)
+				})
+			}
 		}
 	}
 }
@@ -90,31 +121,31 @@ func paused(w *kit.World) string {
 }
 
 // cleanRun counts the writes of an operation that nobody disturbs.
-func cleanRun(t *testing.T) int {
-	w := newWorld(t)
+func cleanRun(t *testing.T, m method) int {
+	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
 	drive := w.Drive(saboteur)
 	judge(t, w, drive, w.Finish(drive, "web"), 1)
 	writes := saboteur.Writes()
-	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
+	t.Logf("%s: %d writes:\n%s", m.name, len(writes), strings.Join(writes, "\n"))
 	return len(writes)
 }
 
-func newSet() setType {
-	set := kit.WorldSet("web", 1, "64Mi", "data")
+func newSet(more ...string) setType {
+	set := kit.WorldSet("web", 1, "64Mi", append([]string{"data"}, more...)...)
 	set.Spec.PersistentVolumeClaimRetentionPolicy = retention()
 	return set
 }
 
 // newWorld has a set that an operator's resource controls, which is to be paused and resumed.
-func newWorld(t *testing.T) *kit.World {
+func newWorld(t *testing.T, m method) *kit.World {
 	w := kit.NewWorld(t)
 	w.MayPause(owner.Operator)
 	w.DefineKind(owner, ownerKind)
 	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)
-	w.CreateSet(newSet())
+	w.CreateSet(m.set())
 	w.OwnedBy("web", resource)
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: m.request})
 	return w
 }
 
@@ -144,8 +175,8 @@ func theSeed() uint64 {
 	return *seed
 }
 
-func sabotaged(t *testing.T, k int, what kit.Sabotage) {
-	w := newWorld(t)
+func sabotaged(t *testing.T, m method, k int, what kit.Sabotage) {
+	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{At: k, What: what}
 	drive := w.Drive(saboteur)
 	w.Eventually("the sabotage has happened", func() string {
@@ -159,8 +190,8 @@ func sabotaged(t *testing.T, k int, what kit.Sabotage) {
 	judge(t, w, drive, w.Finish(drive, "web"), 1)
 }
 
-func interfered(t *testing.T, k int, act interference) {
-	w := newWorld(t)
+func interfered(t *testing.T, m method, k int, act interference) {
+	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
 	done := false
 	saboteur.OnWrite = func(string) {
@@ -205,7 +236,10 @@ func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Status, rep
 		}
 		return ""
 	})
-	claims := []string{"data-web-0"}
+	var claims []string
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		claims = append(claims, t.Name+"-web-0")
+	}
 	if *set.Spec.Replicas == 0 {
 		claims = nil // scaled down when the operation was over, with whenScaled Delete: it was asked for
 	}

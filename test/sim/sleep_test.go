@@ -171,7 +171,7 @@ func TestSleepByTheOperatorSurvivesEverySabotage(t *testing.T) { everySabotage(t
 
 func everySabotage(t *testing.T, by means) {
 	n := countSleep(t, by)
-	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.Answer409, kit.Answer429, kit.Answer500} {
+	for _, what := range kit.Sabotages {
 		for _, k := range schedules(t, n) {
 			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
 				t.Parallel()

@@ -35,6 +35,7 @@ func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 		panic(fmt.Sprintf("job %s has no link: %v", job.Name, err))
 	}
 	pod := Pod(job.Name+"-x", []string{link.Claim, job.Name}, LinkOf(*link), Label("batch.kubernetes.io/job-name", job.Name))
+	pod.CreationTimestamp = job.CreationTimestamp
 	return With(pod, options...)
 }
 
