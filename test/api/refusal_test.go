@@ -27,10 +27,13 @@ type refusal struct {
 func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]refusal{
-		"a malformed value":       {request: "data=big", reason: api.RequestInvalid, says: "write"},
-		"an unknown template":     {request: "logs=128Mi", reason: api.UnknownTemplate, says: "has [data]"},
-		"an unknown class":        {request: "data=128Mi@nvme", reason: api.UnknownClass, says: "kubectl get storageclass"},
-		"a smaller size":          {request: "data=32Mi", reason: api.ShrinkRefused, says: "ask for at least 64Mi"},
+		"a malformed value":   {request: "data=big", reason: api.RequestInvalid, says: "write"},
+		"an unknown template": {request: "logs=128Mi", reason: api.UnknownTemplate, says: "has [data]"},
+		"an unknown class":    {request: "data=128Mi@nvme", reason: api.UnknownClass, says: "kubectl get storageclass"},
+		"in place, which the class does not allow": {
+			set:     func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand) },
+			request: "data=128Mi", reason: api.ExpandImpossible, says: "does not allow volume expansion",
+		},
 		"a set without templates": {set: func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, request: "data=128Mi", reason: api.NoTemplates, says: "remove the annotation"},
 		"a name at the limit of 63 characters": {
 			set: func(s *appsv1.StatefulSet) {

@@ -64,18 +64,31 @@ func startNode(t testing.TB, w *World) *Node {
 	go func() {
 		defer close(n.done)
 		for ctx.Err() == nil {
-			n.provision(ctx)
-			n.grow(ctx)
-			n.watchClaims(ctx)
-			n.runPods(ctx)
-			n.reclaim(ctx)
+			n.work(ctx)
 			select {
 			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(30 * time.Millisecond):
 			}
 		}
 	}()
 	return n
+}
+
+// work looks once and does what is to be done: many worlds share one API server with their tests.
+func (n *Node) work(ctx context.Context) {
+	claims, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	pods, err := n.w.Kube.CoreV1().Pods(n.w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	n.provision(ctx, claims.Items, pods.Items)
+	n.grow(ctx, claims.Items)
+	n.watchClaims(ctx)
+	n.runPods(ctx, pods.Items)
+	n.reclaim(ctx)
 }
 
 func (n *Node) stop() {
@@ -105,18 +118,10 @@ func (n *Node) Version(volume, claim string) (has, newest int) {
 }
 
 // provision makes a volume for every claim that waits for its first consumer and has one.
-func (n *Node) provision(ctx context.Context) {
-	claims, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	pods, err := n.w.Kube.CoreV1().Pods(n.w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	for i := range claims.Items {
-		c := &claims.Items[i]
-		if c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !used(pods.Items, c.Name) || n.reserved(ctx, c) {
+func (n *Node) provision(ctx context.Context, claims []corev1.PersistentVolumeClaim, pods []corev1.Pod) {
+	for i := range claims {
+		c := &claims[i]
+		if c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !used(pods, c.Name) || n.reserved(ctx, c) {
 			continue
 		}
 		volume := makeVolume(c)
@@ -165,13 +170,9 @@ func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 }
 
 // runPods schedules what can run, lets it run, and lets go of what is to end.
-func (n *Node) runPods(ctx context.Context) {
-	pods, err := n.w.Kube.CoreV1().Pods(n.w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+func (n *Node) runPods(ctx context.Context, pods []corev1.Pod) {
+	for i := range pods {
+		pod := &pods[i]
 		switch {
 		case pod.DeletionTimestamp != nil:
 			n.endPod(ctx, pod)

@@ -22,16 +22,15 @@ const (
 )
 
 // grow does what a CSI driver's resizer does (kubernetes-csi external-resizer).
-func (n *Node) grow(ctx context.Context) {
+func (n *Node) grow(ctx context.Context, claims []corev1.PersistentVolumeClaim) {
 	n.mu.Lock()
 	growth := n.Growth
 	n.mu.Unlock()
-	claims, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil || growth == GrowsLater {
+	if growth == GrowsLater {
 		return
 	}
-	for i := range claims.Items {
-		c := &claims.Items[i]
+	for i := range claims {
+		c := claims[i].DeepCopy()
 		wants, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
 		if c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil || wants.Cmp(has) <= 0 {
 			continue

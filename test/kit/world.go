@@ -327,7 +327,7 @@ func (w *World) tryPatchSet(name string, body []byte) error {
 func (w *World) Eventually(what string, check func() string) {
 	w.T.Helper()
 	deadline := time.Now().Add(cmp.Or(w.Patience, 90*time.Second))
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
 		problem := check()
 		if problem == "" {
 			return
@@ -335,7 +335,7 @@ func (w *World) Eventually(what string, check func() string) {
 		if time.Now().After(deadline) {
 			w.T.Fatalf("waited for: %s; still: %s", what, problem)
 		}
-		<-time.After(20 * time.Millisecond)
+		<-time.After(pause)
 	}
 }
 
