@@ -106,7 +106,7 @@ func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
 		if status.Generation == 0 && sts.Replicas(set) == 0 && !sts.AtZero(set) || status.Generation != 0 && !touched {
 			return nil // still stopping, or the movers' turn
 		}
-		if slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Phase == api.ClaimWarming }) {
+		if status.Stopping == nil && slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Phase == api.ClaimWarming }) {
 			return nil // the movers' turn, too
 		}
 	case api.Switching:

@@ -169,7 +169,8 @@ func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace s
 		if err != nil {
 			continue // concernsOfSet has seen it
 		}
-		targets := sts.Targets(set, request)
+		status, _ := (&sts.Observed{Set: set}).Status() //nolint:errcheck // mayLag has read it
+		targets := sts.Wanted(set, set.Annotations[api.ResizeAnnotation], request, status)
 		for _, c := range sts.ClaimsOf(set, claims) {
 			if target, named := targets[c.Template]; named && sts.Lags(c.PersistentVolumeClaim, target) {
 				found.add(lookOf(set, []api.Function{api.DetectResize}))

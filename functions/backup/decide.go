@@ -128,10 +128,17 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 	} else if status.Stopping != nil {
 		return plan.Plan{}, false
 	}
-	if status.Stopping == nil {
-		for i := range next.Claims {
-			next.Claims[i].Warm = staysWarm(in, &next.Claims[i])
+	if status.Stopped == nil {
+		next.Replicas = sts.Replicas(in.Set) // somebody may have scaled it while it was copied for the first time
+		if note := noteReplicas(in, next); len(note) > 0 {
+			return plan.Do(api.Preparing, note...), true
 		}
+	}
+	for i := range next.Claims { // once it was told to stop, any replica that is wanted is another pod
+		next.Claims[i].Warm = status.Stopping == nil && staysWarm(in, &next.Claims[i])
+	}
+	if next.Warmed() { // proveQuiet finds out by it whether a replica was wanted, even for a moment
+		next.StopGeneration = in.Set.Generation + 1
 	}
 	if next.Stopped == nil {
 		next.Stopped = plan.Moment(in.Now)
@@ -146,6 +153,17 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 		actions = append(actions, plan.NoteOf(in.Set, next, true))
 	}
 	return plan.Do(next.Reason, actions...), true
+}
+
+// noteReplicas writes the count on the journal if the journal, which cannot be changed, has another one: it is all that is left if
+// the set loses its status while it is stopped.
+func noteReplicas(in Input, status *api.Status) []plan.Action {
+	revision := in.Journal(status.Operation)
+	journal, err := api.LoadJournal(revision)
+	if err != nil || journal.Status.Replicas == status.Replicas && revision.Annotations[api.ReplicasAnnotation] == "" {
+		return nil
+	}
+	return plan.PatchOf(plan.ControllerRevisions, revision).Annotate(api.ReplicasAnnotation, fmt.Sprint(status.Replicas)).Actions()
 }
 
 // endEarlierRounds deletes movers whose copies count for nothing, or that have made the first copy: they would keep the volumes
@@ -180,6 +198,11 @@ func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
 	}
 	next := status.Clone()
 	next.Generation = in.Set.Generation
+	for i := range next.Claims {
+		part := &next.Claims[i]
+		part.Warm = part.Warm && next.Generation == status.StopGeneration
+	}
+	next.StopGeneration = 0
 	if next.Quiesced == nil {
 		next.Quiesced = plan.Moment(in.Now)
 	}

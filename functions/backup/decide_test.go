@@ -133,10 +133,15 @@ func TestI2JournalAndRetainComeBeforeAnythingElse(t *testing.T) {
 			want: "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}",
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
-		"the set was at zero before: that is written down all the same, and it is frozen": {
+		"I4: somebody has scaled the set since: the journal is told first": {
 			in:   world(set(operation(api.ClaimPending), build.Replicas(0)), held(), targets(1)),
+			want: "do Preparing: patch controllerrevisions drydock-0123456789ab {+replicas}",
+		},
+		"I4: it gets back what it has now, and is frozen": {
+			in: world(set(operation(api.ClaimPending), build.Replicas(0)), objects{build.With(build.Journal(build.Operation(api.Copying)), build.Annotation(api.ReplicasAnnotation, "0"))},
+				held()[1:], targets(1)),
 			want: "do CopyRunning: patch statefulsets web {+status, +label frozen}",
-			next: "Copying CopyRunning, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
+			next: "Copying CopyRunning, attempt 1, round 1, generation 0, replicas 0, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"the volume of another set is never touched, whatever the status names": {
 			in:   world(set(operation(api.ClaimPending, func(s *api.Status) { s.Claims[0].OldVolume = "pv-of-payroll" }), build.Replicas(3)), held(), targets(1)),

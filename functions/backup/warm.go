@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"fmt"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -40,6 +41,9 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 		}
 		if failure := advanceWarm(in, status, part, job); failure != "" {
 			return failed(in, status, failure), true
+		}
+		if part.Cold {
+			actions = append(actions, deleteJob(job)...)
 		}
 		if part.Warm || part.Cold {
 			continue
@@ -102,8 +106,13 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 	case batchv1.JobFailed:
 		return why(in, part, job)
 	default:
-		if inTheWay(in, status, part) || neverStarted(in, status, job) != nil {
-			part.Cold = true // the Job goes when the set is stopped
+		pod := neverStarted(in, status, job)
+		if pod != nil && unprovisioned(in, status, part) {
+			return fmt.Sprintf("no volume was provisioned for the copy of claim %s within %s; look at kubectl describe pvc %s: %s",
+				part.Name, in.Settings.StartTimeout, resources.CopyName(status.Operation, part.Name, status.Round), whyPending(pod))
+		}
+		if pod != nil || inTheWay(in, status, part) {
+			part.Cold = true
 			return ""
 		}
 		progress(in, part, report, reported)
@@ -119,6 +128,23 @@ func staysWarm(in Input, part *api.ClaimStatus) bool {
 	return part.Warm && len(users) == 1 && users[0].UID == part.WarmPod
 }
 
+// unprovisioned reports whether the scheduler has found a node for the mover, and the storage no volume.
+func unprovisioned(in Input, status *api.Status, part *api.ClaimStatus) bool {
+	target := in.TargetClaim(status.Operation, part.Name, status.Round)
+	return target != nil && target.Spec.VolumeName == "" && target.Annotations[selectedNode] != ""
+}
+
+// selectedNode is where the scheduler tells a provisioner which node it has found
+// (kubernetes component-helpers storage/volume, AnnSelectedNode).
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+func deleteJob(job *batchv1.Job) []plan.Action {
+	if job == nil || job.DeletionTimestamp != nil {
+		return nil
+	}
+	return []plan.Action{plan.Delete(plan.Jobs, job)}
+}
+
 // inTheWay reports whether the pod that uses the claim is to run elsewhere than the mover, which has the volume on its node.
 func inTheWay(in Input, status *api.Status, part *api.ClaimStatus) bool {
 	for _, mover := range in.Movers(status.Operation) {
@@ -126,7 +152,9 @@ func inTheWay(in Input, status *api.Status, part *api.ClaimStatus) bool {
 		if link.Claim != part.Name || link.Round != warmRound || mover.Spec.NodeName == "" || sts.Done(mover) {
 			continue
 		}
-		if slices.ContainsFunc(in.Users(part.Name), func(user *corev1.Pod) bool { return user.Spec.NodeName != mover.Spec.NodeName }) {
+		if slices.ContainsFunc(in.Users(part.Name), func(user *corev1.Pod) bool {
+			return user.Spec.NodeName != "" && user.Spec.NodeName != mover.Spec.NodeName
+		}) {
 			return true
 		}
 	}

@@ -101,7 +101,7 @@ func want(in Input) (*wish, plan.Plan) {
 	if status != nil {
 		wanted.attempt = status.Attempt + 1
 	}
-	wanted.problem = wanted.read(in)
+	wanted.problem = wanted.read(in, status)
 	if wanted.problem == nil && len(wanted.claims) == 0 && !wanted.recreate {
 		return nil, plan.Do(api.UpToDate, plan.PatchOf(plan.StatefulSets, set).Unannotate(api.RetryAnnotation).Actions()...)
 	}
@@ -109,7 +109,7 @@ func want(in Input) (*wish, plan.Plan) {
 }
 
 // read compares the request with the set and its claims.
-func (w *wish) read(in Input) *problem {
+func (w *wish) read(in Input, status *api.Status) *problem {
 	request, err := api.ParseRequest(w.request)
 	if err != nil {
 		return refuse(api.RequestInvalid, "%v", err)
@@ -123,7 +123,7 @@ func (w *wish) read(in Input) *problem {
 		return found
 	}
 	claims := sts.ClaimsOf(in.Set, in.Claims)
-	targets := sts.Targets(in.Set, request)
+	targets := sts.Wanted(in.Set, w.request, request, status)
 	w.targets = targets
 	for _, template := range slices.Sorted(maps.Keys(targets)) {
 		target := targets[template]
@@ -194,7 +194,7 @@ func begin(in Input, w *wish) plan.Plan {
 	for _, c := range w.claims {
 		target := w.target(c.Template)
 		part := api.ClaimStatus{Name: c.Name, UID: c.UID, Template: c.Template, Phase: api.ClaimPending,
-			From: sts.Requested(c.PersistentVolumeClaim), To: w.size(c), OldVolume: c.Spec.VolumeName}
+			From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c), OldVolume: c.Spec.VolumeName}
 		if target.Class != sts.ClassOf(c.PersistentVolumeClaim) {
 			part.Class = target.Class
 		}

@@ -57,7 +57,7 @@ func expand(in Input, status *api.Status) plan.Plan {
 			waiting = part.Name
 		}
 	}
-	if len(asks) > 0 {
+	if len(asks) > 0 && !plan.Overdue(status, in.Now) {
 		return plan.Do(api.ExpansionRunning, asks...)
 	}
 	if waiting == "" {
@@ -101,8 +101,7 @@ func grown(in Input, claim *corev1.PersistentVolumeClaim, part *api.ClaimStatus)
 	if has := claim.Status.Capacity[corev1.ResourceStorage]; has.Cmp(part.To) >= 0 {
 		return true
 	}
-	asks := sts.Requested(claim)
-	return asks.Cmp(part.To) >= 0 && sts.FileSystemPending(claim) != nil && len(in.Users(claim.Name)) == 0
+	return request(claim, part.To).Empty() && sts.FileSystemPending(claim, part.To) != nil && len(in.Users(claim.Name)) == 0
 }
 
 // hopeless says why the expansion has to be given up, or nothing.
@@ -120,7 +119,7 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 		case claim == nil || claim.UID != part.UID || claim.DeletionTimestamp != nil:
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while it was to grow; look at it, then ask again with the annotation %s",
 				part.Name, api.RetryAnnotation)
-		case sts.Infeasible(claim, part.To):
+		case request(claim, part.To).Empty() && sts.Infeasible(claim, part.To):
 			return api.ExpandInfeasible, fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. What is possible was done; ask for less, or write %s=%s "+
 				"and ask again with %s", sts.ClassOf(claim), part.Name, &part.To, whyInfeasible(claim), api.ResizeMethodAnnotation, api.MethodCopy, api.RetryAnnotation)
 		}
@@ -141,7 +140,7 @@ func whyInfeasible(claim *corev1.PersistentVolumeClaim) string {
 // toRestart is the pod whose file system does not grow under it, one at a time and the highest ordinal first; nil if there is
 // none, or the set is not ready. A pod that was started after its volume had grown is not started again: it would not help.
 func toRestart(in Input, status *api.Status) *corev1.Pod {
-	if !sts.Ready(in.Set) {
+	if !sts.Ready(in.Set) || !everyPodStays(in) {
 		return nil
 	}
 	pending := slices.DeleteFunc(sts.ClaimsOf(in.Set, in.Claims), func(c sts.Claim) bool {
@@ -150,12 +149,12 @@ func toRestart(in Input, status *api.Status) *corev1.Pod {
 	})
 	slices.SortFunc(pending, func(a, b sts.Claim) int { return cmp.Compare(b.Ordinal, a.Ordinal) })
 	for _, c := range pending {
-		since := sts.FileSystemPending(c.PersistentVolumeClaim)
+		since := sts.FileSystemPending(c.PersistentVolumeClaim, status.Claim(c.Name).To)
 		if since == nil || in.Now.Sub(since.Time) < in.Settings.ExpandPatience {
 			continue
 		}
 		for _, pod := range in.Users(c.Name) {
-			if sts.IsPodOf(pod, in.Set) && pod.DeletionTimestamp == nil && pod.CreationTimestamp.Before(since) {
+			if sts.IsPodOf(pod, in.Set) && pod.DeletionTimestamp == nil && !pod.CreationTimestamp.After(since.Time) {
 				return pod
 			}
 		}
@@ -163,9 +162,29 @@ func toRestart(in Input, status *api.Status) *corev1.Pod {
 	return nil
 }
 
+// everyPodStays reports whether each replica's pod is there, is ready, and none is ending. The set's status is not enough: it is
+// late, and in it a pod that ends counts as ready as long as its containers run
+// (kubernetes pkg/controller/statefulset/stateful_set_control.go).
+func everyPodStays(in Input) bool {
+	pods := int32(0)
+	for _, pod := range in.Pods {
+		if !sts.IsPodOf(pod, in.Set) {
+			continue
+		}
+		if pod.DeletionTimestamp != nil || !sts.PodReady(pod) {
+			return false
+		}
+		pods++
+	}
+	return pods == sts.Replicas(in.Set)
+}
+
 // expanded goes on to the claims that need another volume and to the set's own templates, or ends the operation.
 func expanded(in Input, next *api.Status) plan.Plan {
 	next.Reason, next.Message = api.ClaimsExpanded, plan.Summary(next, in.Settings.Retention)
+	if next.Recreate && sts.TwoRevisions(in.Set) && !plan.Overdue(next, in.Now) {
+		return plan.Wait(api.RolloutRunning, "a partition keeps replicas of an older revision")
+	}
 	if next.Recreate || !next.Live() {
 		next.Message = "every claim that can has grown on its volume"
 		return hand(in, next)
@@ -181,7 +200,7 @@ func takeBack(in Input, status *api.Status) plan.Plan {
 	var lowers []plan.Action
 	for _, part := range status.Claims {
 		claim := in.Claim(part.Name)
-		if part.Method != api.MethodExpand || claim == nil || claim.UID != part.UID || !takesBack(status.Reason, claim) {
+		if part.Method != api.MethodExpand || claim == nil || claim.UID != part.UID || !takesBack(status.Reason, claim, part.To) {
 			continue
 		}
 		asks, least := sts.Requested(claim), sts.Smallest(claim, part.From)
@@ -197,15 +216,14 @@ func takeBack(in Input, status *api.Status) plan.Plan {
 		next.Message += ". The claims go on asking for it: " + in.Rejected
 	}
 	next.Phase, next.Deadline, next.Finished = api.Failed, nil, plan.Moment(in.Now)
-	return plan.Do(next.Reason, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...).
+	store := plan.Store(in.Set, next).Unannotate(api.AbortAnnotation)
+	return plan.Do(next.Reason, append(store.Actions(), plan.NoteOf(in.Set, next, true))...).
 		Then(events.OperationFailed, next.Operation)
 }
 
 // takesBack reports whether the claim is to stop asking.
-func takesBack(reason api.Reason, claim *corev1.PersistentVolumeClaim) bool {
-	switch reason {
-	case api.ExpandInfeasible, api.Aborted:
-		return sts.Growing(claim) && sts.FileSystemPending(claim) == nil
-	}
-	return false
+func takesBack(reason api.Reason, claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
+	asks := sts.Requested(claim)
+	tried := sts.Growing(claim) && sts.FileSystemPending(claim, size) == nil && asks.Cmp(size) <= 0 // more is somebody else's wish
+	return tried && (reason == api.Aborted || reason == api.ExpandInfeasible && sts.Infeasible(claim, size))
 }

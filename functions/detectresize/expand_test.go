@@ -332,12 +332,15 @@ func TestI8WhatIsGivenUpIsTakenBack(t *testing.T) {
 	on := func(reason api.Reason, groups ...objects) Input {
 		return growingWorld(append([]objects{roomySet(expanding(gaveUp(reason)))}, groups...)...)
 	}
-	no := on(api.ExpandInfeasible, first, second)
+	cannot := grower("data-web-1", "128Mi", "64Mi", denied("128Mi", "no"))
+	no := on(api.ExpandInfeasible, first, cannot)
 	no.Rejected = "field can not be less than previous value"
 	rejected := on(api.Rejected, first, second)
 	rejected.Rejected = "exceeded quota"
 	check(t, map[string]row{
-		"infeasible: as little as the API server takes":  {in: on(api.ExpandInfeasible, first, second), want: lowers("ExpandInfeasible")},
+		"infeasible: as little as the API server takes": {in: on(api.ExpandInfeasible, first, cannot), want: lowers("ExpandInfeasible")},
+		"infeasible, and another claim is growing still": {
+			in: on(api.ExpandInfeasible, grower("data-web-0", "128Mi", "64Mi"), cannot), want: lowers("ExpandInfeasible")},
 		"aborted: the same":                              {in: on(api.Aborted, first, second), want: lowers("Aborted")},
 		"it was taken back: it ends":                     {in: on(api.Aborted, first, grower("data-web-1", "67108865", "64Mi")), want: ends("Aborted"), next: ended("Aborted")},
 		"the claim was never told":                       {in: on(api.Aborted, first, grower("data-web-1", "64Mi", "64Mi")), want: ends("Aborted"), next: ended("Aborted")},
@@ -435,7 +438,7 @@ func (m *model) happen() {
 			claim.Status.Capacity, claim.Status.Conditions, claim.Status.AllocatedResourceStatuses = corev1.ResourceList{corev1.ResourceStorage: asks}, nil, nil
 		}
 	case 2: // the volume has grown
-		if sts.Growing(claim) && sts.FileSystemPending(claim) == nil {
+		if sts.Growing(claim) && sts.FileSystemPending(claim, sts.Requested(claim)) == nil {
 			claim = build.With(claim, unfinished(build.Now.Sub(m.in.Now)))
 		}
 	case 3: // the storage has tried, and cannot
@@ -474,7 +477,7 @@ func (m *model) control() {
 			pod := replica(i, build.Now.Sub(m.in.Now), build.UID(fmt.Sprintf("uid-%d", m.pods)))
 			m.in.Pods = append(slices.Clone(m.in.Pods), pod)
 			for j, c := range m.in.Claims {
-				if sts.Mounts(pod, c.Name) && sts.FileSystemPending(c) != nil && m.IntN(4) > 0 {
+				if sts.Mounts(pod, c.Name) && sts.FileSystemPending(c, sts.Requested(c)) != nil && m.IntN(4) > 0 {
 					grown := c.DeepCopy()
 					grown.Status.Conditions, grown.Status.Capacity = nil, corev1.ResourceList{corev1.ResourceStorage: sts.Requested(c)}
 					m.in.Claims[j] = grown

@@ -84,10 +84,10 @@ func TestMethod(t *testing.T) {
 			api.MethodCopy, api.Planned, "1 claims will be copied to new volumes"},
 		"a retry takes up a claim that asks already and has not grown": {
 			growingWorld(wants("data=128Mi", slow, retry), grower("data-web-0", "128Mi", "128Mi"), grower("data-web-1", "128Mi", "64Mi")),
-			"data-web-1:expand:128Mi>128Mi", api.MethodExpand, api.Expanding, "1 claims will grow on their volumes"},
+			"data-web-1:expand:64Mi>128Mi", api.MethodExpand, api.Expanding, "1 claims will grow on their volumes"},
 		"or copies it, if that is asked for": {
 			growingWorld(wants("data=128Mi", slow, retry, method("copy")), grower("data-web-0", "128Mi", "128Mi"), grower("data-web-1", "128Mi", "64Mi")),
-			"data-web-1::128Mi>128Mi", api.MethodCopy, api.Planned, "1 claims will be copied to new volumes"},
+			"data-web-1::64Mi>128Mi", api.MethodCopy, api.Planned, "1 claims will be copied to new volumes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := build.Stored(Decide(row.in))

@@ -54,7 +54,10 @@ func checkNames(in Input, w *wish) *problem {
 	return nil
 }
 
-func checkOwner(in Input, _ *wish) *problem {
+func checkOwner(in Input, w *wish) *problem {
+	if !w.recreate && !slices.ContainsFunc(w.claims, claim.copied) {
+		return nil // nothing that an owner would undo
+	}
 	owner := sts.Controller(in.Set)
 	if owner == nil || api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore {
 		return nil

@@ -105,7 +105,7 @@ func consent(in Input, status *api.Status) plan.Plan {
 	case aborted(in.Set) && status.Kind == api.KindSleep:
 		return plan.Noop(api.NotOurPhase) // idle-timeout ends it
 	case aborted(in.Set):
-		return giveUp(in, status, api.Aborted, "aborted before anything was touched")
+		return giveUp(in, status, api.Aborted, "aborted before the set was touched")
 	case plan.Overdue(status, in.Now):
 		return giveUp(in, status, api.DeadlineExceeded, "the owner's consent took too long; ask again with the annotation "+api.RetryAnnotation)
 	case !heeds(in.Set):

@@ -150,7 +150,7 @@ func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 	if staysCurrent(in, status, part, claim, fresh) {
 		return act(reservation(fresh, resources.MakeSuccessor(claim, fresh.Name, part.Target(), link)))
 	}
-	return act(reservation(old, resources.MakeSuccessor(claim, old.Name, api.Target{Size: sts.Requested(claim)}, link)))
+	return act(reservation(old, resources.MakeSuccessor(claim, old.Name, api.Target{Size: fits(claim, old)}, link)))
 }
 
 // unbound is about a claim that the StatefulSet controller was first to create. It is bound to the reserved volume,

@@ -91,6 +91,10 @@ func starting(in Input, status *api.Status) plan.Plan {
 		next.Phase, next.FailedAt, next.Reason = api.Failed, api.Starting, api.NotReady
 		next.Message = fmt.Sprintf("the new volumes are in place, but only %d of %d replicas got ready within %s; look at the pods. "+
 			"The old volumes are kept for %s", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout, in.Settings.Retention)
+		if status.Live() {
+			next.Message = fmt.Sprintf("%s, but only %d of %d replicas were ready within %s; look at the pods",
+				plan.Summary(status, in.Settings.Retention), in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout)
+		}
 		return conclude(in, next, events.OperationFailed)
 	}
 	next.Reason = api.ResizeCompleted

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -34,6 +35,9 @@ func read(revision *appsv1.ControllerRevision) (*api.Journal, *appsv1.StatefulSe
 	journal, err := api.LoadJournal(revision)
 	if err != nil {
 		return nil, nil, err
+	}
+	if n, err := strconv.ParseInt(revision.Annotations[api.ReplicasAnnotation], 10, 32); err == nil && n >= 0 {
+		journal.Status.Replicas = int32(n)
 	}
 	manifest, err := api.LoadManifest(revision)
 	return journal, manifest, err
@@ -85,7 +89,7 @@ func forgotten(in Input, status *api.Status) []plan.Action {
 		return nil
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	if sts.Replicas(in.Set) == 0 {
+	if sts.Replicas(in.Set) == 0 && !status.Live() {
 		stopped := status.Clone()
 		stopped.Stopped = plan.Moment(in.Now) // the journal is from before
 		patch = giveBack(in, stopped)

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -36,6 +38,8 @@ func recreates(in Input, status *api.Status) bool {
 // oldTemplates are the templates that claims ask for which have to go back on their old volumes. With the new template
 // the StatefulSet controller, if it were to create such a claim before we do, would ask for more than the old volume
 // has, and be given a new, empty one. The claims are frozen meanwhile.
+//
+// Claims of one template may differ in size. What the smallest volume has, every other one has too.
 func oldTemplates(in Input, status *api.Status) []api.TemplateTarget {
 	var templates []api.TemplateTarget
 	for _, part := range status.Claims {
@@ -43,9 +47,26 @@ func oldTemplates(in Input, status *api.Status) []api.TemplateTarget {
 		if claim == nil || old == nil || !frozen(claim) || reservedOf(old, fresh) != nil || staysCurrent(in, status, part, claim, fresh) {
 			continue
 		}
-		templates = append(templates, api.TemplateTarget{Name: part.Template, Size: sts.Requested(claim), Class: sts.ClassOf(claim), Modes: claim.Spec.AccessModes})
+		back := api.TemplateTarget{Name: part.Template, Size: fits(claim, old), Class: sts.ClassOf(claim), Modes: claim.Spec.AccessModes}
+		i := slices.IndexFunc(templates, func(t api.TemplateTarget) bool { return t.Name == part.Template })
+		switch {
+		case i < 0:
+			templates = append(templates, back)
+		case back.Size.Cmp(templates[i].Size) < 0:
+			templates[i] = back
+		}
 	}
 	return templates
+}
+
+// fits is what the claim asks for, but no more than the volume has: one that was to grow, and did not, asks for more, and a claim
+// that asks for more than a reserved volume has is not bound to it.
+func fits(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) resource.Quantity {
+	asks, has := sts.Requested(claim), volume.Spec.Capacity[corev1.ResourceStorage]
+	if asks.Cmp(has) > 0 {
+		return has
+	}
+	return asks
 }
 
 // recreate replaces the set by one with the given templates, before any claim changes: at zero, or, of a live operation, with

@@ -37,6 +37,9 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 	if movers := in.Movers(status.Operation); len(movers) > 0 {
 		return plan.WaitSoon(api.SwitchRunning, "mover pod %s is still there", movers[0].Name)
 	}
+	if status.Live() && recreates(in, status) && sts.TwoRevisions(in.Set) {
+		return plan.Wait(api.RolloutRunning, "a partition keeps replicas of an older revision, which a set that is created again would not know")
+	}
 	if recreates(in, status) {
 		return recreate(in, status, status.Templates)
 	}

@@ -139,6 +139,9 @@ const (
 	// metadata.uid and resourceVersion are the present one's, the only state that may be deleted for it.
 	RecreateAnnotation = Prefix + "recreate"
 
+	// ReplicasAnnotation on a journal: the replicas that the set had when it was stopped, where they are not those of the beginning.
+	ReplicasAnnotation = Prefix + "replicas"
+
 	// SwitchFinalizer on a claim that is being replaced: holds the claim in Terminating, where no new pod can start on
 	// it, until the next volume is reserved for its name.
 	SwitchFinalizer = Prefix + "switch"

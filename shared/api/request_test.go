@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // render is the request in a canonical form of its own syntax.
@@ -20,9 +22,22 @@ func render(r Request) string {
 		if target.Class != "" {
 			part += "@" + target.Class
 		}
+		for i, mode := range target.Modes {
+			part += string(":+"[min(i, 1)]) + shortOf(mode)
+		}
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ",")
+}
+
+// shortOf is the short name of an access mode.
+func shortOf(mode corev1.PersistentVolumeAccessMode) string {
+	for short, is := range accessModes {
+		if is == mode {
+			return short
+		}
+	}
+	return string(mode)
 }
 
 func TestParseRequest(t *testing.T) {
@@ -39,6 +54,10 @@ func TestParseRequest(t *testing.T) {
 		"an exponent":               {"data=1e9", "data=1e9"},
 		"a template called auto":    {"auto=1Gi", "auto=1Gi"},
 		"a template of digits":      {"0=1Gi", "0=1Gi"},
+		"an access mode":            {"data=20Gi:RWX", "data=20Gi:RWX"},
+		"several access modes":      {"data=20Gi:RWX+RWO", "data=20Gi:RWX+RWO"},
+		"every access mode":         {"a=1Gi:RWO,b=1Gi:ROX,c=1Gi:RWX,d=1Gi:RWOP", "a=1Gi:RWO,b=1Gi:ROX,c=1Gi:RWX,d=1Gi:RWOP"},
+		"a class and access modes":  {"data=20Gi@fast.example.com:RWO+ROX,logs=5Gi:RWOP", "data=20Gi@fast.example.com:RWO+ROX,logs=5Gi:RWOP"},
 		"as long as a label may be": {strings.Repeat("a", 63) + "=1Gi", strings.Repeat("a", 63) + "=1Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +99,19 @@ func TestParseRequestRefuses(t *testing.T) {
 		"what is no text":         {"\xff\xfe=1Gi", "template "},
 		"a size beyond all sense": {"data=1e99999999", `size "1e99999999" is not a quantity`},
 		"a size below all sense":  {"data=1e-99999999", `size "1e-99999999" is not a quantity`},
+		"an empty access mode":    {"data=1Gi:", `"" is no access mode; they are RWO, ROX, RWX and RWOP`},
+		"a mode that is none":     {"data=1Gi:RW", `"RW" is no access mode`},
+		"a mode in full":          {"data=1Gi:ReadWriteOnce", `"ReadWriteOnce" is no access mode`},
+		"a mode in small letters": {"data=1Gi:rwx", `"rwx" is no access mode`},
+		"a mode after a plus":     {"data=1Gi:RWX+", `"" is no access mode`},
+		"a mode with a blank":     {"data=1Gi:RWX + RWO", `"RWX " is no access mode`},
+		"modes with a bar":        {"data=1Gi:RWX|RWO", `"RWX|RWO" is no access mode`},
+		"modes with a comma":      {"data=1Gi:RWX,RWO", `"RWO" has no size`},
+		"modes twice":             {"data=1Gi:RWX:RWO", `"RWX:RWO" is no access mode`},
+		"a class after the mode":  {"data=1Gi:RWX@fast", `"RWX@fast" is no access mode`},
+		"a mode without a size":   {"data=:RWX", `size "" is not a quantity`},
+		"a mode of no class":      {"data=1Gi@:RWX", `storage class "": `},
+		"a mode of no template":   {"data:RWX=1Gi", `template "data:RWX": `},
 		"a size of many digits":   {"data=" + strings.Repeat("9", 100000), "size "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +128,8 @@ func TestParseRequestRefuses(t *testing.T) {
 
 // FuzzParseRequest: whatever people write, it is refused or it is a request of positive sizes that can be written again.
 func FuzzParseRequest(f *testing.F) {
-	for _, text := range []string{"auto", "data=20Gi@fast-ssd,logs=5Gi", "", "=", ",", "@", "a=1@", "data=-0.0001n", "a=1e-9", "a=9E18", "a=1Gi,b=2Gi,a=3Gi"} {
+	for _, text := range []string{"auto", "data=20Gi@fast-ssd,logs=5Gi", "", "=", ",", "@", "a=1@", "data=-0.0001n", "a=1e-9", "a=9E18", "a=1Gi,b=2Gi,a=3Gi",
+		"a=1Gi:RWX+RWO", "a=1Gi@b:RWOP,c=2Gi:ROX", "a=1:RWO+RWO", "a=1:", "a=1@:RWX"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -108,7 +141,10 @@ func FuzzParseRequest(f *testing.F) {
 			t.Fatalf("%q is %+v", text, r)
 		}
 		for template, target := range r.Targets {
-			if target.Size.Sign() <= 0 || strings.ContainsAny(template+target.Class, "/ ,=@") {
+			if !target.Exact {
+				t.Fatalf("%q may be larger than %s", text, target.Size.String())
+			}
+			if target.Size.Sign() <= 0 || strings.ContainsAny(template+target.Class, "/ ,=@:+") {
 				t.Fatalf("%q has template %q of %s@%s", text, template, target.Size.String(), target.Class)
 			}
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,9 @@ type Status struct {
 	// spec, as a scale-up, makes them stale. 0 before the set was seen to be quiet. Of a cleanup: the one that its controller had
 	// seen when nothing was left behind.
 	Generation int64 `json:"generation,omitempty"`
+	// StopGeneration is the generation with which the set was scaled to zero. With another one, first copies are not believed: a
+	// replica may have been wanted meanwhile.
+	StopGeneration int64 `json:"stopGeneration,omitempty"`
 	// Round counts the copies of the whole set, or the scalings to zero of a sleep, from 1. It grows when somebody started
 	// pods in between.
 	Round   int         `json:"round,omitempty"`
@@ -198,6 +202,11 @@ type ClaimStatus struct {
 
 // Target is what the claim is to become.
 func (c *ClaimStatus) Target() Target { return Target{Size: c.To, Class: c.Class, Modes: c.Modes} }
+
+// Warmed reports whether a first copy of a claim is believed.
+func (s *Status) Warmed() bool {
+	return slices.ContainsFunc(s.Claims, func(c ClaimStatus) bool { return c.Warm })
+}
 
 // Settled reports whether the operation has nothing left to do with the claim's volume.
 func (c *ClaimStatus) Settled() bool { return c.Phase == ClaimSwitched || c.Phase == ClaimExpanded }

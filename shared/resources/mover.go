@@ -247,6 +247,9 @@ func moverPodSecurity(workload *corev1.PodSpec, root bool) *corev1.PodSecurityCo
 	security := &corev1.PodSecurityContext{}
 	if root {
 		security.RunAsUser, security.RunAsGroup = ptr.To[int64](0), ptr.To[int64](0)
+		if workload.SecurityContext != nil { // whose files have its labels
+			security.SELinuxOptions = workload.SecurityContext.SELinuxOptions.DeepCopy()
+		}
 	} else {
 		if workload.SecurityContext != nil {
 			security = workload.SecurityContext.DeepCopy()

@@ -142,10 +142,18 @@ func Growing(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase == corev1.ClaimBound && !has.IsZero() && is.Cmp(has) > 0
 }
 
+// Owns is what the claim asks for, or what its volume has if that is less.
+func Owns(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	if Growing(claim) {
+		return claim.Status.Capacity[corev1.ResourceStorage]
+	}
+	return Requested(claim)
+}
+
 // Infeasible reports whether the storage has refused to give the volume the size, and not only another one that was tried before
 // (kubernetes KEP-1790; the external resizer and the kubelet write it).
 func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
-	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) < 0 {
+	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) != 0 {
 		return false
 	}
 	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
@@ -155,8 +163,11 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 	return false
 }
 
-// FileSystemPending is since when the claim's volume has grown and its file system has not; nil if that is not so.
-func FileSystemPending(claim *corev1.PersistentVolumeClaim) *metav1.Time {
+// FileSystemPending is since when the claim's volume has grown to the size and its file system has not; nil if that is not so.
+func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
+	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) < 0 {
+		return nil // of an earlier size
+	}
 	for i, c := range claim.Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue {
 			return &claim.Status.Conditions[i].LastTransitionTime

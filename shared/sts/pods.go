@@ -21,6 +21,16 @@ func Done(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// PodReady reports whether the pod says that it is ready.
+func PodReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
 // Consumers returns the pods, not yet done, that name the claim. A pod that is being deleted counts until it is gone:
 // the kubelet removes it only when its volumes are unmounted.
 func Consumers(pods []*corev1.Pod, claim string) []*corev1.Pod {

@@ -9,6 +9,21 @@ import (
 	"drydock.dev/shared/api"
 )
 
+// Wanted is what the request asks of the claims now. One that has succeeded already stands, for claims that are added later; but
+// it stops no set because somebody has enlarged a claim since, or changed its access modes.
+func Wanted(set *appsv1.StatefulSet, text string, request api.Request, status *api.Status) map[string]api.Target {
+	targets := Targets(set, request)
+	if status == nil || status.Phase != api.Succeeded || status.Request != text {
+		return targets
+	}
+	standing := map[string]api.Target{}
+	for template, target := range targets {
+		target.Exact, target.Modes = false, nil
+		standing[template] = target
+	}
+	return standing
+}
+
 // Targets is what the request asks of the claims, by template.
 func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target {
 	if !request.Auto {

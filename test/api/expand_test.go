@@ -313,3 +313,27 @@ func TestI8ClaimIsDeletedWhileItGrows(t *testing.T) {
 		t.Errorf("%s %s", status.Phase, status.Reason)
 	}
 }
+
+// TestI1AClaimThatSomebodyEnlargesLater: a request that has succeeded does not stop the set to take it back.
+func TestI1AClaimThatSomebodyEnlargesLater(t *testing.T) {
+	set := growingSet(1, "data")
+	w, drive := growingWorld(t, set)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	w.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"256Mi"}}}}`)
+	ticks(t, drive, 3)
+	if status := w.Status("web"); status.Attempt != 1 || status.Phase != api.Succeeded {
+		t.Errorf("attempt %d %s: %s", status.Attempt, status.Phase, status.Message)
+	}
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=96Mi"}) // now it is asked for
+	w.Eventually("it shrinks", func() string {
+		ticks(t, drive, 1)
+		if status := w.Status("web"); status == nil || status.Attempt != 2 || !status.Phase.Terminal() {
+			return fmt.Sprintf("%+v", status)
+		}
+		return ""
+	})
+	expectPhase(t, w.Status("web"), api.Succeeded)
+	expectSize(t, w, "96Mi", "data-web-0")
+	expectWhole(t, w, "web", 1, "data-web-0")
+}

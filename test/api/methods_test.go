@@ -236,3 +236,31 @@ func TestMoverOptions(t *testing.T) {
 	})
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
+
+// TestI4ScaledDuringTheWarmCopy: the set gets back what it had when it was stopped, also when all but the journal is lost.
+func TestI4ScaledDuringTheWarmCopy(t *testing.T) {
+	for name, loses := range map[string]bool{"and copied": false, "and its status is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+			holdWarm(w, true)
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+			untilWarming(t, w, drive, 2)
+			w.Scale("web", 3)
+			untilReady(w, drive, "web", 3)
+			hold(w, loses)
+			holdWarm(w, false)
+			if loses {
+				w.Eventually("the set is stopped", func() string {
+					ticks(t, drive, 1)
+					return strings.Repeat("x", int(w.Set("web").Status.Replicas))
+				})
+				w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.StatusAnnotation, api.ResizeAnnotation))
+				hold(w, false)
+				untilReady(w, drive, "web", 3)
+			} else {
+				expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+			}
+			expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
+		})
+	}
+}

@@ -25,7 +25,9 @@ func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 	for _, t := range templates {
 		claims = append(claims, fmt.Sprintf("%s-%s-%d", t, set, ordinal))
 	}
-	return Pod(fmt.Sprintf("%s-%d", set, ordinal), claims, Label("app", set), Owned("StatefulSet", set))
+	pod := Pod(fmt.Sprintf("%s-%d", set, ordinal), claims, Label("app", set), Owned("StatefulSet", set))
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return pod
 }
 
 // Mover builds the running pod of the Job that copies a claim.
