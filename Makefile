@@ -77,7 +77,7 @@ test-api: ## the functions on a real API server with its controllers
 
 test-sim: ## crashes and interference between any two writes, a sample
 	$(CLUSTER) up --size=control-plane
-	DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 30m -parallel 8 ./test/sim
+	DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 30m -parallel 12 ./test/sim
 
 sim: ## crashes and interference between any two writes, all of them
 	$(CLUSTER) up --size=control-plane
