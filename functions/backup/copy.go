@@ -17,7 +17,7 @@ import (
 func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 	next := status.Clone()
 	var actions []plan.Action
-	free, open := parallelism(in), 0
+	free, open := parallelism(in)-unfinished(in, status, status.Round), 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Settled() || part.Phase == api.ClaimVerified {
@@ -33,9 +33,7 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 			continue
 		}
 		open++
-		if job != nil {
-			free--
-		} else if free > 0 {
+		if job == nil && free > 0 {
 			free--
 			create, err := startMover(in, status, *part, passOf(status, part))
 			if err != nil {
@@ -49,6 +47,17 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 		return plan.Wait(api.CopyRunning, "%d claims are being copied", open), true
 	}
 	return plan.Do(api.CopyRunning, actions...), len(actions) > 0
+}
+
+// unfinished counts the movers of the round that have not ended.
+func unfinished(in Input, status *api.Status, round int) int {
+	n := 0
+	for _, job := range in.JobsOf(status.Operation) {
+		if link, err := api.LoadLink(job); err == nil && link.Round == round && finished(job) == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // passOf is what is left to copy of a claim in this round.

@@ -178,12 +178,20 @@ func endEarlierRounds(in Input, status *api.Status) (plan.Plan, bool) {
 	if len(actions) > 0 {
 		return plan.Do(api.Preparing, actions...), true
 	}
-	for _, pod := range in.Movers(status.Operation) {
-		if link, _ := api.LoadLink(pod); link.Round == warmRound { // Movers returns linked pods only
-			return plan.WaitSoon(api.Preparing, "pod %s, which made the first copy, is still there", pod.Name), true
-		}
+	if pod := warmMover(in, status); pod != nil {
+		return plan.WaitSoon(api.Preparing, "pod %s, which made the first copy, is still there", pod.Name), true
 	}
 	return plan.Plan{}, false
+}
+
+// warmMover is a pod that copies, or has copied, while the set ran; nil if there is none any more.
+func warmMover(in Input, status *api.Status) *corev1.Pod {
+	for _, pod := range in.Movers(status.Operation) {
+		if link, _ := api.LoadLink(pod); link.Round == warmRound { // Movers returns linked pods only
+			return pod
+		}
+	}
+	return nil
 }
 
 // proveQuiet records the generation for which nothing runs: only copies made from then on are current.
@@ -222,7 +230,11 @@ func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) a
 func stuck(in Input, status *api.Status) (api.Reason, string) {
 	if status.Generation == 0 && status.Stopping != nil {
 		allowed := in.Settings.QuiesceTimeout + sts.GracePeriod(in.Set)
-		if running := in.Quiet(status); running != "" && in.Now.Sub(status.Stopping.Time) > allowed {
+		running := in.Quiet(status)
+		if pod := warmMover(in, status); pod != nil {
+			running = fmt.Sprintf("pod %s, which made the first copy, is still there", pod.Name)
+		}
+		if running != "" && in.Now.Sub(status.Stopping.Time) > allowed {
 			return api.DeadlineExceeded, fmt.Sprintf("after %s %s; find out what keeps it, then ask again with the annotation %s",
 				allowed, running, api.RetryAnnotation)
 		}

@@ -26,7 +26,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 	}
 	next := status.Clone()
 	var actions []plan.Action
-	free, open := parallelism(in), 0
+	free, open := parallelism(in)-unfinished(in, status, warmRound), 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Settled() || part.Warm || part.Cold {
@@ -49,9 +49,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 			continue
 		}
 		open++
-		if job != nil {
-			free--
-		} else if free > 0 {
+		if job == nil && free > 0 {
 			free--
 			create, err := startMover(in, status, *part, resources.WarmPass)
 			if err != nil {

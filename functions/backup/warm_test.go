@@ -233,10 +233,35 @@ func TestI1WhatIsBelievedOfAFirstCopy(t *testing.T) {
 	if next := build.Stored(Decide(world(running(unknown), users()))); next == nil || next.Claims[0].Warm {
 		t.Errorf("nobody knows beside which pod it was made: %+v", next)
 	}
+	again := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute))
+	if next := build.Stored(Decide(world(running(again), users()))); next == nil || next.Claims[0].Warm || next.Claims[1].Warm {
+		t.Errorf("it was told to stop already, so its pods are others: %+v", next)
+	}
 	idle := with(status.Clone(), func(s *api.Status) { s.Replicas = 0 })
 	stopped := append(append(set(idle, build.Replicas(0)), build.Journal(idle)), append(held()[1:], targets(1)...)...)
 	if next := build.Stored(Decide(world(stopped))); next == nil || next.Claims[0].Warm || next.Stopping == nil {
 		t.Errorf("nobody uses the claims any more: %+v", next)
+	}
+}
+
+// TestI1AFirstCopyIsBelievedIfNoReplicaWasWantedSince: also one that was wanted for a moment.
+func TestI1AFirstCopyIsBelievedIfNoReplicaWasWantedSince(t *testing.T) {
+	for generation, want := range map[int64]bool{5: true, 4: false, 3: false} {
+		stopped := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute), func(s *api.Status) { s.StopGeneration = generation })
+		next := build.Stored(Decide(world(running(stopped, build.Replicas(0), build.Label(api.FrozenLabel, "true")))))
+		if next == nil || next.Generation != 5 || next.Claims[0].Warm != want || next.StopGeneration != 0 {
+			t.Errorf("stopped with generation %d: %+v", generation, next)
+		}
+	}
+}
+
+// TestI8AMoverOfTheFirstCopyThatStays: as on a node that is lost. The set is given back, not held until the copy's deadline.
+func TestI8AMoverOfTheFirstCopyThatStays(t *testing.T) {
+	long := build.Settings().QuiesceTimeout + time.Hour
+	stopped := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(long), justBegun)
+	p := Decide(world(running(stopped, build.Replicas(0), build.Label(api.FrozenLabel, "true")), warming(0, build.Complete(), build.Deleting())))
+	if next := build.Stored(p); next == nil || next.Phase != api.RollingBack || next.Reason != api.DeadlineExceeded {
+		t.Errorf("%s: %+v", p, next)
 	}
 }
 

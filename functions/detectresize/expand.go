@@ -73,7 +73,7 @@ func expand(in Input, status *api.Status) plan.Plan {
 	}
 	if plan.Overdue(status, in.Now) {
 		return giveUp(in, status, api.DeadlineExceeded, fmt.Sprintf("the volumes did not grow within %s, the claims go on asking for it; look at kubectl describe pvc, "+
-			"then ask again with the annotation %s, or write %s=%s", in.Settings.ExpandTimeout, api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodCopy))
+			"then ask again with the annotation %s; to have them copied instead, write %s=%s first", in.Settings.ExpandTimeout, api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodCopy))
 	}
 	p := plan.Wait(api.ExpansionRunning, "claim %s is growing", waiting)
 	p.Soon = in.Now.Sub(status.Started.Time) < moments

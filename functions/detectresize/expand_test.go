@@ -94,6 +94,13 @@ func unfinished(ago time.Duration) build.Option {
 	})
 }
 
+// tried is the size that the storage works on.
+func tried(size string) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	})
+}
+
 // denied is a claim to which the storage will not give the size that was tried.
 func denied(tried, message string) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
@@ -221,20 +228,23 @@ func TestFileSystemThatGrowsWhenItIsMounted(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"the highest ordinal first":                {growingWorld(set, both, pods), restarts("web-1")},
-		"the one before, when it is back":          {growingWorld(set, both, objects{pods[0], replica(1, time.Minute)}), restarts("web-0")},
-		"both were: it would not help once more":   {growingWorld(set, both, objects{replica(0, time.Minute), replica(1, time.Minute)}), growing},
-		"a replica is not ready":                   {growingWorld(roomySet(expanding(), build.Counting(2, 1)), both, pods), growing},
-		"one is missing":                           {growingWorld(roomySet(expanding(), build.Counting(1, 1)), both, pods), growing},
-		"the controller has not seen the set":      {growingWorld(roomySet(expanding(), build.Unseen()), both, pods), growing},
-		"the file system has a moment to grow":     {growingWorld(set, grower("data-web-0", "128Mi", "64Mi", unfinished(4*time.Minute)), grower("data-web-1", "128Mi", "64Mi", unfinished(4*time.Minute)), pods), growing},
-		"it is over to the minute":                 {growingWorld(set, grower("data-web-0", "128Mi", "64Mi"), grower("data-web-1", "128Mi", "64Mi", unfinished(5*time.Minute)), pods), restarts("web-1")},
-		"a claim whose volume grows still":         {growingWorld(set, pending("data-web-0"), grower("data-web-1", "128Mi", "64Mi"), pods), restarts("web-0")},
-		"a pod of somebody else is theirs":         {growingWorld(set, pending("data-web-0"), grower("data-web-1", "128Mi", "64Mi"), objects{build.Pod("debug", []string{"data-web-0"}, build.Age(long)), pods[1]}), growing},
-		"I3: a pod of a set before this one":       {growingWorld(set, pending("data-web-0"), grower("data-web-1", "128Mi", "64Mi"), objects{replica(0, long, build.Owned("StatefulSet", "web-before"))}), growing},
-		"a claim of the set that nobody asked for": {growingWorld(roomySet(expanding(grows(0))), grower("data-web-0", "128Mi", "64Mi"), pending("data-web-1"), pods), "wait ExpansionRunning (claim data-web-0 is growing)"},
-		"a pod that goes is not deleted twice":     {growingWorld(set, grower("data-web-0", "128Mi", "64Mi"), pending("data-web-1"), objects{pods[0], replica(1, long, build.Deleting())}), growing},
-		"after the deadline, too":                  {growingWorld(roomySet(expanding(build.Due(-time.Second))), both, pods), restarts("web-1")},
+		"the highest ordinal first":                        {growingWorld(set, both, pods), restarts("web-1")},
+		"the one before, when it is back":                  {growingWorld(set, both, objects{pods[0], replica(1, time.Minute)}), restarts("web-0")},
+		"both were: it would not help once more":           {growingWorld(set, both, objects{replica(0, time.Minute), replica(1, time.Minute)}), growing},
+		"a replica is not ready":                           {growingWorld(roomySet(expanding(), build.Counting(2, 1)), both, pods), growing},
+		"one is missing":                                   {growingWorld(roomySet(expanding(), build.Counting(1, 1)), both, pods), growing},
+		"the controller has not seen the set":              {growingWorld(roomySet(expanding(), build.Unseen()), both, pods), growing},
+		"the file system has a moment to grow":             {growingWorld(set, grower("data-web-0", "128Mi", "64Mi", unfinished(4*time.Minute)), grower("data-web-1", "128Mi", "64Mi", unfinished(4*time.Minute)), pods), growing},
+		"it is over to the minute":                         {growingWorld(set, grower("data-web-0", "128Mi", "64Mi"), grower("data-web-1", "128Mi", "64Mi", unfinished(5*time.Minute)), pods), restarts("web-1")},
+		"a claim whose volume grows still":                 {growingWorld(set, pending("data-web-0"), grower("data-web-1", "128Mi", "64Mi"), pods), restarts("web-0")},
+		"a pod of somebody else is theirs":                 {growingWorld(set, pending("data-web-0"), grower("data-web-1", "128Mi", "64Mi"), objects{build.Pod("debug", []string{"data-web-0"}, build.Age(long)), pods[1]}), growing},
+		"I3: a pod of a set before this one":               {growingWorld(set, pending("data-web-0"), grower("data-web-1", "128Mi", "64Mi"), objects{replica(0, long, build.Owned("StatefulSet", "web-before"))}), growing},
+		"a claim of the set that nobody asked for":         {growingWorld(roomySet(expanding(grows(0))), grower("data-web-0", "128Mi", "64Mi"), pending("data-web-1"), pods), "wait ExpansionRunning (claim data-web-0 is growing)"},
+		"a pod that goes is not deleted twice":             {growingWorld(set, grower("data-web-0", "128Mi", "64Mi"), pending("data-web-1"), objects{pods[0], replica(1, long, build.Deleting())}), growing},
+		"I1: the last one ends still, and counts as ready": {growingWorld(set, both, objects{pods[0], replica(1, long, build.Deleting())}), growing},
+		"I1: the last one is there again, not ready, and the status is late": {growingWorld(set, both, objects{pods[0],
+			replica(1, time.Second, build.Edit(func(p *corev1.Pod) { p.Status.Conditions = nil }))}), growing},
+		"after the deadline, too":                          {growingWorld(roomySet(expanding(build.Due(-time.Second))), both, pods), restarts("web-1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen objects
@@ -250,8 +260,18 @@ func TestFileSystemThatGrowsWhenItIsMounted(t *testing.T) {
 			want: `do ClaimsExpanded: patch statefulsets web {+status}; event ClaimsExpanded "every claim that can has grown on its volume" -> resize.detected`,
 			next: "Planned ClaimsExpanded" + goes + ", due in 10m0s; data-web-0 Expanded; data-web-1 Expanded",
 		},
+		"I1: the last one is gone, and the status is late: the next one stays": {
+			in:   growingWorld(set, both, pods[:1]),
+			want: "do ExpansionRunning: patch statefulsets web {+status}",
+			next: "Expanding ResizeDetected" + due + "; data-web-0 Pending; data-web-1 Expanded",
+		},
 		"a pod that is done has nothing mounted": {
 			in:   growingWorld(set, pending("data-web-0"), grower("data-web-1", "128Mi", "64Mi"), objects{replica(0, long, build.InPhase(corev1.PodFailed)), pods[1]}),
+			want: "do ExpansionRunning: patch statefulsets web {+status}",
+			next: "Expanding ResizeDetected" + due + "; data-web-0 Expanded; data-web-1 Pending",
+		},
+		"what is unfinished is an expansion before this one": {
+			in:   growingWorld(set, grower("data-web-0", "128Mi", "128Mi"), grower("data-web-1", "128Mi", "64Mi", unfinished(time.Hour), tried("100Mi"))),
 			want: "do ExpansionRunning: patch statefulsets web {+status}",
 			next: "Expanding ResizeDetected" + due + "; data-web-0 Expanded; data-web-1 Pending",
 		},

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
@@ -404,6 +405,23 @@ func TestI3NewSetIsTakenOver(t *testing.T) {
 	stored := build.Stored(Decide(world(set(fresh(nothing), build.UID("uid-2"), build.Generation(1)), ordered)))
 	if stored.Set.UID != "uid-2" {
 		t.Errorf("the status is bound to UID %q", stored.Set.UID)
+	}
+}
+
+// TestI1OldTemplateFitsEveryVolume: claims that were to grow ask for more than their volumes have, and not all have grown.
+func TestI1OldTemplateFitsEveryVolume(t *testing.T) {
+	touched := set(with(switchingOf(web0, web1), recreating), build.Generation(7))
+	asks := func(objects objects, asks, has string) objects {
+		claim, volume := objects[0].(*corev1.PersistentVolumeClaim), objects[1].(*corev1.PersistentVolume)
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(asks)
+		volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
+		return objects
+	}
+	in := world(touched, journalOf(web0, web1), asks(doomed(web0), "128Mi", "96Mi"), copied(web0), asks(doomed(web1), "100Mi", "64Mi"), copied(web1))
+	status, _ := in.Status()
+	back := oldTemplates(in, status)
+	if len(back) != 1 || back[0].Size.String() != "64Mi" {
+		t.Errorf("%+v", back)
 	}
 }
 

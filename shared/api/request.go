@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,6 +103,9 @@ func parseModes(text string) ([]corev1.PersistentVolumeAccessMode, error) {
 			return nil, fmt.Errorf("%q is no access mode; they are RWO, ROX, RWX and RWOP", short)
 		}
 		modes = append(modes, mode)
+	}
+	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) { // kubernetes pkg/apis/core/validation
+		return nil, fmt.Errorf("access mode RWOP stands alone")
 	}
 	return modes, nil
 }
