@@ -244,7 +244,7 @@ func TestFileSystemThatGrowsWhenItIsMounted(t *testing.T) {
 		"I1: the last one ends still, and counts as ready": {growingWorld(set, both, objects{pods[0], replica(1, long, build.Deleting())}), growing},
 		"I1: the last one is there again, not ready, and the status is late": {growingWorld(set, both, objects{pods[0],
 			replica(1, time.Second, build.Edit(func(p *corev1.Pod) { p.Status.Conditions = nil }))}), growing},
-		"after the deadline, too":                          {growingWorld(roomySet(expanding(build.Due(-time.Second))), both, pods), restarts("web-1")},
+		"after the deadline, too": {growingWorld(roomySet(expanding(build.Due(-time.Second))), both, pods), restarts("web-1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen objects
