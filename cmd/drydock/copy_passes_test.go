@@ -77,7 +77,7 @@ func TestCopyDevices(t *testing.T) {
 		}
 		out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
 		if err != nil {
-			t.Skipf("no loop devices: %v %s", err, out)
+			t.Fatalf("no loop device: %v %s", err, out)
 		}
 		device := strings.TrimSpace(string(out))
 		t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
