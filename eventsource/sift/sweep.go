@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -208,7 +209,11 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 
 // sweepVolumes finds old volumes whose window is over. Volumes are not namespaced; their links are.
 func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findings) error {
-	return kube.Pages(ctx, f.client, plan.Volumes, "", api.OperationLabel, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+	selector := api.OperationLabel
+	if !slices.Contains(f.namespaces, metav1.NamespaceAll) {
+		selector += fmt.Sprintf(",%s in (%s)", api.NamespaceLabel, strings.Join(f.namespaces, ","))
+	}
+	return kube.Pages(ctx, f.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
 			if err != nil || link == nil || !f.looksAfter(link.Namespace) || !sts.Expired(&l.Items[i], now) {

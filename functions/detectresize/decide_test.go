@@ -14,7 +14,9 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -42,11 +44,11 @@ func world(groups ...objects) Input {
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Observed: build.World(all...), Settings: build.Settings(), Cluster: &Cluster{
-		Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}}}}
+	return Input{Settings: build.Settings(), Input: resize.Input{Observed: build.World(all...), Cluster: &sts.Cluster{
+		Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}}}}}
 }
 
-func (in Input) with(change func(*Cluster)) Input {
+func (in Input) with(change func(*sts.Cluster)) Input {
 	change(in.Cluster)
 	return in
 }
@@ -247,13 +249,13 @@ type refusal struct {
 func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 	request := func(text string) Input { return world(set(build.Resize(text)), both()) }
 	quota := func(name corev1.ResourceName, hard, used string) Input {
-		return world(set(), both()).with(func(c *Cluster) {
+		return world(set(), both()).with(func(c *sts.Cluster) {
 			c.Quotas = []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{
 				Hard: corev1.ResourceList{name: resource.MustParse(hard)}, Used: corev1.ResourceList{name: resource.MustParse(used)}}}}
 		})
 	}
 	limit := func(kind corev1.LimitType, least, largest string) Input {
-		return world(set(), both()).with(func(c *Cluster) { c.Limits = []corev1.LimitRange{limitRange(kind, least, largest)} })
+		return world(set(), both()).with(func(c *sts.Cluster) { c.Limits = []corev1.LimitRange{limitRange(kind, least, largest)} })
 	}
 	long := strings.Repeat("a", 53)
 	many := objects{}
@@ -319,14 +321,14 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 }
 
 func TestWhatIsNoReasonToRefuse(t *testing.T) {
-	fits := world(set(), both()).with(func(c *Cluster) {
+	fits := world(set(), both()).with(func(c *sts.Cluster) {
 		c.Quotas = []corev1.ResourceQuota{{Status: corev1.ResourceQuotaStatus{
 			Hard: corev1.ResourceList{"requests.storage": resource.MustParse("384Mi"), "pods": resource.MustParse("1")},
 			Used: corev1.ResourceList{"requests.storage": resource.MustParse("128Mi"), "pods": resource.MustParse("1")}}}}
 		c.Limits = []corev1.LimitRange{limitRange(corev1.LimitTypePersistentVolumeClaim, "128Mi", "128Mi"), limitRange(corev1.LimitTypeContainer, "1Gi", "1Gi")}
 	})
 	root := world(set(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), both()).
-		with(func(c *Cluster) { c.RootMovers = true })
+		with(func(c *sts.Cluster) { c.RootMovers = true })
 	check(t, map[string]row{
 		"quota and limit are just met":          {in: fits, want: begun, next: planned + parts},
 		"I10: the namespace allows root movers": {in: root, want: begun, next: planned + parts},
@@ -393,7 +395,7 @@ func TestRetryEvent(t *testing.T) {
 
 // asking is what is observed because of a retry event.
 func asking(in Input, operation string) Input {
-	in.Retry = &Retry{Of: operation}
+	in.Retry = &resize.Retry{Of: operation}
 	return in
 }
 
@@ -424,7 +426,9 @@ func TestNothingToDoNeedsNoCluster(t *testing.T) {
 
 func TestTheSameRefusalIsFoundEveryTime(t *testing.T) {
 	hard := corev1.ResourceList{"requests.storage": resource.MustParse("1"), "persistentvolumeclaims": resource.MustParse("1"), "count/persistentvolumeclaims": resource.MustParse("1")}
-	short := world(set(), both()).with(func(c *Cluster) { c.Quotas = []corev1.ResourceQuota{{Status: corev1.ResourceQuotaStatus{Hard: hard}}} })
+	short := world(set(), both()).with(func(c *sts.Cluster) {
+		c.Quotas = []corev1.ResourceQuota{{Status: corev1.ResourceQuotaStatus{Hard: hard}}}
+	})
 	for name, in := range map[string]Input{"request": world(set(build.Resize("a=1Gi,b=1Gi,c=1Gi")), both()), "quota": short} {
 		first := Decide(in).String()
 		for range 50 {
@@ -436,7 +440,7 @@ func TestTheSameRefusalIsFoundEveryTime(t *testing.T) {
 }
 
 func quotaFor(request string, name corev1.ResourceName) Input {
-	return world(set(build.Resize(request)), both()).with(func(c *Cluster) {
+	return world(set(build.Resize(request)), both()).with(func(c *sts.Cluster) {
 		c.Quotas = []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "team"},
 			Status: corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{name: resource.MustParse("1")}}}}
 	})

@@ -15,8 +15,6 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-const requestPath = "/spec/resources/requests/storage"
-
 // moments is for how long a volume that grows at once is waited for within an event. No event tells of a claim that has grown: it
 // carries no mark of ours. The tick finds the others.
 const moments = 20 * time.Second
@@ -91,7 +89,7 @@ func giveUp(in Input, status *api.Status, why api.Reason, message string) plan.P
 func request(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	if is := sts.Requested(claim); is.Cmp(size) < 0 {
-		patch.Replace(requestPath, size.String(), fmt.Sprintf("request %s to %s", &is, &size))
+		patch.Replace(sts.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &is, &size))
 	}
 	return patch
 }
@@ -205,7 +203,7 @@ func takeBack(in Input, status *api.Status) plan.Plan {
 		}
 		asks, least := sts.Requested(claim), sts.Smallest(claim, part.From)
 		if asks.Cmp(least) > 0 {
-			lowers = append(lowers, plan.PatchOf(plan.Claims, claim).Replace(requestPath, least.String(), fmt.Sprintf("request %s to %s", &asks, &least)).Actions()...)
+			lowers = append(lowers, plan.PatchOf(plan.Claims, claim).Replace(sts.RequestPath, least.String(), fmt.Sprintf("request %s to %s", &asks, &least)).Actions()...)
 		}
 	}
 	next := status.Clone()

@@ -30,7 +30,7 @@ const roomy = "roomy"
 
 // growingWorld is a cluster that has such a class, too.
 func growingWorld(groups ...objects) Input {
-	return world(groups...).with(func(c *Cluster) {
+	return world(groups...).with(func(c *sts.Cluster) {
 		c.Classes[roomy] = &storagev1.StorageClass{AllowVolumeExpansion: ptr.To(true)}
 	})
 }
@@ -565,10 +565,10 @@ func (m *model) judge(t *testing.T, p plan.Plan) {
 	deleted := 0
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
-			if strings.HasPrefix(op.Path, "/spec/") && op.Path != requestPath && op.Path != sts.WhenScaledPath {
+			if strings.HasPrefix(op.Path, "/spec/") && op.Path != sts.RequestPath && op.Path != sts.WhenScaledPath {
 				t.Errorf("%s writes %s", a, op.Path)
 			}
-			if op.Path == requestPath {
+			if op.Path == sts.RequestPath {
 				m.judgeRequest(t, before, a.Name, op.Value.(string))
 			}
 		}

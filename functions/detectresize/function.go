@@ -22,6 +22,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 )
 
 // Function is detect-resize.
@@ -41,9 +42,9 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 // annotation that nobody has to write.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
-		var asked *Retry
+		var asked *resize.Retry
 		if e.Type() == events.Retry {
-			asked = &Retry{Of: ref.Operation}
+			asked = &resize.Retry{Of: ref.Operation}
 		}
 		in, err := f.observe(ctx, ref, asked)
 		if err != nil {

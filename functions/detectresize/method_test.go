@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -35,7 +35,7 @@ func TestMethod(t *testing.T) {
 	}
 	larger := grower("data-web-1", "100Mi", "100Mi")
 	retry := build.Annotation(api.RetryAnnotation, "")
-	forbids := twice("data=128Mi").with(func(c *Cluster) { c.Classes[roomy] = &storagev1.StorageClass{AllowVolumeExpansion: ptr.To(false)} })
+	forbids := twice("data=128Mi").with(func(c *sts.Cluster) { c.Classes[roomy] = &storagev1.StorageClass{AllowVolumeExpansion: ptr.To(false)} })
 	slow := build.Status(expanding(func(s *api.Status) { s.Phase, s.FailedAt = api.Failed, api.Expanding }))
 	for name, row := range map[string]struct {
 		in      Input
@@ -161,77 +161,4 @@ func TestI7NothingLagsThatIsAsAskedFor(t *testing.T) {
 		"the class and modes are named, and are so": {
 			in: growingWorld(wants("data=64Mi@roomy:RWO"), grower("data-web-0", "64Mi", "64Mi")), want: "noop UpToDate"},
 	})
-}
-
-func TestI8WhyItCannotExpand(t *testing.T) {
-	two := append(grower("data-web-0", "64Mi", "64Mi"), grower("data-web-1", "64Mi", "64Mi")...)
-	for name, row := range map[string]struct {
-		in   Input
-		want string
-	}{
-		"a volume cannot shrink": {growingWorld(wants("data=32Mi", method("expand")), two), "claim data-web-0 cannot become 32Mi in place, as drydock.dev/resize-method=expand asks: a volume cannot shrink; remove the annotation or write \"copy\""},
-		"another class":          {growingWorld(wants("data=128Mi@fast", method("expand")), two), "another StorageClass or access mode needs another volume"},
-		"another mode":           {growingWorld(wants("data=128Mi:RWX", method("expand")), two), "another StorageClass or access mode needs another volume"},
-		"the class": {growingWorld(wants("data=128Mi", method("expand")), two[:2], claims("data-web-1")),
-			"claim data-web-1 cannot become 128Mi in place, as drydock.dev/resize-method=expand asks: its StorageClass fixed does not allow volume expansion"},
-		"the class is gone": {growingWorld(wants("data=128Mi", method("expand")), bound(build.Claim("data-web-0", "64Mi", build.OfClass("retired")))), "its StorageClass retired does not allow"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := build.Stored(Decide(row.in))
-			if s == nil || s.Phase != api.Refused || s.Reason != api.ExpandImpossible || !strings.Contains(s.Message, row.want) {
-				t.Errorf("got %+v, want %q", s, row.want)
-			}
-		})
-	}
-}
-
-// TestPreflightOfClaimsThatGrow: what only copies need is no reason to refuse.
-func TestPreflightOfClaimsThatGrow(t *testing.T) {
-	two := append(grower("data-web-0", "64Mi", "64Mi"), grower("data-web-1", "64Mi", "64Mi")...)
-	one := grower("data-web-0", "64Mi", "64Mi")
-	quota := func(in Input, name corev1.ResourceName, hard, used string) Input {
-		return in.with(func(c *Cluster) {
-			c.Quotas = []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{
-				Hard: corev1.ResourceList{name: resource.MustParse(hard)}, Used: corev1.ResourceList{name: resource.MustParse(used)}}}}
-		})
-	}
-	rootless := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })
-	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
-	invalid := growingWorld(wants("data=128Mi", build.Annotation(api.MoverAnnotation, "speed: high")), two)
-	const storage, count = "requests.storage", "persistentvolumeclaims"
-	for name, row := range map[string]struct {
-		in     Input
-		reason api.Reason // of a refusal
-	}{
-		"I10: no mover runs as root":                     {growingWorld(wants("data=128Mi", rootless), two), ""},
-		"but for a claim that is copied":                 {growingWorld(wants("data=128Mi@fast", rootless), two), api.RootMoverNeeded},
-		"nobody reads how movers run":                    {invalid, ""},
-		"but for a claim that is copied, they do":        {growingWorld(wants("data=128Mi@fast", build.Annotation(api.MoverAnnotation, "speed: high")), two), api.MoverInvalid},
-		"a pod of somebody else uses it":                 {growingWorld(wants("data=128Mi"), two, objects{build.Pod("reports", []string{"data-web-0"})}), ""},
-		"a pod of somebody else uses one that is copied": {growingWorld(wants("data=128Mi@fast"), two, objects{build.Pod("reports", []string{"data-web-0"})}), api.ForeignConsumer},
-		"a raw device grows":                             {growingWorld(wants("data=128Mi"), grower("data-web-0", "64Mi", "64Mi", block)), ""},
-		"a raw device does not shrink":                   {growingWorld(wants("data=32Mi"), grower("data-web-0", "64Mi", "64Mi", block)), api.ShrinkRefused},
-		"a claim that is being deleted":                  {growingWorld(wants("data=128Mi"), grower("data-web-0", "64Mi", "64Mi", build.Deleting())), api.ClaimBusy},
-		"quota: only the difference counts":              {quota(growingWorld(wants("data=128Mi"), two), storage, "256Mi", "128Mi"), ""},
-		"quota: a byte too little":                       {quota(growingWorld(wants("data=128Mi"), two), storage, "268435455", "128Mi"), api.QuotaExceeded},
-		"quota: of the class":                            {quota(growingWorld(wants("data=128Mi"), two), "roomy.storageclass.storage.k8s.io/requests.storage", "255Mi", "128Mi"), api.QuotaExceeded},
-		"quota: no claim is made":                        {quota(growingWorld(wants("data=128Mi"), two), count, "2", "2"), ""},
-		"quota: one is copied, and counts whole":         {quota(growingWorld(wants("data=80Mi"), one, grower("data-web-1", "100Mi", "100Mi")), storage, "260Mi", "164Mi"), ""},
-		"quota: one is copied, a byte too little":        {quota(growingWorld(wants("data=80Mi"), one, grower("data-web-1", "100Mi", "100Mi")), storage, "272629759", "164Mi"), api.QuotaExceeded},
-		"quota: one is copied, and is a claim more":      {quota(growingWorld(wants("data=80Mi"), one, grower("data-web-1", "100Mi", "100Mi")), count, "2", "2"), api.QuotaExceeded},
-		"quota: a copy that keeps its size counts whole": {quota(growingWorld(objects{build.Set("web", build.Template("data", "64Mi", "fast"), build.Resize("auto"))}, grower("data-web-1", "100Mi", "100Mi")), storage, "199Mi", "100Mi"), api.QuotaExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := build.Stored(Decide(row.in))
-			if s == nil {
-				t.Fatal(Decide(row.in))
-			}
-			if row.reason == "" && s.Phase == api.Refused || row.reason != "" && s.Reason != row.reason {
-				t.Errorf("got %s %s: %s", s.Phase, s.Reason, s.Message)
-			}
-			if s.Phase == api.Refused && len(s.Message) < 20 {
-				t.Errorf("says only %q", s.Message)
-			}
-		})
-	}
 }

@@ -121,6 +121,10 @@ const (
 	// window: the operation's id. It is the selector of the event source and of the sweep.
 	OperationLabel = Prefix + "operation"
 
+	// NamespaceLabel beside OperationLabel on volumes, which have no namespace: that of the set. A cluster may have very many
+	// volumes with an operation's label, and what one set's operation costs must not depend on them.
+	NamespaceLabel = Prefix + "namespace"
+
 	// OperationAnnotation beside OperationLabel: the Link document.
 	OperationAnnotation = Prefix + "operation"
 

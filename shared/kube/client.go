@@ -51,8 +51,8 @@ func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 	return serializer.NewCodecFactory(s), runtime.NewParameterCodec(s)
 }
 
-// groupOf says in which API group a resource lives.
-func groupOf(resource plan.Resource) schema.GroupVersion {
+// GroupOf says in which API group a resource lives.
+func GroupOf(resource plan.Resource) schema.GroupVersion {
 	if custom, ok := resource.Custom(); ok {
 		return custom.GroupVersion()
 	}
@@ -112,7 +112,7 @@ func NewClient(config *rest.Config) *Client {
 }
 
 func (c *Client) rest(resource plan.Resource) (*rest.RESTClient, error) {
-	gv := groupOf(resource)
+	gv := GroupOf(resource)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if client := c.groups[gv]; client != nil {
@@ -124,6 +124,9 @@ func (c *Client) rest(resource plan.Resource) (*rest.RESTClient, error) {
 	}
 	config := rest.CopyConfig(c.config)
 	config.GroupVersion, config.APIPath = &gv, "/apis"
+	if _, custom := resource.Custom(); !custom { // these have JSON only
+		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
 	if gv.Group == "" {
 		config.APIPath = "/api"
 	}

@@ -97,7 +97,8 @@ func (c *Client) observePods(ctx context.Context, namespace string, o *sts.Obser
 // observeVolumes reads the volumes of operations on the set by label, and the others that a claim or a document names
 // one by one: volumes are not namespaced, and a cluster may have very many.
 func (c *Client) observeVolumes(ctx context.Context, namespace string, o *sts.Observed) error {
-	err := Pages(ctx, c, plan.Volumes, "", api.OperationLabel, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+	linked := api.OperationLabel + "," + api.NamespaceLabel + "=" + namespace
+	err := Pages(ctx, c, plan.Volumes, "", linked, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			volume := &l.Items[i]
 			if link, err := api.LoadLink(volume); err == nil && link != nil && link.Namespace == namespace && link.Set.Name == o.Name && ofNamespace(volume, namespace) {

@@ -42,23 +42,31 @@ func (p *Patch) Unannotate(key string) *Patch {
 	return p.removeFrom("/metadata/annotations", p.object.GetAnnotations(), key, "-"+short(key))
 }
 
+const labels = "/metadata/labels"
+
 // Label sets a label.
 func (p *Patch) Label(key, value string) *Patch {
-	return p.setIn("/metadata/labels", p.object.GetLabels(), key, value, "+label "+short(key))
+	return p.setIn(labels, p.object.GetLabels(), key, value, "+label "+short(key))
 }
 
 // Unlabel removes a label.
 func (p *Patch) Unlabel(key string) *Patch {
-	return p.removeFrom("/metadata/labels", p.object.GetLabels(), key, "-label "+short(key))
+	return p.removeFrom(labels, p.object.GetLabels(), key, "-label "+short(key))
 }
 
 // Link ties the object to an operation.
 func (p *Patch) Link(link api.Link) *Patch {
+	if p.action.Resource == Volumes {
+		p.setIn(labels, p.object.GetLabels(), api.NamespaceLabel, link.Namespace)
+	}
 	return p.Label(api.OperationLabel, link.Operation).Annotate(api.OperationAnnotation, link.Encode())
 }
 
 // Unlink removes the tie.
 func (p *Patch) Unlink() *Patch {
+	if p.action.Resource == Volumes {
+		p.removeFrom(labels, p.object.GetLabels(), api.NamespaceLabel)
+	}
 	return p.Unlabel(api.OperationLabel).Unannotate(api.OperationAnnotation)
 }
 
@@ -159,7 +167,7 @@ func (p *Patch) Actions() []Action {
 	return []Action{action}
 }
 
-func (p *Patch) setIn(parent string, now map[string]string, key, value, words string) *Patch {
+func (p *Patch) setIn(parent string, now map[string]string, key, value string, words ...string) *Patch {
 	if is, ok := now[key]; ok && is == value {
 		return p
 	}
@@ -168,16 +176,16 @@ func (p *Patch) setIn(parent string, now map[string]string, key, value, words st
 		p.made[parent] = true
 	}
 	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: parent + "/" + escape(key), Value: value})
-	p.action.Words = append(p.action.Words, words)
+	p.action.Words = append(p.action.Words, words...)
 	return p
 }
 
-func (p *Patch) removeFrom(parent string, now map[string]string, key, words string) *Patch {
+func (p *Patch) removeFrom(parent string, now map[string]string, key string, words ...string) *Patch {
 	if _, ok := now[key]; !ok {
 		return p
 	}
 	p.action.Ops = append(p.action.Ops, Op{Op: "remove", Path: parent + "/" + escape(key)})
-	p.action.Words = append(p.action.Words, words)
+	p.action.Words = append(p.action.Words, words...)
 	return p
 }
 

@@ -1,6 +1,6 @@
-// Package settings shows what a program reads from its environment.
+// Package settings shows what a program reads from its environment, and reads the same from elsewhere.
 //
-// It does what envconfig.Usagef does, without text/template: with that linked, the linker keeps every exported method of
+// Print does what envconfig.Usagef does, without text/template: with that linked, the linker keeps every exported method of
 // every type, and the functions' binary grows by a third.
 package settings
 
@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
+	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // Kubeconfig is a row of the table; package kube reads it.
@@ -59,4 +62,48 @@ func collect(t reflect.Type) []reflect.StructField {
 		fields = append(fields, f)
 	}
 	return fields
+}
+
+// Fill sets the struct's fields, which spec points to, to the values of their variables, or to their defaults: what envconfig
+// does with the environment. Values are read as there; other variables than those of the struct are nobody's.
+func Fill(spec any, values map[string]string) error {
+	target := reflect.ValueOf(spec).Elem()
+	for _, f := range collect(target.Type()) {
+		name := f.Tag.Get("envconfig")
+		text, set := values[name]
+		if !set {
+			text = f.Tag.Get("default")
+		}
+		if text == "" {
+			continue
+		}
+		if err := fill(target.FieldByName(f.Name), text); err != nil {
+			return fmt.Errorf("reading %s=%q: %w", name, text, err)
+		}
+	}
+	return nil
+}
+
+func fill(field reflect.Value, text string) error {
+	switch field.Interface().(type) {
+	case string:
+		field.SetString(text)
+	case []string:
+		field.Set(reflect.ValueOf(strings.Split(text, ",")))
+	case time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		field.SetInt(int64(d))
+	case int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		field.SetInt(int64(n))
+	default:
+		return fmt.Errorf("a %s cannot be read", field.Type())
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,31 @@ FLAG    VARIABLE  DEFAULT  MEANING
 			}
 			if got := "\n" + out.String(); got != row.want {
 				t.Errorf("got %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestFill(t *testing.T) {
+	type spec struct {
+		Names []string `envconfig:"NAMES"`
+		plain
+		Tick time.Duration `envconfig:"TICK" default:"30s"`
+	}
+	for name, row := range map[string]struct {
+		values map[string]string
+		want   string
+	}{
+		"defaults":           {nil, `[] 8080 "none" 30s <nil>`},
+		"values":             {map[string]string{"PORT": "1", "IMAGE": "a", "TICK": "1m", "NAMES": "a,b", "OTHER": "x"}, `[a b] 1 "a" 1m0s <nil>`},
+		"an empty one":       {map[string]string{"IMAGE": ""}, `[] 8080 "" 30s <nil>`},
+		"one that is no int": {map[string]string{"PORT": "many"}, `[] 0 "" 0s reading PORT="many": strconv.Atoi: parsing "many": invalid syntax`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s spec
+			err := Fill(&s, row.values)
+			if got := fmt.Sprintf("%v %d %q %s %v", s.Names, s.Port, s.Image, s.Tick, err); got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
 			}
 		})
 	}

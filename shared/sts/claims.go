@@ -321,3 +321,6 @@ const Retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 
 // WhenScaledPath is where the retention policy stands in a StatefulSet.
 const WhenScaledPath = "/spec/persistentVolumeClaimRetentionPolicy/whenScaled"
+
+// RequestPath is where a claim says how much it asks for.
+const RequestPath = "/spec/resources/requests/storage"

@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup"}
+	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
@@ -61,6 +61,8 @@ var laws = []law{
 		others: []string{kubeAPI, machinery, "sigs.k8s.io/yaml"}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners/rights", why: "it is made from the table, and no function carries it", own: []string{"shared/api", "shared/owners"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/resize", why: "whoever judges a resize comes to the same end", own: []string{"shared/api", "shared/sts", "shared/resources", "shared/owners"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/telemetry", why: "what measures everything knows nothing of it, and no SDK", others: []string{cloudEvent, otelAPI + "/attribute",
 		otelAPI + "/codes", otelAPI + "/metric", otelAPI + "/propagation", otelAPI + "/semconv", otelAPI + "/trace"}, nowhere: []string{clientGo, otelAPI + "/sdk"}},
 	{of: "shared/telemetry/export", why: "it is cheap to link, as a function's image has to be", own: []string{"shared/telemetry"},
@@ -75,8 +77,12 @@ var laws = []law{
 	{of: "", why: "it puts the functions together", own: []string{"functions", "eventsource/sift", "shared"}},
 	{of: "cmd", why: "it puts processes together", own: []string{"", "functions", "eventsource", "shared", "deploy"}},
 	{of: "cmd/kubectl-drydock", why: "people have it on their machines: it asks, and takes no function along",
-		own:     []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/owners", "shared/kube", "shared/apply"},
+		own: []string{"cmd/kubectl-drydock", "shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/resize",
+			"shared/settings", "shared/kube", "shared/apply"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test", otelAPI + "/sdk"}},
+	{of: "cmd/kubectl-drydock/forecast", why: "what would happen is a function of what there is",
+		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/resize"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "test", why: "tests may look at everything", own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"}},
 }
 

@@ -28,7 +28,7 @@ func (r runner) start(ctx context.Context, component config.Component) error {
 	if err := host.Kill(ctx, r.cluster.Dir(), component.Name, component.Binary); err != nil {
 		return err
 	}
-	return host.Start(r.cluster.Dir(), component.Name, component.Binary, component.Args, r.cluster.Log(component.Name))
+	return host.Start(r.cluster.Dir(), component.Name, component.Binary, component.Args, component.Env, r.cluster.Log(component.Name))
 }
 
 // controlPlane starts the API server with its store and its controllers.

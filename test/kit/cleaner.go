@@ -3,10 +3,10 @@ package kit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,15 +21,15 @@ type cleaners struct {
 	// GuardClaims makes it a violation that a claim is deleted on which no cleanup pod has succeeded.
 	GuardClaims bool
 
-	looking sync.Mutex           // one look at a time: an older list must not speak after a newer one
 	claims  map[types.UID]string // every claim that was seen, by name
+	last    map[types.UID]string // those of the node's own last look
 	deleted map[types.UID]bool
 	cleaned map[types.UID]bool
 	order   []string // of the pods that succeeded
 }
 
 func newCleaners() *cleaners {
-	return &cleaners{claims: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}}
+	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}}
 }
 
 func isCleaner(pod *corev1.Pod) bool {
@@ -60,7 +60,10 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 		n.failCleaner(ctx, pod, status)
 		return
 	}
-	n.order = append(n.order, pod.Name)
+	if !n.ended[pod.UID] {
+		n.order = append(n.order, pod.Name)
+	}
+	n.ended[pod.UID] = true
 	n.mu.Unlock()
 	for claim := range volumes {
 		if c, err := n.w.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, claim, metav1.GetOptions{}); err == nil {
@@ -85,31 +88,42 @@ func (n *Node) failCleaner(ctx context.Context, pod *corev1.Pod, status *corev1.
 }
 
 // watchClaims notices claims that are deleted.
-func (n *Node) watchClaims(ctx context.Context) {
-	n.looking.Lock()
-	defer n.looking.Unlock()
-	list, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
+func (n *Node) watchClaims(seen []*corev1.PersistentVolumeClaim) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	there := map[types.UID]bool{}
-	for _, c := range list.Items {
-		n.claims[c.UID] = c.Name
-		there[c.UID] = c.DeletionTimestamp == nil
+	n.seeClaims(n.last, seen)
+	n.last = map[types.UID]string{}
+	for _, c := range seen {
+		n.last[c.UID] = c.Name
 	}
-	for uid, name := range n.claims {
-		if there[uid] || n.deleted[uid] {
-			continue
+}
+
+// seeClaims notices which claims are there, and which of those that were there before are not any more.
+func (n *Node) seeClaims(before map[types.UID]string, now []*corev1.PersistentVolumeClaim) {
+	there := map[types.UID]bool{}
+	for _, c := range now {
+		n.claims[c.UID] = c.Name
+		there[c.UID] = true
+		if c.DeletionTimestamp != nil {
+			n.lose(c.UID, c.Name)
 		}
-		n.deleted[uid] = true
-		if n.cleaned[uid] {
-			n.newest[name] = 0 // a replica that comes back begins anew
+	}
+	for uid, name := range before {
+		if !there[uid] {
+			n.lose(uid, name)
 		}
-		if n.GuardClaims && !n.cleaned[uid] {
-			n.violations = append(n.violations, fmt.Sprintf("claim %s was deleted and no cleanup pod had succeeded on it", name))
-		}
+	}
+}
+
+func (n *Node) lose(uid types.UID, name string) {
+	if n.deleted[uid] {
+		return
+	}
+	n.deleted[uid] = true
+	if n.cleaned[uid] {
+		n.newest[name] = 0 // a replica that comes back begins anew
+	} else if n.GuardClaims {
+		n.violations = append(n.violations, fmt.Sprintf("claim %s was deleted and no cleanup pod had succeeded on it", name))
 	}
 }
 
@@ -123,9 +137,18 @@ func (n *Node) Cleaned() []string {
 // DeletedClaims are the names of the claims that were deleted, in order of their names. It looks at this moment: on a
 // busy machine the node's own last look may be older than what a test waits for.
 func (n *Node) DeletedClaims() []string {
-	n.watchClaims(context.Background())
+	n.mu.Lock()
+	before := maps.Clone(n.claims)
+	n.mu.Unlock()
+	list, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(context.Background(), metav1.ListOptions{})
+	n.w.must(err)
+	now := make([]*corev1.PersistentVolumeClaim, len(list.Items))
+	for i := range list.Items {
+		now[i] = &list.Items[i]
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.seeClaims(before, now)
 	var names []string
 	for uid := range n.deleted {
 		names = append(names, n.claims[uid])

@@ -11,14 +11,34 @@ import (
 // DenyScalingToZero makes the API server refuse to scale the set to zero, and waits until it does.
 func (w *World) DenyScalingToZero(set string) {
 	w.T.Helper()
-	ctx, name := context.Background(), w.Namespace+"-deny"
-	fail := admissionv1.Fail
+	ctx := context.Background()
+	w.deny(admissionv1.Update, "apps", "statefulsets", fmt.Sprintf("object.metadata.name != %q || object.spec.replicas > 0", set))
+	w.Eventually("the policy is in force", func() string {
+		now := w.Set(set)
+		zero := int32(0)
+		now.Spec.Replicas = &zero
+		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Update(ctx, now, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+// DenyCreation makes the API server refuse new objects of which the expression is not true. It does so after a moment.
+func (w *World) DenyCreation(group, resource, expression string) {
+	w.T.Helper()
+	w.deny(admissionv1.Create, group, resource, expression)
+}
+
+func (w *World) deny(operation admissionv1.OperationType, group, resource, expression string) {
+	w.T.Helper()
+	ctx, name, fail := context.Background(), w.Namespace+"-deny", admissionv1.Fail
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 		FailurePolicy: &fail,
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.Update},
-			Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"statefulsets"}}}}}},
-		Validations: []admissionv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != %q || object.spec.replicas > 0", set), Message: "not on my watch"}},
+			Operations: []admissionv1.OperationType{operation},
+			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}}}}}},
+		Validations: []admissionv1.Validation{{Expression: expression, Message: "not on my watch"}},
 	}}
 	admission := w.Kube.AdmissionregistrationV1()
 	_, err := admission.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
@@ -31,13 +51,4 @@ func (w *World) DenyScalingToZero(set string) {
 	_, err = admission.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
 	w.must(err)
 	w.T.Cleanup(func() { _ = admission.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}) })
-	w.Eventually("the policy is in force", func() string {
-		now := w.Set(set)
-		zero := int32(0)
-		now.Spec.Replicas = &zero
-		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Update(ctx, now, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
-			return "it is not"
-		}
-		return ""
-	})
 }

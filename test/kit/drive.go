@@ -34,6 +34,8 @@ type Drive struct {
 	Passed func(event.Event)
 	// Shuffle, if not 0, is the seed with which every event is delivered twice and out of order.
 	Shuffle uint64
+	// Drop loses every event that one function sends to another: what goes on goes on by the tick.
+	Drop bool
 	// Retries is how often an event is delivered again when its function fails.
 	Retries int
 	// Telemetry follows the events, as package serve has it do; off unless a test sets it.
@@ -63,6 +65,9 @@ func (d *Drive) Send(ctx context.Context, e event.Event) error {
 	telemetry.Stamp(ctx, &e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.Drop && e.Type() != events.ObjectChanged {
+		return nil
+	}
 	d.queue = append(d.queue, e)
 	if d.Shuffle != 0 {
 		d.queue = append(d.queue, e)

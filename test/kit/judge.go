@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,9 +31,7 @@ func (w *World) Leftovers() []string {
 	for _, o := range pods.Items {
 		left = append(left, "pod "+o.Name)
 	}
-	journals, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(ctx, labelled)
-	w.must(err)
-	for _, o := range journals.Items {
+	for _, o := range w.Journals() {
 		left = append(left, "journal "+o.Name)
 	}
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, metav1.ListOptions{})
@@ -56,6 +55,14 @@ func (w *World) Leftovers() []string {
 		}
 	}
 	return left
+}
+
+// Journals are what operations have written down beside the set.
+func (w *World) Journals() []appsv1.ControllerRevision {
+	w.T.Helper()
+	list, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	w.must(err)
+	return list.Items
 }
 
 // Volumes are the volumes of the world's claims, also of those that are gone.
@@ -116,4 +123,28 @@ func (w *World) must(err error) {
 	if err != nil {
 		w.T.Fatal(err)
 	}
+}
+
+// scene is what there is when something that was waited for has not come.
+func (w *World) scene() string {
+	var all []string
+	ctx, everything := context.Background(), metav1.ListOptions{}
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, everything)
+	if err != nil {
+		return err.Error()
+	}
+	for _, o := range pods.Items {
+		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v", o.Name, o.Spec.NodeName, o.Status.Phase, o.DeletionTimestamp))
+	}
+	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, everything)
+	if err != nil {
+		return err.Error()
+	}
+	for _, o := range claims.Items {
+		all = append(all, fmt.Sprintf("claim %s: on %q, %s, deleted %v", o.Name, o.Spec.VolumeName, o.Status.Phase, o.DeletionTimestamp))
+	}
+	for _, o := range w.Volumes() {
+		all = append(all, fmt.Sprintf("volume %s: of claim %s, %s", o.Name, o.Spec.ClaimRef.Name, o.Status.Phase))
+	}
+	return strings.Join(all, "\n")
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -33,12 +34,15 @@ type Node struct {
 	done   chan struct{}
 
 	mu sync.Mutex
+	// latest is the version that was written last, of whatever claim: no two are the same.
+	latest int
 	// versions of the data on a volume, by name; absent: the volume is destroyed.
 	versions map[string]int
 	// newest version of the data behind a claim's name.
-	newest     map[string]int
-	started    map[types.UID]bool
-	violations []string
+	newest map[string]int
+	// started and ended are the pods that have begun and finished their work: what is seen may be older.
+	started, ended map[types.UID]bool
+	violations     []string
 	// FailMovers makes every mover exit with a failure.
 	FailMovers bool
 	// Hold keeps movers and cleanup pods running, HoldWarm the movers that copy beside the pods.
@@ -51,43 +55,40 @@ type Node struct {
 	Growth Growth
 
 	*cleaners
+	hazards
 }
 
 func startNode(t testing.TB, w *World) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{t: t, w: w, cancel: cancel, done: make(chan struct{}),
-		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}, cleaners: newCleaners()}
+		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}, ended: map[types.UID]bool{}, cleaners: newCleaners()}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
 	if _, err := w.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("creating node: %v", err)
 	}
+	changed := w.cluster.changes(t, w.Namespace)
 	go func() {
 		defer close(n.done)
 		for ctx.Err() == nil {
 			n.work(ctx)
-			select {
-			case <-ctx.Done():
-			case <-time.After(30 * time.Millisecond):
-			}
+			await(ctx, changed, idleLook)
 		}
 	}()
 	return n
 }
 
-// work looks once and does what is to be done: many worlds share one API server with their tests.
+// idleLook is how long a node rests at most: a test that changes how it behaves tells nobody.
+const idleLook = 100 * time.Millisecond
+
+// work looks once and does what is to be done. What it sees may be old by a moment, as what a kubelet sees; every write is refused
+// then, or changes nothing.
 func (n *Node) work(ctx context.Context) {
-	claims, err := n.w.Kube.CoreV1().PersistentVolumeClaims(n.w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	pods, err := n.w.Kube.CoreV1().Pods(n.w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	n.provision(ctx, claims.Items, pods.Items)
-	n.grow(ctx, claims.Items)
-	n.watchClaims(ctx)
-	n.runPods(ctx, pods.Items)
+	claims, _ := n.w.cluster.claims.PersistentVolumeClaims(n.w.Namespace).List(labels.Everything())
+	pods, _ := n.w.cluster.pods.Pods(n.w.Namespace).List(labels.Everything())
+	n.provision(ctx, claims, pods)
+	n.grow(ctx, claims)
+	n.watchClaims(claims)
+	n.runPods(ctx, pods)
 	n.reclaim(ctx)
 }
 
@@ -117,10 +118,26 @@ func (n *Node) Version(volume, claim string) (has, newest int) {
 	return n.versions[volume], n.newest[claim]
 }
 
+// Lost are the claims whose newest data is on no volume any more (I1).
+func (n *Node) Lost() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	there := map[int]bool{}
+	for _, version := range n.versions {
+		there[version] = true
+	}
+	var lost []string
+	for claim, newest := range n.newest {
+		if newest > 0 && !there[newest] {
+			lost = append(lost, fmt.Sprintf("version %d of claim %s is on no volume", newest, claim))
+		}
+	}
+	return lost
+}
+
 // provision makes a volume for every claim that waits for its first consumer and has one.
-func (n *Node) provision(ctx context.Context, claims []corev1.PersistentVolumeClaim, pods []corev1.Pod) {
-	for i := range claims {
-		c := &claims[i]
+func (n *Node) provision(ctx context.Context, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) {
+	for _, c := range claims {
 		if c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !used(pods, c.Name) || n.reserved(ctx, c) {
 			continue
 		}
@@ -131,28 +148,29 @@ func (n *Node) provision(ctx context.Context, claims []corev1.PersistentVolumeCl
 	}
 }
 
-func used(pods []corev1.Pod, claim string) bool {
-	for i := range pods {
-		if mounts(&pods[i], claim) && pods[i].DeletionTimestamp == nil {
+func used(pods []*corev1.Pod, claim string) bool {
+	for _, pod := range pods {
+		if mounts(pod, claim) && pod.DeletionTimestamp == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// reserved reports whether a volume waits for the claim: no provisioner is asked then.
+// reserved reports whether a volume waits for the claim: no provisioner is asked then. That none does has to be true now.
 func (n *Node) reserved(ctx context.Context, c *corev1.PersistentVolumeClaim) bool {
+	waits := func(v *corev1.PersistentVolume) bool {
+		ref := v.Spec.ClaimRef
+		return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && (ref.UID == "" || ref.UID == c.UID)
+	}
+	if slices.ContainsFunc(n.w.cluster.volumesOf(n.w.Namespace), waits) {
+		return true
+	}
 	volumes, err := n.w.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return true
 	}
-	for _, v := range volumes.Items {
-		ref := v.Spec.ClaimRef
-		if ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && (ref.UID == "" || ref.UID == c.UID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(volumes.Items, func(v corev1.PersistentVolume) bool { return waits(&v) })
 }
 
 func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
@@ -170,14 +188,14 @@ func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 }
 
 // runPods schedules what can run, lets it run, and lets go of what is to end.
-func (n *Node) runPods(ctx context.Context, pods []corev1.Pod) {
-	for i := range pods {
-		pod := &pods[i]
+func (n *Node) runPods(ctx context.Context, pods []*corev1.Pod) {
+	for _, pod := range pods {
 		switch {
+		case n.gone(pod):
 		case pod.DeletionTimestamp != nil:
 			n.endPod(ctx, pod)
 		case pod.Spec.NodeName == "":
-			if _, ok := n.volumesOf(ctx, pod, false); ok {
+			if !n.waits(pod) {
 				n.schedule(ctx, pod)
 			}
 		case pod.Status.Phase == corev1.PodPending:
@@ -190,15 +208,26 @@ func (n *Node) runPods(ctx context.Context, pods []corev1.Pod) {
 	}
 }
 
+// waits reports whether the pod has a claim that is not bound, as far as is seen.
+func (n *Node) waits(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		if v.PersistentVolumeClaim == nil {
+			return false
+		}
+		c, err := n.w.cluster.claims.PersistentVolumeClaims(pod.Namespace).Get(v.PersistentVolumeClaim.ClaimName)
+		return err != nil || c.Status.Phase != corev1.ClaimBound
+	})
+}
+
 func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
-	full := n.Full && pod.Spec.Affinity != nil
+	full := n.Full && pod.Spec.Affinity != nil || n.elsewhere(pod)
 	n.mu.Unlock()
-	if full {
+	if _, ok := n.volumesOf(ctx, pod, false); full || !ok {
 		return
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
+		Target: corev1.ObjectReference{Kind: "Node", Name: n.place()}}
 	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
 
@@ -237,8 +266,8 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 				n.violations = append(n.violations, fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
 					pod.Name, volume, has, exists, claim, n.newest[claim]))
 			}
-			n.versions[volume]++
-			n.newest[claim] = n.versions[volume]
+			n.latest++
+			n.versions[volume], n.newest[claim] = n.latest, n.latest
 		}
 	}
 	n.started[pod.UID] = true
@@ -250,6 +279,9 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 
 // endMover ends a copy.
 func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
+	if n.befalls(ctx, pod) {
+		return
+	}
 	volumes, ok := n.volumesOf(ctx, pod, true)
 	warm := slices.Contains(pod.Spec.Containers[0].Args, "--warm")
 	n.mu.Lock()
@@ -260,13 +292,14 @@ func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
 	code, phase, message := int32(0), corev1.PodSucceeded, `{"result":"copied","bytes":1,"files":1,"digest":"d"}`
 	if n.FailMovers {
 		code, phase, message = 4, corev1.PodFailed, `{"result":"failed","reason":"NoSpace","message":"no space left on the target"}`
-	} else {
+	} else if !n.ended[pod.UID] {
 		source, target := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
 		n.versions[volumes[target]] = n.versions[volumes[source]]
 		if warm {
 			n.versions[volumes[target]] = -1 // a copy of a volume that is written to is none yet
 		}
 	}
+	n.ended[pod.UID] = true
 	n.mu.Unlock()
 	n.setStatus(ctx, pod, corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}})
@@ -279,39 +312,20 @@ func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.Pod
 }
 
 func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
+	n.reportEnd(ctx, pod)
 	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
 		Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 }
 
 // reclaim destroys released volumes whose policy says so.
 func (n *Node) reclaim(ctx context.Context) {
-	volumes, err := n.w.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	for i := range volumes.Items {
-		v := &volumes.Items[i]
-		if v.Spec.ClaimRef == nil || v.Spec.ClaimRef.Namespace != n.w.Namespace || v.Status.Phase != corev1.VolumeReleased ||
-			v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+	for _, v := range n.w.cluster.volumesOf(n.w.Namespace) {
+		if v.Status.Phase != corev1.VolumeReleased || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 			continue
 		}
 		if err := n.w.Kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion}}); err == nil {
 			n.Set(func(n *Node) { delete(n.versions, v.Name) })
-		}
-	}
-}
-
-// sweepAway removes the world's volumes at its end.
-func (n *Node) sweepAway(ctx context.Context) {
-	volumes, err := n.w.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	for _, v := range volumes.Items {
-		if v.Spec.ClaimRef != nil && v.Spec.ClaimRef.Namespace == n.w.Namespace {
-			_, _ = n.w.Kube.CoreV1().PersistentVolumes().Patch(ctx, v.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-			_ = n.w.Kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
 		}
 	}
 }

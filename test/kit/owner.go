@@ -69,6 +69,9 @@ func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]
 	}
 	made, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Create(context.Background(), object, metav1.CreateOptions{})
 	w.must(err)
+	w.T.Cleanup(func() {
+		_ = w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
+	})
 	return made
 }
 

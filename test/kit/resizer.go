@@ -22,15 +22,15 @@ const (
 )
 
 // grow does what a CSI driver's resizer does (kubernetes-csi external-resizer).
-func (n *Node) grow(ctx context.Context, claims []corev1.PersistentVolumeClaim) {
+func (n *Node) grow(ctx context.Context, claims []*corev1.PersistentVolumeClaim) {
 	n.mu.Lock()
 	growth := n.Growth
 	n.mu.Unlock()
 	if growth == GrowsLater {
 		return
 	}
-	for i := range claims {
-		c := claims[i].DeepCopy()
+	for _, seen := range claims {
+		c := seen.DeepCopy()
 		wants, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
 		if c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil || wants.Cmp(has) <= 0 {
 			continue

@@ -2,12 +2,15 @@ package kit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Sabotage is what happens at one API write.
@@ -39,6 +42,7 @@ type Saboteur struct {
 
 	mu     sync.Mutex
 	writes []string
+	idle   []string
 	dead   bool
 }
 
@@ -57,10 +61,43 @@ func (s *Saboteur) Wrap(next http.RoundTripper) http.RoundTripper {
 		if n == s.At {
 			return s.sabotage(next, r)
 		}
+		before := versionOf(next, r)
 		response, err := next.RoundTrip(r)
+		if before != "" && err == nil && response.StatusCode == http.StatusOK && before == versionOf(next, r) {
+			s.mu.Lock()
+			s.idle = append(s.idle, fmt.Sprintf("write %d, %s", n, describe(r)))
+			s.mu.Unlock()
+		}
 		s.tell(r)
 		return response, err
 	})
+}
+
+// versionOf is the resourceVersion of the object that a patch is for, with the rights of who patches; empty if it cannot be told.
+func versionOf(next http.RoundTripper, patch *http.Request) string {
+	if patch.Method != http.MethodPatch {
+		return ""
+	}
+	get := patch.Clone(patch.Context())
+	get.Method, get.Body, get.ContentLength, get.URL.RawQuery = http.MethodGet, nil, 0, ""
+	get.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
+	response, err := next.RoundTrip(get)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	var object metav1.PartialObjectMetadata
+	if json.NewDecoder(response.Body).Decode(&object) != nil || response.StatusCode != http.StatusOK {
+		return ""
+	}
+	return object.ResourceVersion
+}
+
+// Idle are the patches that changed nothing (I7).
+func (s *Saboteur) Idle() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.idle...)
 }
 
 func (s *Saboteur) sabotage(next http.RoundTripper, r *http.Request) (*http.Response, error) {

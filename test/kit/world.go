@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -44,6 +46,9 @@ type World struct {
 	Kube      kubernetes.Interface
 	Node      *Node
 	Settings  api.Settings
+	// cluster is what is seen of the API server, changed is told of what happens in this world; nil for a cluster with machines.
+	cluster *cluster
+	changed <-chan struct{}
 	// Patience is how long Eventually waits; zero is 90 s.
 	Patience time.Duration
 }
@@ -52,22 +57,93 @@ type World struct {
 func NewWorld(t testing.TB) *World {
 	t.Helper()
 	w := newWorld(t, APIConfig(t))
-	installRights(t)
+	w.begin()
+	t.Cleanup(func() {
+		w.empty()
+		w.Node.stop()
+		w.end(metav1.DeletePropagationBackground)
+	})
+	return w
+}
+
+// BorrowWorld is NewWorld in a namespace that another test may have had before, and is given to another one after it: the end
+// of a namespace costs the API server as much as a resize. It is for tests that leave nothing behind but a set with its claims.
+func BorrowWorld(t testing.TB) *World {
+	t.Helper()
+	w := connect(t, APIConfig(t))
+	if w.Namespace = spare.take(); w.Namespace == "" {
+		w.createNamespace()
+	}
+	w.begin()
+	t.Cleanup(func() {
+		left := w.empty()
+		w.Node.stop()
+		if left == "" {
+			spare.give(w.Namespace)
+			return
+		}
+		t.Logf("namespace %s is given up: %s", w.Namespace, left)
+		w.end(metav1.DeletePropagationBackground)
+	})
+	return w
+}
+
+// EndBorrowed deletes the namespaces that BorrowWorld has made.
+func EndBorrowed() {
+	for name := spare.take(); name != ""; name = spare.take() {
+		_ = watched.kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
+	}
+}
+
+// namespaces are those that nobody uses at the moment.
+type namespaces struct {
+	mu   sync.Mutex
+	free []string
+}
+
+var spare namespaces
+
+func (n *namespaces) take() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.free) == 0 {
+		return ""
+	}
+	last := n.free[len(n.free)-1]
+	n.free = n.free[:len(n.free)-1]
+	return last
+}
+
+func (n *namespaces) give(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.free = append(n.free, name)
+}
+
+var prepared sync.Once
+
+// begin brings the world to life.
+func (w *World) begin() {
+	w.T.Helper()
+	prepared.Do(func() {
+		installRights(w.T)
+		w.createClasses()
+	})
+	w.cluster = watchCluster(w.T, w.Kube)
+	w.changed = w.cluster.changes(w.T, w.Namespace)
+	w.Node = startNode(w.T, w)
+}
+
+func (w *World) createClasses() {
+	w.T.Helper()
 	for _, name := range []string{Class, OtherClass, GrowingClass} {
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
 		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(name == GrowingClass)}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatalf("creating class %s: %v", name, err)
+			w.T.Fatalf("creating class %s: %v", name, err)
 		}
 	}
-	w.Node = startNode(t, w)
-	t.Cleanup(func() {
-		w.Node.stop()
-		w.end(metav1.DeletePropagationBackground)
-		w.Node.sweepAway(context.Background())
-	})
-	return w
 }
 
 // NewRealWorld makes a namespace on a cluster with machines. It ends with the test, the old volumes too.
@@ -99,18 +175,25 @@ func NewWorldIn(t testing.TB, config *rest.Config, namespace string, labels map[
 func connect(t testing.TB, config *rest.Config) *World {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	return &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(config), Settings: Settings()}
+	quick := rest.CopyConfig(config)
+	quick.ContentType = runtime.ContentTypeProtobuf
+	return &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(quick), Settings: Settings()}
 }
 
 func newWorld(t testing.TB, config *rest.Config) *World {
 	t.Helper()
 	w := connect(t, config)
+	w.createNamespace()
+	return w
+}
+
+func (w *World) createNamespace() {
+	w.T.Helper()
 	ns, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("creating a namespace: %v", err)
+		w.T.Fatalf("creating a namespace: %v", err)
 	}
 	w.Namespace = ns.Name
-	return w
 }
 
 // APIPath is the kubeconfig of the API server for tests.
@@ -326,16 +409,19 @@ func (w *World) tryPatchSet(name string, body []byte) error {
 // Eventually waits until check says nothing. It fails the test with what check said last.
 func (w *World) Eventually(what string, check func() string) {
 	w.T.Helper()
-	deadline := time.Now().Add(cmp.Or(w.Patience, 90*time.Second))
-	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
+	deadline, longest := time.Now().Add(cmp.Or(w.Patience, 90*time.Second)), 100*time.Millisecond
+	if w.changed != nil {
+		longest = 400 * time.Millisecond // it is told
+	}
+	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, longest) {
 		problem := check()
 		if problem == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			w.T.Fatalf("waited for: %s; still: %s", what, problem)
+			w.T.Fatalf("waited for: %s; still: %s\n%s", what, problem, w.scene())
 		}
-		<-time.After(pause)
+		await(context.Background(), w.changed, pause)
 	}
 }
 

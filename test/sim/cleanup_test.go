@@ -14,9 +14,6 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// few are tried without -all of each kind of schedule: there are many kinds.
-const few = 2
-
 // cleaner is a world in which a set of three, with two claims each, is scaled to one, or deleted. The node knows on which claims
 // a cleanup pod has succeeded: the deletion of any other one is a violation.
 type cleaner struct {
@@ -27,7 +24,7 @@ type cleaner struct {
 }
 
 func newCleaner(t *testing.T, remove bool) *cleaner {
-	c := &cleaner{World: kit.NewWorld(t), t: t, delete: remove}
+	c := &cleaner{World: kit.BorrowWorld(t), t: t, delete: remove}
 	c.CreateSet(c.set())
 	return c
 }
@@ -146,11 +143,16 @@ func claimsOf(replicas int) []string {
 }
 
 func countCleanup(t *testing.T, remove bool) int {
-	c, saboteur := newCleaner(t, remove), &kit.Saboteur{}
-	c.judge(c.run(saboteur), claimsOf(map[bool]int{false: 1}[remove])...)
-	writes := saboteur.Writes()
-	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
-	return len(writes)
+	return counted(t, fmt.Sprintf("cleanup, on delete %t", remove), func() int {
+		c, saboteur := newCleaner(t, remove), &kit.Saboteur{}
+		c.judge(c.run(saboteur), claimsOf(map[bool]int{false: 1}[remove])...)
+		writes := saboteur.Writes()
+		t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
+		for _, idle := range saboteur.Idle() {
+			t.Errorf("I7: %s changed nothing", idle)
+		}
+		return len(writes)
+	})
 }
 
 // TestCleanupSurvivesEverySabotage: three replicas become one, whatever happens at write k.
@@ -160,13 +162,13 @@ func TestCleanupSurvivesEverySabotage(t *testing.T) { everyCleanup(t, false) }
 func TestCleanupOnDeleteSurvivesEverySabotage(t *testing.T) { everyCleanup(t, true) }
 
 func everyCleanup(t *testing.T, remove bool) {
+	t.Parallel()
 	n := countCleanup(t, remove)
 	for _, what := range kit.Sabotages {
-		for _, k := range sampleOf(t, n, few) {
-			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
-				t.Parallel()
-				c := newCleaner(t, remove)
-				c.judge(c.run(&kit.Saboteur{At: k, What: what}), claimsOf(map[bool]int{false: 1}[remove])...)
+		for _, k := range schedules(t, n) {
+			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
+				c, saboteur := newCleaner(t, remove), &kit.Saboteur{At: k, What: what}
+				c.judge(c.run(saboteur), claimsOf(map[bool]int{false: 1}[remove])...)
 			})
 		}
 	}
@@ -192,11 +194,11 @@ var inTheWay = map[string]struct {
 }
 
 func TestCleanupSurvivesOthers(t *testing.T) {
+	t.Parallel()
 	n := countCleanup(t, false)
 	for name, other := range inTheWay {
-		for _, k := range sampleOf(t, n, few) {
-			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
-				t.Parallel()
+		for _, k := range schedules(t, n) {
+			schedule(t, fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
 				c, saboteur, done := newCleaner(t, false), &kit.Saboteur{}, false
 				act := func() {
 					done, c.asked = true, true
@@ -230,10 +232,9 @@ func TestCleanupSurvivesOthers(t *testing.T) {
 
 // TestCleanupWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
 func TestCleanupWithEventsTwiceAndInAnyOrder(t *testing.T) {
-	for i := range uint64(6) {
-		seed := theSeed() + i
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			t.Parallel()
+	t.Parallel()
+	for _, seed := range seeds(t, 60) {
+		schedule(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			c := newCleaner(t, false)
 			drive := c.Drive(nil)
 			drive.Shuffle = seed

@@ -5,7 +5,6 @@ package sim
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -21,15 +21,6 @@ import (
 	"drydock.dev/test/kit"
 )
 
-var (
-	all  = flag.Bool("all", false, "try every schedule, not a sample")
-	seed = flag.Uint64("seed", 0, "seed of the sample; 0 takes one from the clock")
-	at   = flag.Int("at", 0, "try only this write")
-)
-
-// sampled is how many writes of each kind of schedule are tried without -all.
-const sampled = 6
-
 // interference is what somebody else does at write k.
 type interference func(w *kit.World)
 
@@ -37,16 +28,23 @@ type interference func(w *kit.World)
 type method struct {
 	name, request string
 	set           func() setType
-	// sampled is how many writes of each kind of schedule are tried without -all.
-	sampled int
 }
 
 var methods = []method{
-	{"copy", "data=128Mi", func() setType { return newSet() }, 2},
-	{"expand", "data=128Mi", func() setType { return growing() }, 2},
-	{"expand and copy", "data=128Mi,logs=64Mi@" + kit.OtherClass, func() setType { return growing("logs") }, 1},
-	{"shrink", "data=32Mi", func() setType { return newSet() }, 1},
-	{"another class and access mode", "data=64Mi@" + kit.OtherClass + ":RWX", func() setType { return newSet() }, 1},
+	{"copy", "data=128Mi", func() setType { return newSet() }},
+	{"expand", "data=128Mi", func() setType { return growing() }},
+	{"expand and copy", "data=128Mi,logs=64Mi@" + kit.OtherClass, func() setType { return growing("logs") }},
+	{"shrink", "data=32Mi", func() setType { return newSet() }},
+	{"another class and access mode", "data=64Mi@" + kit.OtherClass + ":RWX", func() setType { return newSet() }},
+	{"block", "data=128Mi", func() setType { return raw() }},
+}
+
+// raw has a claim that its pods use as a device.
+func raw() setType {
+	set := newSet()
+	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+	set.Spec.Template.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
+	return set
 }
 
 func growing(more ...string) setType {
@@ -80,30 +78,63 @@ func applyAgain(w *kit.World, set setType) {
 }
 
 func TestResizeSurvivesEverySabotage(t *testing.T) {
-	for _, m := range methods {
-		n := cleanRun(t, m)
+	everyMethod(t, func(t *testing.T, m method, n int) {
 		for _, what := range kit.Sabotages {
-			for _, k := range sampleOf(t, n, m.sampled) {
-				t.Run(fmt.Sprintf("%s %s write %d", m.name, what, k), func(t *testing.T) {
-					t.Parallel()
-					sabotaged(t, m, k, what)
-				})
+			for _, k := range schedules(t, n) {
+				schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) { sabotaged(t, m, history{}, k, what) })
 			}
 		}
-	}
+	})
 }
 
 func TestResizeSurvivesOthers(t *testing.T) {
-	for _, m := range methods {
-		n := cleanRun(t, m)
+	everyMethod(t, func(t *testing.T, m method, n int) {
 		for name, act := range m.interferences() {
-			for _, k := range sampleOf(t, n, m.sampled) {
-				t.Run(fmt.Sprintf("%s %s after write %d", m.name, name, k), func(t *testing.T) {
-					t.Parallel()
-					interfered(t, m, k, act)
-				})
+			for _, k := range schedules(t, n) {
+				schedule(t, fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) { interfered(t, m, k, act) })
 			}
 		}
+	})
+}
+
+// TestResizeWithEventsLost: no function hears from another, and one of them dies.
+func TestResizeWithEventsLost(t *testing.T) {
+	everyMethod(t, func(t *testing.T, m method, n int) {
+		for _, k := range schedules(t, n) {
+			schedule(t, fmt.Sprintf("dies after write %d", k), func(t *testing.T) { sabotaged(t, m, history{drop: true}, k, kit.DieAfter) })
+		}
+	})
+}
+
+// TestResizeWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance, and chance lets one write go wrong.
+func TestResizeWithEventsTwiceAndInAnyOrder(t *testing.T) {
+	everyMethod(t, func(t *testing.T, m method, n int) {
+		for _, chance := range seeds(t, n) {
+			dice := rand.New(rand.NewPCG(chance, 1))
+			k, what := 1+dice.IntN(n), kit.Sabotages[dice.IntN(len(kit.Sabotages))]
+			schedule(t, fmt.Sprintf("seed %d %s write %d", chance, what, k), func(t *testing.T) { sabotaged(t, m, history{shuffle: chance}, k, what) })
+		}
+	})
+}
+
+// history is what becomes of events.
+type history struct {
+	drop    bool
+	shuffle uint64
+}
+
+func (h history) of(drive *kit.Drive) *kit.Drive {
+	drive.Drop, drive.Shuffle = h.drop, h.shuffle
+	return drive
+}
+
+func everyMethod(t *testing.T, try func(t *testing.T, m method, writes int)) {
+	t.Parallel()
+	for _, m := range methods {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			try(t, m, counted(t, m.name, func() int { return cleanRun(t, m) }))
+		})
 	}
 }
 
@@ -122,21 +153,16 @@ func paused(w *kit.World) string {
 
 // cleanRun counts the writes of an operation that nobody disturbs.
 func cleanRun(t *testing.T, m method) int {
-	if n, known := counted[m.name]; known {
-		return n
-	}
 	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
+	witness := witnessOf(w, saboteur, resizeTruths)
 	drive := w.Drive(saboteur)
 	judge(t, w, drive, w.Finish(drive, "web"), 1)
+	witness.judge()
 	writes := saboteur.Writes()
 	t.Logf("%s: %d writes:\n%s", m.name, len(writes), strings.Join(writes, "\n"))
-	counted[m.name] = len(writes)
 	return len(writes)
 }
-
-// counted are the writes of a clean run, by method. The tests that count begin one after the other.
-var counted = map[string]int{}
 
 func newSet(more ...string) setType {
 	set := kit.WorldSet("web", 1, "64Mi", append([]string{"data"}, more...)...)
@@ -146,7 +172,7 @@ func newSet(more ...string) setType {
 
 // newWorld has a set that an operator's resource controls, which is to be paused and resumed.
 func newWorld(t *testing.T, m method) *kit.World {
-	w := kit.NewWorld(t)
+	w := kit.BorrowWorld(t)
 	w.MayPause(owner.Operator)
 	w.DefineKind(owner, ownerKind)
 	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)
@@ -156,36 +182,11 @@ func newWorld(t *testing.T, m method) *kit.World {
 	return w
 }
 
-// schedules are the writes to try: all of them, or a sample.
-func schedules(t *testing.T, n int) []int { return sampleOf(t, n, sampled) }
-
-func sampleOf(t *testing.T, n, size int) []int {
-	if *at > 0 {
-		return []int{*at}
-	}
-	ks := rand.New(rand.NewPCG(theSeed(), 0)).Perm(n)
-	if !*all {
-		ks = ks[:min(size, n)]
-		t.Logf("a sample of %d of %d writes, -seed=%d", len(ks), n, theSeed())
-	}
-	for i := range ks {
-		ks[i]++
-	}
-	slices.Sort(ks)
-	return ks
-}
-
-func theSeed() uint64 {
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
-	return *seed
-}
-
-func sabotaged(t *testing.T, m method, k int, what kit.Sabotage) {
+func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 	w := newWorld(t, m)
-	saboteur := &kit.Saboteur{At: k, What: what}
-	drive := w.Drive(saboteur)
+	saboteur, fresh := &kit.Saboteur{At: k, What: what}, &kit.Saboteur{}
+	witness, after := witnessOf(w, saboteur, resizeTruths), witnessOf(w, fresh, resizeTruths)
+	drive := h.of(w.Drive(saboteur))
 	w.Eventually("the sabotage has happened", func() string {
 		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
 		if status := w.Status("web"); saboteur.Dead() || status != nil && status.Phase.Terminal() {
@@ -193,14 +194,17 @@ func sabotaged(t *testing.T, m method, k int, what kit.Sabotage) {
 		}
 		return "it has not"
 	})
-	drive = w.Drive(nil)
+	drive = h.of(w.Drive(fresh))
 	judge(t, w, drive, w.Finish(drive, "web"), 1)
+	witness.judge()
+	after.judge()
 }
 
 func interfered(t *testing.T, m method, k int, act interference) {
 	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
 	done := false
+	witness := witnessOf(w, saboteur, nil) // others may scale the set down, and with whenScaled Delete that costs its data
 	saboteur.OnWrite = func(string) {
 		if !done && len(saboteur.Writes()) >= k {
 			done = true
@@ -222,6 +226,7 @@ func interfered(t *testing.T, m method, k int, act interference) {
 		t.Fatal("the set is gone")
 	}
 	judge(t, w, drive, w.Status("web"), 1, 2, 0)
+	witness.judge()
 }
 
 // judge checks the invariants at the end of an operation. What was left to do after its end is the tick's.

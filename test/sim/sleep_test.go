@@ -43,7 +43,7 @@ type sleeper struct {
 }
 
 func newSleeper(t *testing.T, by means) *sleeper {
-	w := kit.NewWorld(t)
+	w := kit.BorrowWorld(t)
 	w.MayPause(by.row.Operator)
 	w.DefineKind(by.row, by.kind)
 	resource := w.CreateCustom(by.row, by.kind, "main", map[string]any{"size": int64(3)}, nil)
@@ -156,11 +156,27 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 
 // countSleep counts the writes of a sleep and a wake-up that nobody disturbs.
 func countSleep(t *testing.T, by means) int {
-	s, saboteur := newSleeper(t, by), &kit.Saboteur{}
-	s.judge(s.run(saboteur), 3)
-	writes := saboteur.Writes()
-	t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
-	return len(writes)
+	return counted(t, "sleep of "+by.kind, func() int {
+		s, saboteur := newSleeper(t, by), &kit.Saboteur{}
+		witness := witnessOf(s.World, saboteur, sleepTruths)
+		s.judge(s.run(saboteur), 3)
+		witness.judge()
+		writes := saboteur.Writes()
+		t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
+		return len(writes)
+	})
+}
+
+// sleepTruths: whoever finds the objects as they are now knows how many replicas there were.
+func sleepTruths(_ *kit.World, set setType) string {
+	nap, err := api.LoadSleep(set)
+	switch {
+	case err != nil:
+		return err.Error()
+	case *set.Spec.Replicas != 3 && (nap == nil || nap.Phase.Terminal() || nap.Replicas != 3):
+		return fmt.Sprintf("I4: the set has %d replicas, and no document tells of 3", *set.Spec.Replicas)
+	}
+	return ""
 }
 
 // TestSleepSurvivesEverySabotage: three replicas, sleep, wake: three replicas, whatever happens at write k.
@@ -170,13 +186,15 @@ func TestSleepSurvivesEverySabotage(t *testing.T) { everySabotage(t, pauses) }
 func TestSleepByTheOperatorSurvivesEverySabotage(t *testing.T) { everySabotage(t, stops) }
 
 func everySabotage(t *testing.T, by means) {
+	t.Parallel()
 	n := countSleep(t, by)
 	for _, what := range kit.Sabotages {
 		for _, k := range schedules(t, n) {
-			t.Run(fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
-				t.Parallel()
-				s := newSleeper(t, by)
-				s.judge(s.run(&kit.Saboteur{At: k, What: what}), 3)
+			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
+				s, saboteur := newSleeper(t, by), &kit.Saboteur{At: k, What: what}
+				witness := witnessOf(s.World, saboteur, sleepTruths)
+				s.judge(s.run(saboteur), 3)
+				witness.judge()
 			})
 		}
 	}
@@ -200,11 +218,11 @@ var meddling = map[string]struct {
 }
 
 func TestSleepSurvivesOthers(t *testing.T) {
+	t.Parallel()
 	n := countSleep(t, pauses)
 	for name, meddler := range meddling {
 		for _, k := range schedules(t, n) {
-			t.Run(fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
-				t.Parallel()
+			schedule(t, fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) {
 				s := newSleeper(t, pauses)
 				saboteur := &kit.Saboteur{}
 				saboteur.OnWrite = func(string) {
@@ -221,10 +239,9 @@ func TestSleepSurvivesOthers(t *testing.T) {
 
 // TestSleepWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
 func TestSleepWithEventsTwiceAndInAnyOrder(t *testing.T) {
-	for i := range uint64(8) {
-		seed := theSeed() + i
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			t.Parallel()
+	t.Parallel()
+	for _, seed := range seeds(t, 60) {
+		schedule(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			s := newSleeper(t, pauses)
 			drive := s.Drive(nil)
 			drive.Shuffle = seed

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -146,18 +144,10 @@ func (o *emit) format() (string, error) {
 
 // print shows the event in CloudEvents' structured mode.
 func (o *emit) print(e event.Event, format string) error {
-	text, err := json.MarshalIndent(e, "", "    ")
-	if err != nil {
+	if err := printAs(o.Out, e, format); err != nil {
 		return fmt.Errorf("writing event %s: %w", e.ID(), err)
 	}
-	text = append(text, '\n')
-	if format == "yaml" {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return fmt.Errorf("writing event %s: %w", e.ID(), err)
-		}
-	}
-	_, err = o.Out.Write(text)
-	return err
+	return nil
 }
 
 // event makes the event about the live set.

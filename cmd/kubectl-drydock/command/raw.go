@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -35,6 +36,19 @@ func (r *raw) get(ctx context.Context, path string) ([]byte, bool, error) {
 		return nil, false, nil
 	}
 	return body, err == nil, err
+}
+
+// post sends an object and reads the answer into another.
+func (r *raw) post(ctx context.Context, path string, object, answer any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("writing to %s: %w", path, err)
+	}
+	body, err = r.rest.Post().AbsPath(path).SetHeader("Accept", "application/json").SetHeader("Content-Type", "application/json").Body(body).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, answer)
 }
 
 // url is the path as the API server's URL; client is authenticated for that server.

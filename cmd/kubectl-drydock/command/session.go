@@ -23,6 +23,8 @@ type session struct {
 	apply     *apply.Executor
 	namespace string
 	name      string
+	// rights are what the API server has said that the user may do.
+	rights map[string]bool
 }
 
 // parseSet reads how an argument names a StatefulSet: sts/web, statefulset/web, statefulsets.apps/web, or web.
@@ -42,8 +44,8 @@ func parseSet(argument string) (string, error) {
 	return name, nil
 }
 
-// set reads the live StatefulSet. One that does not exist or has not opted in is an error.
-func (s *session) set(ctx context.Context) (*appsv1.StatefulSet, error) {
+// live reads the live StatefulSet. One that does not exist is an error.
+func (s *session) live(ctx context.Context) (*appsv1.StatefulSet, error) {
 	set := &appsv1.StatefulSet{}
 	found, err := s.client.Get(ctx, plan.StatefulSets, s.namespace, s.name, set)
 	switch {
@@ -51,6 +53,16 @@ func (s *session) set(ctx context.Context) (*appsv1.StatefulSet, error) {
 		return nil, err
 	case !found:
 		return nil, fmt.Errorf("there is no StatefulSet %s in namespace %s; name another with -n", s.name, s.namespace)
+	}
+	return set, nil
+}
+
+// set is live for what functions have to act on: one that has not opted in is an error, too.
+func (s *session) set(ctx context.Context) (*appsv1.StatefulSet, error) {
+	set, err := s.live(ctx)
+	switch {
+	case err != nil:
+		return nil, err
 	case !sts.Managed(set):
 		return nil, fmt.Errorf("StatefulSet %s/%s has not opted in, so no function would touch it; kubectl label -n %s sts %s %s=true opts it in",
 			s.namespace, s.name, s.namespace, s.name, api.ManagedLabel)

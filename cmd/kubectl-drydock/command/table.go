@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
 )
@@ -29,6 +31,22 @@ func printLetters(out io.Writer, letters []api.Letter, now time.Time) error {
 			printable(short(l.Subject)), printable(host(l.Destination)), code, printable(why)}, "\t"))
 	}
 	return table.Flush()
+}
+
+// printAs prints something as json or yaml.
+func printAs(out io.Writer, what any, format string) error {
+	text, err := json.MarshalIndent(what, "", "    ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if format == "yaml" {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
+	}
+	_, err = out.Write(text)
+	return err
 }
 
 // short is the last part of an object's path: kind and name.

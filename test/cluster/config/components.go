@@ -7,6 +7,7 @@ type Component struct {
 	Name   string
 	Binary string // absolute path; also what tells a running component from one of an older build
 	Args   []string
+	Env    []string // beside this process's own
 }
 
 // Binaries are the paths of the programs the components are made of.
@@ -14,10 +15,18 @@ type Binaries struct {
 	Kube, DNS, Provisioner, Containerd string
 }
 
+// eager trades memory for time: a control plane without nodes serves thousands of tests, and its collector would take a fifth.
+func (c Cluster) eager() []string {
+	if c.Size == ControlPlane {
+		return []string{"GOGC=400"}
+	}
+	return nil
+}
+
 // Etcd is the store of the API server.
 func (c Cluster) Etcd(b Binaries) Component {
 	p := portsOf(c.Size)
-	return Component{"etcd", b.Kube, []string{
+	return Component{Name: "etcd", Binary: b.Kube, Env: c.eager(), Args: []string{
 		"--data-dir=" + c.Path("etcd"),
 		fmt.Sprintf("--listen-client-urls=http://127.0.0.1:%d", p.etcd),
 		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", p.etcdPeer),
@@ -28,7 +37,7 @@ func (c Cluster) Etcd(b Binaries) Component {
 // not exist, since a loopback address would leave the Service "kubernetes" without endpoints.
 func (c Cluster) APIServerComponent(b Binaries) Component {
 	p := portsOf(c.Size)
-	return Component{"kube-apiserver", b.Kube, []string{
+	return Component{Name: "kube-apiserver", Binary: b.Kube, Env: c.eager(), Args: []string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcd),
 		"--bind-address=" + c.APIHost(),
 		fmt.Sprintf("--secure-port=%d", p.api),
@@ -63,12 +72,12 @@ const noServing = "--secure-port=0"
 
 // ControllerManager runs Kubernetes' own controllers.
 func (c Cluster) ControllerManager(b Binaries) Component {
-	return Component{"kube-controller-manager", b.Kube, []string{
+	return Component{Name: "kube-controller-manager", Binary: b.Kube, Env: c.eager(), Args: []string{
 		"--kubeconfig=" + c.UserKubeconfig(ControllerManagerUser),
 		noServing,
 		"--leader-elect=false",
-		"--kube-api-qps=100", // at the default of 20 it takes five seconds to begin
-		"--kube-api-burst=200",
+		"--kube-api-qps=1000", // at the default of 20 it takes five seconds to begin, and tests would wait for it
+		"--kube-api-burst=2000",
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file=" + c.pki("service-account.key"),
 		"--root-ca-file=" + c.pki("ca.crt"),
@@ -79,7 +88,7 @@ func (c Cluster) ControllerManager(b Binaries) Component {
 
 // Scheduler assigns pods to the node.
 func (c Cluster) Scheduler(b Binaries) Component {
-	return Component{"kube-scheduler", b.Kube, []string{
+	return Component{Name: "kube-scheduler", Binary: b.Kube, Args: []string{
 		"--kubeconfig=" + c.UserKubeconfig(SchedulerUser),
 		noServing,
 		"--leader-elect=false",
@@ -88,12 +97,12 @@ func (c Cluster) Scheduler(b Binaries) Component {
 
 // Containerd runs the containers.
 func (c Cluster) Containerd(b Binaries) Component {
-	return Component{"containerd", b.Containerd, []string{"--config", c.Path("config", "containerd.toml")}}
+	return Component{Name: "containerd", Binary: b.Containerd, Args: []string{"--config", c.Path("config", "containerd.toml")}}
 }
 
 // Kubelet is the node's agent.
 func (c Cluster) Kubelet(b Binaries) Component {
-	return Component{"kubelet", b.Kube, []string{
+	return Component{Name: "kubelet", Binary: b.Kube, Args: []string{
 		"--config=" + c.Path("config", "kubelet.yaml"),
 		"--kubeconfig=" + c.UserKubeconfig(KubeletUser),
 		"--root-dir=" + c.Path("kubelet"),
@@ -105,18 +114,18 @@ func (c Cluster) Kubelet(b Binaries) Component {
 
 // Proxy makes the Services' addresses work on this machine and in its pods.
 func (c Cluster) Proxy(b Binaries) Component {
-	return Component{"kube-proxy", b.Kube, []string{"--config=" + c.Path("config", "kube-proxy.yaml")}}
+	return Component{Name: "kube-proxy", Binary: b.Kube, Args: []string{"--config=" + c.Path("config", "kube-proxy.yaml")}}
 }
 
 // DNS answers for the names of Services. It is a process of the machine behind the Service kube-dns, so it needs no
 // image and is there before the first pod.
 func (c Cluster) DNS(b Binaries) Component {
-	return Component{"coredns", b.DNS, []string{"-conf", c.Path("config", "Corefile")}}
+	return Component{Name: "coredns", Binary: b.DNS, Args: []string{"-conf", c.Path("config", "Corefile")}}
 }
 
 // VolumeProvisioner makes, grows and removes the volumes of the StorageClasses.
 func (c Cluster) VolumeProvisioner(b Binaries) Component {
-	return Component{"provisioner", b.Provisioner, []string{
+	return Component{Name: "provisioner", Binary: b.Provisioner, Args: []string{
 		"--kubeconfig=" + c.Kubeconfig(),
 		"--volumes=" + c.Path("volumes"),
 		"--node=" + NodeName,

@@ -39,7 +39,7 @@ func TestStartedProcessesAreFoundAndEndedAndOthersAreNot(t *testing.T) {
 	}
 	ours, others := t.TempDir(), t.TempDir()
 	for _, dir := range []string{ours, others} {
-		if err := Start(dir, "sleep", sleep, []string{"60"}, filepath.Join(dir, "logs", "sleep.log")); err != nil {
+		if err := Start(dir, "sleep", sleep, []string{"60"}, nil, filepath.Join(dir, "logs", "sleep.log")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestKillSparesTheCurrentBinary(t *testing.T) {
 		t.Skip("no sleep here: ", err)
 	}
 	dir := t.TempDir()
-	if err := Start(dir, "sleep", sleep, []string{"60"}, filepath.Join(dir, "sleep.log")); err != nil {
+	if err := Start(dir, "sleep", sleep, []string{"60"}, nil, filepath.Join(dir, "sleep.log")); err != nil {
 		t.Fatal(err)
 	}
 	waitRunning(t, dir, sleep)

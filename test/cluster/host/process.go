@@ -32,8 +32,8 @@ type Process struct {
 }
 
 // Start runs a program that outlives this one, with its output added to a log file. The caller learns of its end by
-// looking for it again.
-func Start(dir, component, binary string, args []string, log string) error {
+// looking for it again. The environment is this process's own, with env added.
+func Start(dir, component, binary string, args, env []string, log string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("making the folder of logs: %w", err)
 	}
@@ -45,7 +45,7 @@ func Start(dir, component, binary string, args []string, log string) error {
 	cmd := exec.Command(binary)
 	cmd.Args = append([]string{component}, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), dirVariable+"="+dir, componentVariable+"="+component)
+	cmd.Env = append(append(os.Environ(), env...), dirVariable+"="+dir, componentVariable+"="+component)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no Ctrl-C from our terminal
 	if err := cmd.Start(); err != nil {

@@ -124,6 +124,9 @@ func Link(role api.Role, claim string, round int) Option {
 // LinkOf ties the object to an operation.
 func LinkOf(link api.Link) Option {
 	return func(o metav1.Object) {
+		if _, ok := o.(*corev1.PersistentVolume); ok {
+			Label(api.NamespaceLabel, link.Namespace)(o)
+		}
 		Label(api.OperationLabel, link.Operation)(o)
 		Annotation(api.OperationAnnotation, link.Encode())(o)
 	}

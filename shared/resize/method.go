@@ -1,4 +1,4 @@
-package detectresize
+package resize
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,16 +8,16 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// methodOf is the method that the set asks for.
-func methodOf(set *appsv1.StatefulSet) (api.Method, *problem) {
+// methodOf is the method that the set asks for; auto where that is none.
+func methodOf(set *appsv1.StatefulSet) (api.Method, []Problem) {
 	switch method := api.Method(set.Annotations[api.ResizeMethodAnnotation]); method {
 	case "":
 		return api.MethodAuto, nil
 	case api.MethodAuto, api.MethodCopy, api.MethodExpand:
 		return method, nil
 	default:
-		return "", refuse(api.MethodUnknown, "%s=%q is not a method; write %q, %q or %q", api.ResizeMethodAnnotation, method,
-			api.MethodAuto, api.MethodExpand, api.MethodCopy)
+		return api.MethodAuto, []Problem{problem(api.MethodUnknown, "%s=%q is not a method; write %q, %q or %q", api.ResizeMethodAnnotation, method,
+			api.MethodAuto, api.MethodExpand, api.MethodCopy)}
 	}
 }
 
@@ -43,20 +43,18 @@ func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) 
 	return ""
 }
 
-// copied reports whether the claim gets another volume.
-func (c claim) copied() bool { return c.method != api.MethodExpand }
-
 // checkMethods refuses a method that somebody asks for and that is not possible.
-func checkMethods(in Input, w *wish) *problem {
+func checkMethods(in Input, w *Wish) []Problem {
 	if api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]) != api.MethodExpand {
 		return nil
 	}
-	for _, c := range w.claims {
+	var found []Problem
+	for _, c := range w.Claims {
 		t := w.target(c.Template)
 		if why := cannotExpand(in, c.PersistentVolumeClaim, w.targets[c.Template]); why != "" {
-			return refuse(api.ExpandImpossible, "claim %s cannot become %s in place, as %s=%s asks: %s; remove the annotation or write %q",
-				c.Name, &t.Size, api.ResizeMethodAnnotation, api.MethodExpand, why, api.MethodCopy)
+			found = append(found, problem(api.ExpandImpossible, "claim %s cannot become %s in place, as %s=%s asks: %s; remove the annotation or write %q",
+				c.Name, &t.Size, api.ResizeMethodAnnotation, api.MethodExpand, why, api.MethodCopy))
 		}
 	}
-	return nil
+	return found
 }

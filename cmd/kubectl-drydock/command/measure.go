@@ -1,0 +1,87 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/cmd/kubectl-drydock/forecast"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/settings"
+)
+
+// summary is the part of a kubelet's /stats/summary that tells how full claims are
+// (kubernetes staging kubelet pkg/apis/stats/v1alpha1).
+type summary struct {
+	Pods []struct {
+		Volumes []struct {
+			Claim *struct {
+				Namespace string `json:"namespace"`
+				Name      string `json:"name"`
+			} `json:"pvcRef"`
+			Used     *int64 `json:"usedBytes"`
+			Capacity *int64 `json:"capacityBytes"`
+		} `json:"volume"`
+	} `json:"pods"`
+}
+
+// measure reads how much is in use of the claims of the session's namespace, as the nodes' kubelets say, and tells which of them
+// could not be asked.
+func (s *session) measure(ctx context.Context, nodes []string) (measured map[string]forecast.Usage, unread []string) {
+	measured = map[string]forecast.Usage{}
+	for _, node := range nodes {
+		body, found, err := s.raw.get(ctx, "/api/v1/nodes/"+url.PathEscape(node)+"/proxy/stats/summary")
+		if err == nil && !found {
+			err = fmt.Errorf("there is none")
+		}
+		if err == nil {
+			err = s.takeIn(body, measured)
+		}
+		if err != nil {
+			unread = append(unread, fmt.Sprintf("how full the volumes on node %s are is not known, since its kubelet's summary cannot be read: %s", node, printable(err.Error())))
+		}
+	}
+	return measured, unread
+}
+
+func (s *session) takeIn(body []byte, measured map[string]forecast.Usage) error {
+	var said summary
+	if err := json.Unmarshal(body, &said); err != nil {
+		return err
+	}
+	for _, pod := range said.Pods {
+		for _, v := range pod.Volumes {
+			if v.Claim != nil && v.Claim.Namespace == s.namespace && v.Used != nil && v.Capacity != nil {
+				measured[v.Claim.Name] = forecast.Usage{Used: *v.Used, Capacity: *v.Capacity}
+			}
+		}
+	}
+	return nil
+}
+
+// observeSettings reads the functions' settings. Where they cannot be read they are taken to be the defaults, and that is said.
+func (s *session) observeSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
+	config, why := &corev1.ConfigMap{}, ""
+	if name != "" {
+		namespace, object, ok := strings.Cut(name, "/")
+		if !ok || namespace == "" || object == "" {
+			return nil, fmt.Errorf("--settings %q is not NAMESPACE/NAME; the ConfigMap of config/ is drydock/drydock-settings", name)
+		}
+		found, err := s.client.Get(ctx, kube.ConfigMaps, namespace, object, config)
+		switch {
+		case err != nil:
+			why = printable(err.Error())
+		case !found:
+			why = "it does not exist"
+		}
+	}
+	if why != "" {
+		assumed = append(assumed, fmt.Sprintf("the functions' settings are the defaults, since ConfigMap %s cannot be read: %s; name another with --settings", name, why))
+	}
+	return assumed, settings.Fill(into, config.Data)
+}

@@ -1,0 +1,113 @@
+package forecast
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/test/kit/build"
+)
+
+func used(n int64) Claim { return Claim{Used: &n, Capacity: 10 * n} }
+
+func full(n int64) Claim { return Claim{Capacity: n} }
+
+// TestEstimate: from what was observed to what may be at most, and what is in neither.
+func TestEstimate(t *testing.T) {
+	for name, row := range map[string]struct {
+		stop stop
+		want string // seconds from and to; how much was observed, assumed and left out
+	}{
+		"one restart, and what changes meanwhile": {
+			stop{replicas: 3, grace: 30 * time.Second, start: 10 * time.Second, pod: "web-2", warm: 3, parallel: 4}, "10 to 40, 1 1 2"},
+		"one replica after the other": {
+			stop{replicas: 3, ordered: true, grace: 30 * time.Second, start: 10 * time.Second, pod: "web-2", warm: 3, parallel: 4}, "30 to 120, 1 1 2"},
+		"parts of a second count": {stop{replicas: 1, start: 1100 * time.Millisecond, pod: "web-0", warm: 1}, "2 to 2, 1 1 2"},
+		"no pod is ready":         {stop{replicas: 1, grace: 30 * time.Second, warm: 1}, "0 to 30, 0 1 3"},
+		"a claim is copied cold": {
+			stop{replicas: 1, grace: 30 * time.Second, start: 10 * time.Second, pod: "web-0", cold: []Claim{used(1e9)}, parallel: 4}, "20 to 50, 1 2 1"},
+		"nobody says how much is in use": {
+			stop{replicas: 1, grace: 30 * time.Second, start: 10 * time.Second, pod: "web-0", cold: []Claim{full(1e9)}, parallel: 4}, "10 to 50, 1 3 1"},
+		"of one it is known, of the other not": {
+			stop{replicas: 1, start: 10 * time.Second, pod: "web-0", cold: []Claim{used(1e9), full(2e9)}, warm: 1, parallel: 4}, "20 to 30, 1 3 2"},
+		"copies side by side take as long as the largest": {
+			stop{replicas: 1, pod: "web-0", cold: []Claim{used(1e9), used(2e9), used(1e9)}, parallel: 4}, "20 to 20, 1 2 1"},
+		"more of them than fit side by side": {
+			stop{replicas: 1, pod: "web-0", cold: []Claim{used(1e9), used(1e9), used(1e9), used(1e9)}, parallel: 2}, "20 to 20, 1 2 1"},
+		"a set at zero is not stopped": {
+			stop{grace: 30 * time.Second, cold: []Claim{used(1e9)}, parallel: 4}, "none, 10 to 10, 0 1 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := row.stop.estimate()
+			got := fmt.Sprintf("%d to %d, %d %d %d", d.From, d.To, len(d.Basis), len(d.Assumed), len(d.Besides))
+			if d.None {
+				got = "none, " + got
+			}
+			if got != row.want {
+				t.Errorf("got %s, want %s: %+v", got, row.want, d)
+			}
+		})
+	}
+}
+
+// TestNewestStart: the newest pod of the set that is ready, and whose containers were not started again.
+func TestNewestStart(t *testing.T) {
+	took := func(d time.Duration) build.Option {
+		return build.Edit(func(p *corev1.Pod) {
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(p.CreationTimestamp.Add(d))
+		})
+	}
+	restarted := build.Edit(func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}} })
+	unready := build.Edit(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	foreign := build.Edit(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "uid-other" })
+	for name, row := range map[string]struct {
+		pods objects
+		want string
+	}{
+		"two":                       {objects{pod(0, took(time.Minute)), pod(1)}, "web-1 10s"},
+		"in another order":          {objects{pod(1), pod(0, took(time.Minute))}, "web-1 10s"},
+		"the newest is not ready":   {objects{pod(0), pod(1, unready)}, "web-0 10s"},
+		"the newest has crashed":    {objects{pod(0), pod(1, restarted)}, "web-0 10s"},
+		"the newest ends":           {objects{pod(0), pod(1, build.Deleting())}, "web-0 10s"},
+		"the newest is not the set": {objects{pod(0), pod(1, foreign)}, "web-0 10s"},
+		"none":                      {objects{pod(0, unready)}, " 0s"},
+		"a clock that went back":    {objects{pod(0, took(-time.Minute))}, "web-0 0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			name, start := newestStart(build.World(append(set(), row.pods...)...))
+			if got := fmt.Sprint(name, " ", start); got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+// TestDowntimeOfTheSet: which sets are stopped, and what is taken from them.
+func TestDowntimeOfTheSet(t *testing.T) {
+	parallel := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement })
+	for name, row := range map[string]struct {
+		in   Input
+		want string
+	}{
+		"every claim grows":           {world("data=128Mi", set(), claims(roomy), pods()), "true 0 0"},
+		"only the template changes":   {world("data=128Mi", set(), nil, nil), "true 0 0"},
+		"copies, one after the other": {world("data=128Mi", set(), claims("fixed"), pods()), "false 20 80"},
+		"copies, side by side":        {world("data=128Mi", set(parallel), claims("fixed"), pods()), "false 10 40"},
+		"nothing to do":               {world("data=64Mi", set(), claims("fixed"), pods()), "true 0 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Look(row.in).Document(nil, nil).Downtime
+			if got := fmt.Sprint(d.None, d.From, d.To); got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+			if strings.HasPrefix(name, "every") != (len(d.Besides) == 1) {
+				t.Errorf("besides %q", d.Besides)
+			}
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package kube
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"drydock.dev/shared/sts"
+)
+
+// Cluster reads what has to be known beyond a StatefulSet of the namespace before its volumes are touched.
+func (c *Client) Cluster(ctx context.Context, namespace string) (*sts.Cluster, error) {
+	cluster := &sts.Cluster{Classes: map[string]*storagev1.StorageClass{}}
+	err := Pages(ctx, c, StorageClasses, "", "", &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) {
+		for i := range l.Items {
+			cluster.Classes[l.Items[i].Name] = &l.Items[i]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = Pages(ctx, c, Quotas, namespace, "", &corev1.ResourceQuotaList{}, func(l *corev1.ResourceQuotaList) {
+		cluster.Quotas = append(cluster.Quotas, l.Items...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = Pages(ctx, c, LimitRanges, namespace, "", &corev1.LimitRangeList{}, func(l *corev1.LimitRangeList) {
+		cluster.Limits = append(cluster.Limits, l.Items...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if cluster.RootMovers, err = c.RootMovers(ctx, namespace); err != nil {
+		return nil, err
+	}
+	cluster.MoverConfig, err = c.MoverConfig(ctx, namespace)
+	return cluster, err
+}

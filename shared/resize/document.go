@@ -1,0 +1,43 @@
+package resize
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// Document is the operation's status in the phase, without its claims: of one that is refused, too.
+func (w *Wish) Document(in Input, phase api.Phase) *api.Status {
+	return &api.Status{
+		Version: api.StatusVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt,
+		Operation: resources.OperationID(in.Set.UID, w.Request, w.Attempt),
+		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Replicas: sts.Replicas(in.Set),
+		Started: metav1.NewTime(in.Now),
+	}
+}
+
+// Operation is the status with which the resize begins: how each claim comes by what it lacks.
+func (w *Wish) Operation(in Input) *api.Status {
+	status := w.Document(in, api.Planned)
+	status.Method, status.Templates, status.Recreate, status.Round = api.MethodExpand, w.Templates, w.Recreate, 1
+	for _, c := range w.Claims {
+		target := w.target(c.Template)
+		part := api.ClaimStatus{Name: c.Name, UID: c.UID, Template: c.Template, Phase: api.ClaimPending,
+			From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c), OldVolume: c.Spec.VolumeName}
+		if target.Class != sts.ClassOf(c.PersistentVolumeClaim) {
+			part.Class = target.Class
+		}
+		if sts.ChangesKind(c.PersistentVolumeClaim, api.Target{Modes: target.Modes}) {
+			part.Modes = target.Modes
+		}
+		if c.Copied() {
+			status.Method = api.MethodCopy
+		} else {
+			part.Method = c.Method
+		}
+		status.Claims = append(status.Claims, part)
+	}
+	return status
+}

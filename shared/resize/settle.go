@@ -1,0 +1,33 @@
+package resize
+
+import (
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+)
+
+// Unsettled are what has to settle by itself before a resize can begin, but for LinkInvalid, which does not and is a refusal.
+func Unsettled(in Input, w *Wish) []Problem {
+	var found []Problem
+	if w.Recreate && sts.TwoRevisions(in.Set) {
+		found = append(found, problem(api.RolloutRunning,
+			"a partition keeps replicas of an older revision, which a set that is created again would not know; finish the rollout, or undo it"))
+	}
+	for _, c := range w.Claims {
+		switch link, err := api.LoadLink(c); {
+		case err != nil:
+			found = append(found, problem(api.LinkInvalid, "%v", err))
+		case link != nil:
+			found = append(found, problem(api.CleaningUp, "claim %s is still part of operation %s", c.Name, link.Operation))
+		case c.Spec.VolumeName == "":
+			found = append(found, problem(api.ClaimNotBound, "claim %s has no volume yet", c.Name))
+		case in.Volume(c.Spec.VolumeName) == nil:
+			found = append(found, problem(api.ClaimNotBound, "volume %s of claim %s does not exist", c.Spec.VolumeName, c.Name))
+		}
+	}
+	return found
+}
+
+// Settles reports whether the problem goes away by itself, so that the resize waits and is not refused.
+func (p Problem) Settles() bool {
+	return p.Reason == api.RolloutRunning || p.Reason == api.CleaningUp || p.Reason == api.ClaimNotBound
+}

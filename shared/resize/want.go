@@ -1,0 +1,171 @@
+package resize
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+)
+
+// Wish is a resize that somebody asked for and that is not there yet.
+type Wish struct {
+	Request   string
+	Attempt   int
+	Templates []api.TemplateTarget
+	Claims    []Claim // those that lag, by name
+	Recreate  bool    // the set's own templates have to change
+	// Problems are what is wrong with the request itself.
+	Problems []Problem
+
+	targets map[string]api.Target // by template
+}
+
+// Claim is one that lags, and how it comes by what it lacks.
+type Claim struct {
+	sts.Claim
+	Method api.Method
+}
+
+// Copied reports whether the claim gets another volume.
+func (c Claim) Copied() bool { return c.Method != api.MethodExpand }
+
+// Want says what is asked for and missing. Without a wish the reason says why there is none: Retrying is an operation that
+// was given up in the middle of the switch and is to be taken up again, StatusInvalid comes with the error.
+func Want(in Input) (*Wish, api.Reason, error) {
+	if reason, err := Rests(in); reason != "" {
+		return nil, reason, err
+	}
+	wish := Read(in)
+	if wish.Empty() {
+		return nil, api.UpToDate, nil
+	}
+	return wish, "", nil
+}
+
+// Rests says why nothing begins on the set whatever its claims lack; empty if something may.
+func Rests(in Input) (api.Reason, error) {
+	set := in.Set
+	if set == nil || set.DeletionTimestamp != nil {
+		return api.SetGone, nil
+	}
+	if !sts.Managed(set) {
+		return api.NotManaged, nil
+	}
+	status, err := in.Status()
+	if err != nil {
+		return api.StatusInvalid, err
+	}
+	if nap, err := sts.SleepOf(set); err != nil || nap.Active() || sts.CleansUp(set) {
+		return api.InProgress, nil //nolint:nilerr // who wrote that document says so; it is looked at again when the set is awake, or cleaned up
+	}
+	request, asked := set.Annotations[api.ResizeAnnotation]
+	switch {
+	case status.Active():
+		return api.InProgress, nil
+	case in.Retry != nil && !in.Retry.concerns(status):
+		return api.NothingFailed, nil
+	case status.Held() && in.retried():
+		return api.Retrying, nil
+	case status.Held():
+		return api.AlreadyRefused, nil
+	case !asked:
+		return api.NotRequested, nil
+	case !in.retried() && status != nil && status.Request == request && status.Phase != api.Succeeded:
+		return api.AlreadyRefused, nil
+	}
+	return "", nil
+}
+
+// Read compares the request on the set with the set and its claims, whether anything may begin or not.
+func Read(in Input) *Wish {
+	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
+	status, err := in.Status()
+	if err != nil {
+		status = nil
+	}
+	if status != nil {
+		wish.Attempt = status.Attempt + 1
+	}
+	wish.read(in, status)
+	return wish
+}
+
+// Empty reports whether everything is as asked for.
+func (w *Wish) Empty() bool { return len(w.Problems) == 0 && len(w.Claims) == 0 && !w.Recreate }
+
+func (w *Wish) refuse(p Problem) { w.Problems = append(w.Problems, p) }
+
+func (w *Wish) read(in Input, status *api.Status) {
+	request, err := api.ParseRequest(w.Request)
+	if err != nil {
+		w.refuse(problem(api.RequestInvalid, "%v", err))
+		return
+	}
+	if len(in.Set.Spec.VolumeClaimTemplates) == 0 {
+		w.refuse(problem(api.NoTemplates, "StatefulSet %s has no volumeClaimTemplates, so there is no volume to resize; remove the annotation %s",
+			in.Set.Name, api.ResizeAnnotation))
+		return
+	}
+	method, found := methodOf(in.Set)
+	w.Problems = append(w.Problems, found...)
+	claims := sts.ClaimsOf(in.Set, in.Claims)
+	w.targets = sts.Wanted(in.Set, w.Request, request, status)
+	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
+		target := w.targets[template]
+		if sts.Template(in.Set, template) == nil {
+			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s", api.ResizeAnnotation, w.Request,
+				template, in.Set.Name, templateNames(in)))
+			continue
+		}
+		w.Templates = append(w.Templates, api.TemplateTarget{Name: template, Size: target.Size, Class: target.Class, Modes: target.Modes})
+		w.Recreate = w.Recreate || sts.Differs(in.Set, template, target)
+		for _, c := range claims {
+			if c.Template == template && (sts.Lags(c.PersistentVolumeClaim, target) || in.retried() && sts.Growing(c.PersistentVolumeClaim)) {
+				w.Claims = append(w.Claims, Claim{c, in.methodFor(c.PersistentVolumeClaim, target, method)})
+			}
+		}
+	}
+	slices.SortFunc(w.Claims, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// size is what the claim is to ask for. One that only follows its template, and has to be copied for another reason, does not
+// shrink.
+func (w *Wish) size(c Claim) resource.Quantity {
+	size, target := sts.Requested(c.PersistentVolumeClaim), w.targets[c.Template]
+	if !target.Exact && size.Cmp(target.Size) > 0 {
+		return size
+	}
+	return target.Size
+}
+
+func (w *Wish) target(template string) api.TemplateTarget {
+	for _, t := range w.Templates {
+		if t.Name == template {
+			return t
+		}
+	}
+	return api.TemplateTarget{}
+}
+
+// class is the StorageClass that the claim will have.
+func (w *Wish) class(c Claim) string {
+	if class := w.target(c.Template).Class; class != "" {
+		return class
+	}
+	return sts.ClassOf(c.PersistentVolumeClaim)
+}
+
+// copies reports whether a claim gets another volume.
+func (w *Wish) copies() bool { return slices.ContainsFunc(w.Claims, Claim.Copied) }
+
+func templateNames(in Input) []string {
+	var names []string
+	for _, t := range in.Set.Spec.VolumeClaimTemplates {
+		names = append(names, t.Name)
+	}
+	return names
+}

@@ -1,0 +1,322 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/cmd/kubectl-drydock/forecast"
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// planned is what kubectl drydock plan says in the world; nothing may have changed by it. Somebody else's controller may write
+// meanwhile, but not each time.
+func planned(t *testing.T, w *kit.World, args ...string) (*forecast.Document, error) {
+	t.Helper()
+	var changed string
+	for range 4 {
+		before := everything(t, w)
+		text, err := command(t, w, append([]string{"plan", "sts/web", "-o", "json"}, args...)...)
+		if after := everything(t, w); after != before {
+			changed = before + "\n" + after
+			continue
+		}
+		d := &forecast.Document{}
+		if problem := json.Unmarshal([]byte(text), d); problem != nil {
+			t.Fatalf("%v: %q, %v", problem, text, err)
+		}
+		return d, err
+	}
+	t.Fatalf("each plan has changed something:\n%s", changed)
+	return nil, nil
+}
+
+// everything names every object of the world that a resize concerns, with its resourceVersion.
+func everything(t *testing.T, w *kit.World) string {
+	t.Helper()
+	var lines []string
+	ctx, all, in := t.Context(), metav1.ListOptions{}, w.Namespace
+	sets, err := w.Kube.AppsV1().StatefulSets(in).List(ctx, all)
+	must(t, err)
+	for i := range sets.Items {
+		lines = append(lines, version(&sets.Items[i]))
+	}
+	revisions, err := w.Kube.AppsV1().ControllerRevisions(in).List(ctx, all)
+	must(t, err)
+	for i := range revisions.Items {
+		lines = append(lines, version(&revisions.Items[i]))
+	}
+	jobs, err := w.Kube.BatchV1().Jobs(in).List(ctx, all)
+	must(t, err)
+	for i := range jobs.Items {
+		lines = append(lines, version(&jobs.Items[i]))
+	}
+	pods, err := w.Kube.CoreV1().Pods(in).List(ctx, all)
+	must(t, err)
+	for i := range pods.Items {
+		lines = append(lines, version(&pods.Items[i]))
+	}
+	quotas, err := w.Kube.CoreV1().ResourceQuotas(in).List(ctx, all)
+	must(t, err)
+	for i := range quotas.Items {
+		lines = append(lines, version(&quotas.Items[i]))
+	}
+	events, err := w.Kube.CoreV1().Events(in).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=StatefulSet"})
+	must(t, err)
+	for i := range events.Items {
+		lines = append(lines, version(&events.Items[i]))
+	}
+	return strings.Join(lines, " ") + " " + w.ClaimVersions()
+}
+
+func version(object metav1.Object) string {
+	return object.GetName() + "@" + object.GetResourceVersion()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// becoming is what each claim is to become, and how: what a plan and a status have in common.
+func becoming(d *forecast.Document) string {
+	lines := []string{fmt.Sprintf("%s %v", d.Method, d.Recreate)}
+	for _, c := range d.Claims {
+		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", c.Name, c.Method, &c.From, &c.To, c.NewClass, c.NewModes, c.Volume))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func became(s *api.Status) string {
+	lines := []string{fmt.Sprintf("%s %v", s.Method, s.Recreate)}
+	for _, c := range s.Claims {
+		method := c.Method
+		if method == "" {
+			method = api.MethodCopy
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", c.Name, method, &c.From, &c.To, c.Class, c.Modes, c.OldVolume))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// expectGoes checks that nothing is in the way, and that the API server would take every write.
+func expectGoes(t *testing.T, d *forecast.Document, err error) {
+	t.Helper()
+	if err != nil || d.Verdict == forecast.Refused || len(d.Refused) > 0 {
+		t.Fatalf("%s: %v, %v", d.Verdict, d.Refused, err)
+	}
+	for _, c := range d.Checks {
+		if c.Outcome != forecast.Accepted {
+			t.Errorf("%s %s %s is %s: %s", c.Verb, c.Resource, c.Name, c.Outcome, c.Message)
+		}
+	}
+}
+
+// kinds counts what the API server was to try.
+func kinds(d *forecast.Document) string {
+	var words []string
+	for _, c := range d.Checks {
+		words = append(words, fmt.Sprintf("%s %s", c.Verb, c.Resource))
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestPlanSaysWhatHappens: expand, copy and both at once, before and after somebody asks, and then it happens so.
+func TestPlanSaysWhatHappens(t *testing.T) {
+	t.Parallel()
+	const copies = "create persistentvolumeclaims, create jobs, create pods"
+	for name, row := range map[string]struct {
+		request, kinds string
+		downtime       bool
+	}{
+		"expand": {"data=128Mi", "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, create statefulsets", false},
+		"copy":   {"data=128Mi@" + kit.Class + ":RWX", "create controllerrevisions, " + copies + ", " + copies + ", create statefulsets", true},
+		"both": {"data=128Mi,logs=64Mi@" + kit.Class, "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, " +
+			copies + ", " + copies + ", create statefulsets", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, drive := growingWorld(t, growingSet(2, "data", "logs"))
+			d, err := planned(t, w, "--resize", row.request)
+			expectGoes(t, d, err)
+			if d.Verdict != forecast.Waits || len(d.Before) != 1 || d.Before[0].Reason != api.NotRequested {
+				t.Errorf("%s before %v", d.Verdict, d.Before)
+			}
+			if got := kinds(d); got != row.kinds {
+				t.Errorf("tried %s\nwant  %s", got, row.kinds)
+			}
+			if d.Downtime.None == row.downtime || row.downtime && (d.Downtime.To < 1 || len(d.Downtime.Basis) != 1) {
+				t.Errorf("downtime %+v", d.Downtime)
+			}
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: row.request})
+			again, err := planned(t, w)
+			expectGoes(t, again, err)
+			if again.Verdict != forecast.Goes || becoming(again) != becoming(d) {
+				t.Errorf("%s\n%s, before it was\n%s", again.Verdict, becoming(again), becoming(d))
+			}
+			status := w.Finish(drive, "web")
+			expectPhase(t, status, api.Succeeded)
+			if became(status) != becoming(d) {
+				t.Errorf("it was\n%s\nand not\n%s", became(status), becoming(d))
+			}
+			if (status.Stopped != nil) != row.downtime {
+				t.Errorf("stopped %v", status.Stopped)
+			}
+			done, err := planned(t, w)
+			if err != nil || done.Verdict != forecast.Nothing || len(done.Claims) > 0 {
+				t.Errorf("afterwards %s, %v, %v", done.Verdict, done.Claims, err)
+			}
+		})
+	}
+}
+
+// TestPlanOfASetThatHasNotOptedIn: it says that nothing would happen, and what would.
+func TestPlanOfASetThatHasNotOptedIn(t *testing.T) {
+	set := growingSet(1, "data")
+	delete(set.Labels, api.ManagedLabel)
+	w, _ := growingWorld(t, set)
+	d, err := planned(t, w, "--resize", "data=128Mi", "--method", "copy")
+	expectGoes(t, d, err)
+	if d.Verdict != forecast.Waits || len(d.Before) != 3 || d.Before[0].Reason != api.NotManaged || d.Claims[0].Method != api.MethodCopy {
+		t.Errorf("%s before %v: %v", d.Verdict, d.Before, d.Claims)
+	}
+	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi")
+	if err != nil || !strings.Contains(text, "Nothing would happen until") || !strings.Contains(text, "label sts web drydock.dev/managed=true") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestPlanFindsEveryReason: not only the first.
+func TestPlanFindsEveryReason(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(2, "data", "logs"))
+	w.CreatePodOn("debug", "data-web-0")
+	w.CreateQuota(corev1.ResourceRequestsStorage, "300Mi")
+	w.CreateLimit("100Mi")
+	request := "data=128Mi@nvme,logs=32Mi"
+	d, err := planned(t, w, "--resize", request)
+	if err == nil || d.Verdict != forecast.Refused {
+		t.Fatalf("%s, %v", d.Verdict, err)
+	}
+	var found []string
+	for _, p := range d.Refused {
+		found = append(found, string(p.Reason))
+	}
+	want := "UnknownClass ForeignConsumer LimitExceeded QuotaExceeded Rejected"
+	if got := strings.Join(found, " "); got != want {
+		t.Errorf("refused for %s, want %s:\n%v", got, want, d.Refused)
+	}
+	if want := "the resize would be refused: UnknownClass, ForeignConsumer, LimitExceeded, QuotaExceeded, Rejected"; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("the error is %v", err)
+	}
+	if len(d.Quotas) != 1 || d.Quotas[0].Enough() || d.Quotas[0].Needs.String() != "320Mi" || d.Claims[0].Users[0].Pod != "debug" && !d.Claims[0].Users[1].Foreign {
+		t.Errorf("quotas %+v, users %v", d.Quotas, d.Claims[0].Users)
+	}
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
+	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != d.Refused[0].Reason || status.Message != d.Refused[0].Message {
+		t.Errorf("it was %s %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	after, _ := planned(t, w)
+	if len(after.Before) != 1 || after.Before[0].Reason != api.AlreadyRefused {
+		t.Errorf("after the refusal: %v", after.Before)
+	}
+}
+
+// TestPlanFindsWhatAdmissionRefuses: what no preflight can know, the API server says.
+func TestPlanFindsWhatAdmissionRefuses(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		arrange func(*kit.World)
+		says    string
+	}{
+		"a policy about claims": {func(w *kit.World) { w.DenyCreation("", "persistentvolumeclaims", "has(object.metadata.labels.team)") },
+			"create persistentvolumeclaims drydock-"},
+		"a policy about sets": {func(w *kit.World) {
+			w.DenyCreation("apps", "statefulsets", "object.spec.volumeClaimTemplates[0].spec.resources.requests.storage != '128Mi'")
+		}, "create statefulsets web: "},
+		"a quota of Jobs": {func(w *kit.World) { w.CreateQuota("count/jobs.batch", "0") }, "create jobs drydock-"},
+		"a Pod Security level": {func(w *kit.World) {
+			w.LabelNamespace(api.RootMoverLabel, api.AllowValue)
+			w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
+		}, "create pods drydock-"},
+		"a quota that needs CPU": {func(w *kit.World) { w.CreateQuota("limits.cpu", "10") }, "create pods drydock-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+			row.arrange(w)
+			var d *forecast.Document
+			var err error
+			w.Eventually("the refusal is in force", func() string {
+				if d, err = planned(t, w, "--resize", "data=128Mi"); err == nil {
+					return "it is not"
+				}
+				return ""
+			})
+			if len(d.Refused) != 1 || d.Refused[0].Reason != api.Rejected || !strings.Contains(d.Refused[0].Message, row.says) {
+				t.Fatalf("%v: %v", err, d.Refused)
+			}
+			if text := d.Refused[0].Message; !strings.Contains(row.says, "statefulsets") && !strings.Contains(text, "1 more like it") {
+				t.Errorf("it says %q", text)
+			}
+		})
+	}
+}
+
+// TestPlanWithTheRightsOfTheUser: what somebody may not do is not tried, and is no reason to refuse.
+func TestPlanWithTheRightsOfTheUser(t *testing.T) {
+	w, _ := growingWorld(t, growingSet(1, "data", "logs"))
+	const user = "reader"
+	w.Grant(user, "get list", "statefulsets.apps persistentvolumeclaims pods jobs.batch controllerrevisions.apps resourcequotas limitranges configmaps namespaces "+
+		"persistentvolumes storageclasses.storage.k8s.io")
+	w.Grant(user, "create", "jobs.batch")
+	d, err := planned(t, w, "--resize", "data=128Mi,logs=64Mi@"+kit.Class, "--as", user)
+	if err != nil || len(d.Refused) > 0 {
+		t.Fatalf("%v, %v", d.Refused, err)
+	}
+	for _, c := range d.Checks {
+		if c.Resource == "jobs" && c.Outcome == forecast.Accepted {
+			continue
+		}
+		if want := fmt.Sprintf("you may not %s %s in namespace %s", c.Verb, c.Resource, w.Namespace); c.Outcome != forecast.Unchecked || c.Message != want {
+			t.Errorf("%s %s: %s: %s", c.Verb, c.Resource, c.Outcome, c.Message)
+		}
+	}
+	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi", "--as", user)
+	if err != nil || !strings.Contains(text, "not tried: create statefulsets: you may not") || !strings.Contains(text, "ConfigMap drydock/drydock-settings cannot be read") {
+		t.Errorf("%v: %s", err, text)
+	}
+	t.Log("\n" + text)
+}
+
+// TestPlanExistingNameIsFoundLast: that a set exists is what the API server says only when nothing else is wrong with it, so a plan may take
+// it for consent.
+func TestPlanExistingNameIsFoundLast(t *testing.T) {
+	w, _ := growingWorld(t, growingSet(1, "data"))
+	try := func(change func(*appsv1.StatefulSet)) error {
+		set := growingSet(1, "data")
+		change(set)
+		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(t.Context(), set, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	if err := try(func(*appsv1.StatefulSet) {}); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("nothing is wrong: %v", err)
+	}
+	if err := try(func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](-1) }); !apierrors.IsInvalid(err) {
+		t.Errorf("validation: %v", err)
+	}
+	w.DenyCreation("apps", "statefulsets", "object.spec.replicas < 2")
+	w.Eventually("a policy comes first, too", func() string {
+		if err := try(func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](2) }); !apierrors.IsInvalid(err) {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	plugin "drydock.dev/cmd/kubectl-drydock/command"
+	"drydock.dev/cmd/kubectl-drydock/forecast"
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// planOf is what kubectl drydock plan says about the workload. A refusal is no error here.
+func planOf(t *testing.T, s *stage.Stage, request string) *forecast.Document {
+	t.Helper()
+	var out, problems bytes.Buffer
+	root := plugin.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &problems})
+	root.SetArgs([]string{"plan", "sts/web", "--resize", request, "-o", "json", "--kubeconfig", s.Kubeconfig, "-n", s.Namespace})
+	err := root.ExecuteContext(t.Context())
+	d := &forecast.Document{}
+	if json.Unmarshal(out.Bytes(), d) != nil {
+		t.Fatalf("%v: %q %q", err, out.String(), problems.String())
+	}
+	if (err != nil) != (d.Verdict == forecast.Refused) {
+		t.Fatalf("%s, %v", d.Verdict, err)
+	}
+	return d
+}
+
+// TestPlanKnowsHowMuchIsInUse: the kubelet measures it, so the plan says how much is copied, and that a volume of less is too small;
+// and what it says of the stop is not exceeded.
+func TestPlanKnowsHowMuchIsInUse(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateSet(stage.Workload("160Mi"))
+	s.AwaitReady(t)
+	const least, most = 36 << 20, 60 << 20 // there are 36 MiB of big files, and small ones
+	const holes = 8 << 20                  // of the sparse file, which are no use of a disk
+	var d *forecast.Document
+	s.Patience = 3 * time.Minute
+	s.Eventually("the kubelet has measured both volumes", func() string { // it does so once a minute
+		d = planOf(t, s, "data=200Mi")
+		if d.Copy.Unmeasured > 0 || d.Copy.Measured < 2*least {
+			text, _ := json.Marshal(d)
+			return string(text)
+		}
+		return ""
+	})
+	for _, c := range d.Claims {
+		if *c.Used < least || *c.Used > most || c.Cold != "" || c.Method != api.MethodCopy {
+			t.Errorf("claim %s: %d bytes are used, cold %q", c.Name, *c.Used, c.Cold)
+		}
+	}
+	if d.Downtime.None || d.Downtime.To == 0 || len(d.Downtime.Basis) != 1 {
+		t.Errorf("downtime %+v", d.Downtime)
+	}
+	if small := planOf(t, s, "data=20Mi"); small.Verdict != forecast.Refused || small.Refused[0].Reason != api.CopyFailed {
+		t.Errorf("what does not fit is %s: %v", small.Verdict, small.Refused)
+	}
+	drydock(t, s)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=200Mi"})
+	status := s.AwaitEnd(t)
+	if status.Phase != api.Succeeded || len(status.Claims) != len(d.Claims) {
+		t.Fatalf("%s: %s", status.Phase, status.Message)
+	}
+	for i, c := range status.Claims {
+		if c.BytesTotal > *d.Claims[i].Used+holes {
+			t.Errorf("claim %s: %d bytes were copied, %d were expected", c.Name, c.BytesTotal, *d.Claims[i].Used)
+		}
+	}
+	t.Logf("stopped for %s, planned from %d s to %d s", status.Ready.Sub(status.Stopped.Time), d.Downtime.From, d.Downtime.To)
+	s.ExpectNothingLeft(t)
+}

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drydock.dev/test/kit"
+)
+
+var (
+	part = flag.Int("part", 40, "how many of a hundred writes are tried in each way")
+	seed = flag.Uint64("seed", 0, "seed of the sample; 0 takes one from the clock")
+	at   = flag.Int("at", 0, "try only this write")
+)
+
+// tried counts the schedules.
+var tried atomic.Int64
+
+// TestMain says how many schedules were tried, and how to try the same ones again.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	code := m.Run()
+	kit.EndBorrowed()
+	fmt.Printf("%d schedules tried, %d of a hundred; again with -part=%d -seed=%d\n", tried.Load(), *part, *part, *seed)
+	os.Exit(code)
+}
+
+// schedule is one way in which an operation is disturbed.
+func schedule(t *testing.T, name string, try func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		tried.Add(1)
+		try(t)
+	})
+}
+
+// schedules are the writes to try, of as many as there are.
+func schedules(t *testing.T, writes int) []int {
+	if *at > 0 {
+		return []int{*at}
+	}
+	ks := rand.New(rand.NewPCG(*seed, hash(t.Name()))).Perm(writes)[:sample(writes)]
+	for i := range ks {
+		ks[i]++
+	}
+	slices.Sort(ks)
+	return ks
+}
+
+// sample is how many of n are tried, at least one.
+func sample(n int) int { return max(1, min(n, n**part/100)) }
+
+// seeds are a quarter as many as there are writes: chance says what happens.
+func seeds(t *testing.T, writes int) []uint64 {
+	first := *seed + hash(t.Name())
+	var all []uint64
+	for i := range uint64(sample(max(1, writes/4))) {
+		all = append(all, first+i)
+	}
+	return all
+}
+
+// hash lets each test have a sample of its own from one seed.
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+var counts sync.Map // by what is counted: func() int
+
+// counted counts once, whoever asks first.
+func counted(t *testing.T, what string, count func() int) int {
+	once, _ := counts.LoadOrStore(what, sync.OnceValue(count))
+	n := once.(func() int)()
+	if n == 0 {
+		t.Fatalf("the run of %s that nobody disturbs has failed, so there is nothing to count on", what)
+	}
+	return n
+}
