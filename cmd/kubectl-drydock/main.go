@@ -1,4 +1,4 @@
-// Command kubectl-drydock is what people type to talk to Drydock: kubectl drydock plan, emit, retry, redeliver and rbac. On the PATH
+// Command kubectl-drydock is what people type to talk to Drydock: kubectl drydock plan, rollback, emit, retry, redeliver and rbac. On the PATH
 // it is a plugin of kubectl.
 package main
 

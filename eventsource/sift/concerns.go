@@ -153,7 +153,11 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 		return nil
 	case retry && (asked || status.Held()):
 		return []api.Function{api.DetectResize}
-	case !asked || status != nil && status.Request == text && status.Phase != api.Succeeded || status.Held():
+	case status.Held():
+		return nil
+	case set.Annotations[api.RollbackAnnotation] != "":
+		return []api.Function{api.DetectResize}
+	case !asked || sts.Answered(status, text):
 		return nil
 	}
 	request, err := api.ParseRequest(text)

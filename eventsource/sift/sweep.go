@@ -152,7 +152,7 @@ func sweepChange(status *api.Status) string {
 // mayLag reports whether the set asks for a resize that only a look at its claims can find unmet.
 func mayLag(set *appsv1.StatefulSet, status *api.Status) bool {
 	text, asked := set.Annotations[api.ResizeAnnotation]
-	return asked && !status.Active() && !sleeps(set) && !(status != nil && status.Request == text && status.Phase != api.Succeeded)
+	return asked && !status.Active() && !sleeps(set) && !sts.Answered(status, text)
 }
 
 func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace string, sets []*appsv1.StatefulSet) error {

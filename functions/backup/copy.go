@@ -2,6 +2,7 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -21,6 +22,10 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Settled() || part.Phase == api.ClaimVerified {
+			continue
+		}
+		if part.Returns() { // it is as it was left, and nothing has been written to it since
+			part.Phase = api.ClaimVerified
 			continue
 		}
 		job := in.Job(status.Operation, part.Name, status.Round)
@@ -119,7 +124,11 @@ func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.J
 // why says why a mover has failed. What only root can copy is told with what allows it.
 func why(in Input, part *api.ClaimStatus, job *batchv1.Job) string {
 	report := in.Reports[part.Name]
-	if report.Message == "" {
+	switch {
+	case report.Message == "" && outOfMemory(in, job):
+		return fmt.Sprintf("copying claim %s failed: its mover was killed for using more memory than its limit (OOMKilled); give it more with the annotation "+
+			"%s={resources: {limits: {memory: 4Gi}}}", part.Name, api.MoverAnnotation)
+	case report.Message == "":
 		return fmt.Sprintf("copying claim %s failed: %s", part.Name, jobMessage(job))
 	}
 	text := fmt.Sprintf("copying claim %s failed: %s: %s", part.Name, report.Reason, report.Message)
@@ -127,6 +136,19 @@ func why(in Input, part *api.ClaimStatus, job *batchv1.Job) string {
 		text += fmt.Sprintf("; root can, where it is allowed: kubectl label namespace %s %s=%s", in.Set.Namespace, api.RootMoverLabel, api.AllowValue)
 	}
 	return text
+}
+
+// outOfMemory reports whether the kernel has killed the Job's mover for its use of memory. Such a mover reports nothing.
+func outOfMemory(in Input, job *batchv1.Job) bool {
+	return slices.ContainsFunc(in.Movers(job.Labels[api.OperationLabel]), func(pod *corev1.Pod) bool {
+		return isOf(pod, job) && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.State.Terminated != nil && c.State.Terminated.Reason == "OOMKilled"
+		})
+	})
+}
+
+func isOf(pod *corev1.Pod, job *batchv1.Job) bool {
+	return pod.Labels[batchv1.JobNameLabel] == job.Name
 }
 
 // notFaithful is the mover's reason for what it has no right to copy as it is; see package mover.

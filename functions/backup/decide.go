@@ -64,6 +64,10 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 	}
 	for _, part := range pending(status) {
 		claim := in.Claim(part.Name)
+		if part.Returns() && !comesBack(in, status, part) {
+			return api.ClaimLost, fmt.Sprintf("volume %s, which claim %s is to get back, is gone, or is not kept for it any more; look at kubectl get pv %s",
+				part.NewVolume, part.Name, part.NewVolume)
+		}
 		if claim == nil || claim.UID != part.UID || claim.DeletionTimestamp != nil || in.Volume(part.OldVolume) == nil {
 			return api.ClaimLost, fmt.Sprintf("claim %s or its volume %s was deleted or replaced during the operation; the volume is kept, "+
 				"look at kubectl get pv %s", part.Name, part.OldVolume, part.OldVolume)
@@ -93,6 +97,9 @@ func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
 		volume, claim := in.Volume(part.OldVolume), in.Claim(part.Name)
 		actions = append(actions, plan.HoldVolume(volume, link).Actions()...)
 		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
+		if part.Returns() { // its window must not end now
+			actions = append(actions, plan.HoldVolume(in.Volume(part.NewVolume), linkOf(in, status, part, api.RoleReturning)).Actions()...)
+		}
 	}
 	return plan.Do(api.Preparing, actions...), len(actions) > 0
 }
@@ -101,6 +108,9 @@ func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
 func makeTargets(in Input, status *api.Status) (plan.Plan, bool) {
 	var actions []plan.Action
 	for _, part := range pending(status) {
+		if part.Returns() {
+			continue
+		}
 		target := in.TargetClaim(status.Operation, part.Name, status.Round)
 		if target == nil {
 			link := linkOf(in, status, part, api.RoleTarget)
@@ -119,7 +129,7 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 		next.Generation, next.Round = 0, status.Round+1
 		for i := range next.Claims {
 			if !next.Claims[i].Settled() {
-				next.Claims[i].Phase, next.Claims[i].NewVolume = api.ClaimPending, ""
+				next.Claims[i].Forget()
 			}
 		}
 		next.Reason, next.Message = api.StartedByOthers, "the set was changed while it was being copied; it is stopped and copied again"
@@ -259,7 +269,7 @@ func neverStarted(in Input, status *api.Status, job *batchv1.Job) *corev1.Pod {
 	}
 	for _, pod := range in.Movers(status.Operation) {
 		late := in.Now.Sub(pod.CreationTimestamp.Time) >= in.Settings.StartTimeout
-		if late && pod.Labels["batch.kubernetes.io/job-name"] == job.Name && pod.Status.Phase == corev1.PodPending {
+		if late && isOf(pod, job) && pod.Status.Phase == corev1.PodPending {
 			return pod
 		}
 	}

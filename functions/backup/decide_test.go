@@ -566,12 +566,12 @@ func TestQuiescingHasADeadline(t *testing.T) {
 	})
 }
 
-func TestMessagesSayWhatToDo(t *testing.T) {
+func TestI8MessagesSayWhatToDo(t *testing.T) {
 	zero := set(operation(api.ClaimCopying, build.Quiet(5)), build.Replicas(0))
 	prepared := append(held(), targets(1)...)
 	noSpace := world(zero, prepared, objects{build.Job("data-web-0", 1, build.Failed("PodFailurePolicy", "exit code 4"))})
 	noSpace.Reports["data-web-0"] = Report{Result: "failed", Reason: "NoSpace", Message: "no space left on the target"}
-	old := build.Job("data-web-0", 1, build.Age(time.Hour))
+	old, killed := build.Job("data-web-0", 1, build.Age(time.Hour)), build.Job("data-web-0", 1, build.Failed("BackoffLimitExceeded", "it has failed too often"))
 	pending := func(change func(*corev1.Pod)) Input {
 		return world(zero, prepared, objects{old, build.Job("data-web-1", 1), build.Mover(old, build.InPhase(corev1.PodPending), build.Edit(change))})
 	}
@@ -585,6 +585,10 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 			"copying claim data-web-0 failed: DeadlineExceeded: was active for too long"},
 		"the Job says nothing": {
 			world(zero, prepared, objects{build.Job("data-web-0", 1, build.Failed("", ""))}), "see kubectl describe job " + job0},
+		"it was killed, and could report nothing": {
+			world(zero, prepared, objects{killed, build.Mover(killed, build.InPhase(corev1.PodFailed), build.Edit(func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}}}}
+			}))}), "more memory than its limit (OOMKilled); give it more with the annotation drydock.dev/mover="},
 		"what the scheduler says": {
 			pending(func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}

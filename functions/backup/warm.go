@@ -29,7 +29,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 	free, open := parallelism(in)-unfinished(in, status, warmRound), 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
-		if part.Settled() || part.Warm || part.Cold {
+		if part.Settled() || part.Warm || part.Cold || part.Returns() {
 			continue
 		}
 		job := in.Job(status.Operation, part.Name, warmRound)

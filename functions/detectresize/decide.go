@@ -16,6 +16,9 @@ func Decide(in Input) plan.Plan {
 	if status := growing(in); status != nil {
 		return expand(in, status)
 	}
+	if operation := rollsBack(in); operation != "" {
+		return rollback(in, operation)
+	}
 	wanted, otherwise := want(in)
 	if wanted == nil {
 		return otherwise
@@ -86,7 +89,7 @@ func announcement(copied, grown int) string {
 // hand gives the operation to pause-owner, and from there to those who stop the set, or create it again.
 func hand(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Planned, in.Now, in.Settings.PlanTimeout)
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation)
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation).Unannotate(api.RollbackAnnotation)
 	if found := sts.WhenScaled(in.Set); found != sts.Retain && !next.Live() {
 		next.WhenScaled = found // or the scale to zero itself would delete the data
 		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")

@@ -25,7 +25,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, asked *resize.Re
 		return Input{}, err
 	}
 	in := Input{Input: resize.Input{Observed: observed, Registry: f.registry, Retry: asked}, Settings: f.settings}
-	if wanted, _ := want(in); wanted == nil {
+	if wanted, _ := want(in); wanted == nil && rollsBack(in) == "" {
 		return in, nil
 	}
 	in.Trace = f.apply.Begin(ctx)

@@ -77,7 +77,7 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 	if !linked(fresh.Labels, status.Operation) && !isCopy(fresh, status.Operation) {
 		return wait("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
 	}
-	if hold := plan.HoldVolume(fresh, link); !hold.Empty() {
+	if hold := plan.HoldVolume(fresh, targetLink(fresh, link)); !hold.Empty() {
 		return act(hold.Actions())
 	}
 	if hold := plan.HoldVolume(old, sourceLink(old, link)); !hold.Empty() {
@@ -101,6 +101,14 @@ func sourceLink(old *corev1.PersistentVolume, link api.Link) api.Link {
 		return *is
 	}
 	link.Role = api.RoleSource
+	return link
+}
+
+// targetLink keeps the link of an old volume that comes back: it tells that the volume is never to be thrown away.
+func targetLink(fresh *corev1.PersistentVolume, link api.Link) api.Link {
+	if api.Linked(fresh, link.Operation, api.RoleReturning) {
+		link.Role = api.RoleReturning
+	}
 	return link
 }
 

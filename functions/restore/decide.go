@@ -102,10 +102,19 @@ func starting(in Input, status *api.Status) plan.Plan {
 	return conclude(in, next, events.RestoreCompleted)
 }
 
-// rollingBack gives the set back: first its replicas, then everything that was made for it goes.
+// rollingBack gives the set back: first claims that it lost meanwhile, then its replicas, then everything that was made for it goes.
 func rollingBack(in Input, status *api.Status) plan.Plan {
 	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
 		return plan.Do(api.RollingBackNow, jobs...)
+	}
+	claims, waiting := bringBack(in, status)
+	switch {
+	case len(claims) > 0:
+		return plan.Do(api.RollingBackNow, claims...)
+	case waiting != "" && exhausted(in, status):
+		return giveUp(in, status, waiting)
+	case waiting != "":
+		return plan.WaitSoon(api.RollingBackNow, "%s", waiting)
 	}
 	if back := giveBack(in, status); !back.Empty() {
 		return plan.Do(api.RollingBackNow, back.Thaw().Actions()...)

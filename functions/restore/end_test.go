@@ -128,7 +128,7 @@ func rollingBackOf(phase api.ClaimPhase, options ...func(*api.Status)) *api.Stat
 		func(s *api.Status) { s.Reason, s.FailedAt, s.Message = api.CopyFailed, api.Copying, "it failed" }}, options...)...)
 }
 
-func TestRollingBack(t *testing.T) {
+func TestI4RollingBack(t *testing.T) {
 	deleted := func(s *api.Status) { s.WhenScaled = "Delete" }
 	check(t, map[string]row{
 		"the movers go first": {
@@ -209,7 +209,7 @@ func keepsReleased() build.Option {
 	})
 }
 
-func TestWindow(t *testing.T) {
+func TestI9Window(t *testing.T) {
 	over, open := retired(web0, "2026-03-01T11:59:59Z"), retired(web1, "2026-03-01T12:00:00Z")
 	also := retired("data-web-2", "2026-02-01T00:00:00Z")
 	done := set(build.Operation(api.Succeeded))

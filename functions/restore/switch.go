@@ -109,7 +109,8 @@ func copyAgain(in Input, status *api.Status) plan.Plan {
 		if part.Settled() {
 			continue
 		}
-		part.Phase, part.NewVolume, part.UID = api.ClaimPending, "", in.Claim(part.Name).UID
+		part.Forget()
+		part.UID = in.Claim(part.Name).UID
 	}
 	next.Reason, next.Message = api.StartedByOthers, "the set was changed before the switch; what is not switched is copied again"
 	return plan.Do(api.StartedByOthers, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...).

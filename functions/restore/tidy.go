@@ -56,13 +56,13 @@ func partsOf(in Input, status *api.Status) []part {
 	return parts
 }
 
-// copiesOf are the volumes that the operation had provisioned for the claim: the one that the status names, and those
+// copiesOf are the volumes that the operation had provisioned for the claim, or was to put back: the one that the status names, and those
 // that say so themselves, by their link or by the temporary claim that has them.
 func copiesOf(in Input, operation string, c api.ClaimStatus) []string {
 	names := []string{c.NewVolume}
 	for name, volume := range in.Volumes {
 		if link, err := api.LoadLink(volume); err == nil && link != nil &&
-			link.Operation == operation && link.Role == api.RoleTarget && link.Claim == c.Name {
+			link.Operation == operation && (link.Role == api.RoleTarget || link.Role == api.RoleReturning) && link.Claim == c.Name {
 			names = append(names, name)
 		}
 	}
@@ -112,6 +112,10 @@ func (p part) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1
 func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
 	ours := linked(volume.Labels, p.operation)
 	switch {
+	case api.Linked(volume, p.operation, api.RoleReturning) && (claim == nil || claim.Spec.VolumeName != volume.Name):
+		return p.keep(in, volume) // it was never a copy: it has what was left behind once
+	case api.Linked(volume, p.operation, api.RoleRetired):
+		return plan.PatchOf(plan.Volumes, volume) // kept already
 	case claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName) && (ours || isCopy(volume, p.operation)):
 		return plan.DiscardVolume(volume)
 	case !ours:

@@ -29,6 +29,10 @@ const (
 	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again. Removed when taken.
 	RetryAnnotation = Prefix + "retry"
 
+	// RollbackAnnotation asks to put back the volumes that an operation has left behind; its value is the operation's id. What was
+	// written since is on the volumes that are left behind then. It is removed when the rollback begins, or is refused.
+	RollbackAnnotation = Prefix + "rollback"
+
 	// AbortAnnotation on a StatefulSet, any value: roll the operation back. Removed when taken.
 	AbortAnnotation = Prefix + "abort"
 
@@ -201,6 +205,8 @@ const (
 	MethodAuto   Method = "auto"
 	MethodExpand Method = "expand"
 	MethodCopy   Method = "copy"
+	// MethodRollback is nothing that an annotation asks for by this name: claims get back the volumes that they had before.
+	MethodRollback Method = "rollback"
 )
 
 // Function is the name of a function, as in its Knative Service and in the concerns extension.

@@ -93,16 +93,18 @@ const (
 	LimitExceeded    Reason = "LimitExceeded"
 	TooManyClaims    Reason = "TooManyClaims"
 	OwnerNotPausable Reason = "OwnerNotPausable"
-	OwnerDeleting    Reason = "OwnerDeleting"
-	RootMoverNeeded  Reason = "RootMoverNeeded"
-	ProbeFailed      Reason = "ProbeFailed"
-	ScalerActive     Reason = "ScalerActive"
-	SiblingAwake     Reason = "SiblingAwake"
-	DeletesClaims    Reason = "DeletesClaims"
-	TemplateInvalid  Reason = "TemplateInvalid"
-	NeverUsed        Reason = "NeverUsed"    // a claim that no pod of the set was seen to use
-	NameTaken        Reason = "NameTaken"    // the replica's name is somebody else's
-	ClaimMissing     Reason = "ClaimMissing" // an ordinal lacks one of its claims
+	// RollbackImpossible: the operation whose volumes are to come back has left none behind that is still kept.
+	RollbackImpossible Reason = "RollbackImpossible"
+	OwnerDeleting      Reason = "OwnerDeleting"
+	RootMoverNeeded    Reason = "RootMoverNeeded"
+	ProbeFailed        Reason = "ProbeFailed"
+	ScalerActive       Reason = "ScalerActive"
+	SiblingAwake       Reason = "SiblingAwake"
+	DeletesClaims      Reason = "DeletesClaims"
+	TemplateInvalid    Reason = "TemplateInvalid"
+	NeverUsed          Reason = "NeverUsed"    // a claim that no pod of the set was seen to use
+	NameTaken          Reason = "NameTaken"    // the replica's name is somebody else's
+	ClaimMissing       Reason = "ClaimMissing" // an ordinal lacks one of its claims
 )
 
 // The operation came to an end that nobody wanted.

@@ -172,7 +172,8 @@ type ClaimStatus struct {
 	Phase    ClaimPhase        `json:"phase"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
-	// Method is expand for a claim that grows on its volume; empty for one that is copied.
+	// Method is expand for a claim that grows on its volume, rollback for one that gets an old volume back; empty for one that is
+	// copied.
 	Method Method `json:"method,omitempty"`
 	// Class is the target's StorageClass when it is to differ from the source's.
 	Class string `json:"class,omitempty"`
@@ -210,6 +211,17 @@ func (s *Status) Warmed() bool {
 
 // Settled reports whether the operation has nothing left to do with the claim's volume.
 func (c *ClaimStatus) Settled() bool { return c.Phase == ClaimSwitched || c.Phase == ClaimExpanded }
+
+// Forget makes a copy count for nothing: the claim is to be copied again. An old volume that comes back stays the same.
+func (c *ClaimStatus) Forget() {
+	c.Phase = ClaimPending
+	if !c.Returns() {
+		c.NewVolume = ""
+	}
+}
+
+// Returns reports whether the claim gets an old volume back, and nothing is copied.
+func (c *ClaimStatus) Returns() bool { return c.Method == MethodRollback }
 
 // Live reports whether the set runs all through the operation: no claim needs another volume.
 func (s *Status) Live() bool {

@@ -31,6 +31,9 @@ func RollBack(status *api.Status, now time.Time, timeout time.Duration, reason a
 
 // Summary says in a sentence what a resize has brought about.
 func Summary(status *api.Status, retention time.Duration) string {
+	if status.Method == api.MethodRollback {
+		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", len(status.Claims), retention)
+	}
 	grown, moved := 0, 0
 	for _, c := range status.Claims {
 		if c.Method == api.MethodExpand {

@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -12,7 +14,7 @@ import (
 func (w *Wish) Document(in Input, phase api.Phase) *api.Status {
 	return &api.Status{
 		Version: api.StatusVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt,
-		Operation: resources.OperationID(in.Set.UID, w.Request, w.Attempt),
+		Operation: resources.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
 		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Replicas: sts.Replicas(in.Set),
 		Started: metav1.NewTime(in.Now),
 	}
@@ -23,7 +25,7 @@ func (w *Wish) Operation(in Input) *api.Status {
 	status := w.Document(in, api.Planned)
 	status.Method, status.Templates, status.Recreate, status.Round = api.MethodExpand, w.Templates, w.Recreate, 1
 	for _, c := range w.Claims {
-		target := w.target(c.Template)
+		target := w.goal(c)
 		part := api.ClaimStatus{Name: c.Name, UID: c.UID, Template: c.Template, Phase: api.ClaimPending,
 			From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c), OldVolume: c.Spec.VolumeName}
 		if target.Class != sts.ClassOf(c.PersistentVolumeClaim) {
@@ -32,12 +34,24 @@ func (w *Wish) Operation(in Input) *api.Status {
 		if sts.ChangesKind(c.PersistentVolumeClaim, api.Target{Modes: target.Modes}) {
 			part.Modes = target.Modes
 		}
-		if c.Copied() {
-			status.Method = api.MethodCopy
-		} else {
+		switch c.Method {
+		case api.MethodExpand:
 			part.Method = c.Method
+		case api.MethodRollback:
+			part.Method, part.NewVolume, status.Method = c.Method, w.back[c.Name].volume, c.Method
+		default:
+			status.Method = api.MethodCopy
 		}
 		status.Claims = append(status.Claims, part)
 	}
 	return status
+}
+
+// goal is what the claim is to become: what its template is to be or, in a rollback, what it was.
+func (w *Wish) goal(c Claim) api.Target {
+	if back, ok := w.back[c.Name]; ok {
+		return back.Target
+	}
+	t := w.target(c.Template)
+	return t.Target()
 }

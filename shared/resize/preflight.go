@@ -112,7 +112,7 @@ func checkClaims(in Input, w *Wish) []Problem {
 		if c.DeletionTimestamp != nil {
 			found = append(found, problem(api.ClaimBusy, "claim %s is being deleted; wait until it is gone, then ask again with %s", c.Name, api.RetryAnnotation))
 		}
-		if c.Copied() && sts.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0 {
+		if c.Method == api.MethodCopy && sts.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0 {
 			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it cannot be copied to one of %s",
 				c.Name, &size, &target))
 		}

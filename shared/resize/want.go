@@ -21,7 +21,9 @@ type Wish struct {
 	// Problems are what is wrong with the request itself.
 	Problems []Problem
 
+	seed    string                // of the operation's id; empty for the request itself
 	targets map[string]api.Target // by template
+	back    map[string]returning  // of a rollback, by claim
 }
 
 // Claim is one that lags, and how it comes by what it lacks.
@@ -30,7 +32,7 @@ type Claim struct {
 	Method api.Method
 }
 
-// Copied reports whether the claim gets another volume.
+// Copied reports whether the claim gets another volume: a new one with a copy, or an old one back.
 func (c Claim) Copied() bool { return c.Method != api.MethodExpand }
 
 // Want says what is asked for and missing. Without a wish the reason says why there is none: Retrying is an operation that
@@ -46,8 +48,8 @@ func Want(in Input) (*Wish, api.Reason, error) {
 	return wish, "", nil
 }
 
-// Rests says why nothing begins on the set whatever its claims lack; empty if something may.
-func Rests(in Input) (api.Reason, error) {
+// Busy says why nothing at all begins on the set; empty if something may.
+func Busy(in Input) (api.Reason, error) {
 	set := in.Set
 	if set == nil || set.DeletionTimestamp != nil {
 		return api.SetGone, nil
@@ -62,10 +64,20 @@ func Rests(in Input) (api.Reason, error) {
 	if nap, err := sts.SleepOf(set); err != nil || nap.Active() || sts.CleansUp(set) {
 		return api.InProgress, nil //nolint:nilerr // who wrote that document says so; it is looked at again when the set is awake, or cleaned up
 	}
-	request, asked := set.Annotations[api.ResizeAnnotation]
-	switch {
-	case status.Active():
+	if status.Active() {
 		return api.InProgress, nil
+	}
+	return "", nil
+}
+
+// Rests says why nothing begins on the set whatever its claims lack; empty if something may.
+func Rests(in Input) (api.Reason, error) {
+	if reason, err := Busy(in); reason != "" {
+		return reason, err
+	}
+	status, _ := in.Status() //nolint:errcheck // Busy has read it
+	request, asked := in.Set.Annotations[api.ResizeAnnotation]
+	switch {
 	case in.Retry != nil && !in.Retry.concerns(status):
 		return api.NothingFailed, nil
 	case status.Held() && in.retried():
@@ -74,7 +86,7 @@ func Rests(in Input) (api.Reason, error) {
 		return api.AlreadyRefused, nil
 	case !asked:
 		return api.NotRequested, nil
-	case !in.retried() && status != nil && status.Request == request && status.Phase != api.Succeeded:
+	case !in.retried() && sts.Answered(status, request):
 		return api.AlreadyRefused, nil
 	}
 	return "", nil
@@ -135,6 +147,9 @@ func (w *Wish) read(in Input, status *api.Status) {
 // size is what the claim is to ask for. One that only follows its template, and has to be copied for another reason, does not
 // shrink.
 func (w *Wish) size(c Claim) resource.Quantity {
+	if back, ok := w.back[c.Name]; ok {
+		return back.Size
+	}
 	size, target := sts.Requested(c.PersistentVolumeClaim), w.targets[c.Template]
 	if !target.Exact && size.Cmp(target.Size) > 0 {
 		return size

@@ -37,6 +37,12 @@ func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target
 	return targets
 }
 
+// Answered reports whether the request has had its answer and is not looked at again until it is another one: it was refused, or
+// failed, or what it had led to was rolled back. One that succeeded stands, for claims to come.
+func Answered(status *api.Status, request string) bool {
+	return status != nil && status.Request == request && (status.Phase != api.Succeeded || status.Method == api.MethodRollback)
+}
+
 // Expired reports whether the volume is an old one whose window is over.
 func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 	link, err := api.LoadLink(volume)

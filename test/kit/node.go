@@ -118,6 +118,13 @@ func (n *Node) Version(volume, claim string) (has, newest int) {
 	return n.versions[volume], n.newest[claim]
 }
 
+// Recede makes what the volume has the newest data of the claim: somebody wants it back, and gives up what came after.
+func (n *Node) Recede(claim, volume string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.newest[claim] = n.versions[volume]
+}
+
 // Lost are the claims whose newest data is on no volume any more (I1).
 func (n *Node) Lost() []string {
 	n.mu.Lock()

@@ -1,4 +1,4 @@
-// Package command is kubectl drydock: it says what a resize would do, sends events by hand, asks for a retry, and sends dead
+// Package command is kubectl drydock: it says what a resize would do, puts old volumes back, sends events by hand, asks for a retry, and sends dead
 // letters again. What it decides is decided from the live objects, and what it writes on a StatefulSet goes through plans, as in the functions.
 package command
 
@@ -24,7 +24,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:           "kubectl-drydock",
-		Short:         "Plans, events, retries, dead letters and rights of Drydock, by hand",
+		Short:         "Plans, rollbacks, events, retries, dead letters and rights of Drydock, by hand",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drydock"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -34,7 +34,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: time.Now}
-	root.AddCommand(newPlan(tool), newEmit(tool), newRetry(tool), newRedeliver(tool), newRBAC(tool))
+	root.AddCommand(newPlan(tool), newRollback(tool), newEmit(tool), newRetry(tool), newRedeliver(tool), newRBAC(tool))
 	return root
 }
 

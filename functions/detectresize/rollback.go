@@ -1,0 +1,43 @@
+package detectresize
+
+import (
+	"fmt"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
+)
+
+// rollback begins to put old volumes back where somebody asks for it. A refusal leaves the document alone: it tells of the
+// operation that was to be rolled back.
+func rollback(in Input, operation string) plan.Plan {
+	wish := resize.Rollback(in.Input, operation)
+	if found := resize.Unsettled(in.Input, wish); len(found) > 0 && found[0].Settles() {
+		return waits(in, found[0])
+	} else if len(found) > 0 {
+		return refuseRollback(in, found[0])
+	}
+	if found := resize.PreflightRollback(in.Input, wish, operation); len(found) > 0 {
+		return refuseRollback(in, found[0])
+	}
+	status := wish.Operation(in.Input)
+	status.Trace, status.Reason = in.Trace, api.ResizeDetected
+	status.Message = fmt.Sprintf("%d claims will get the volumes back that operation %s has left behind", len(status.Claims), operation)
+	return hand(in, status)
+}
+
+func refuseRollback(in Input, found resize.Problem) plan.Plan {
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
+	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "no rollback: "+found.Message))...)
+}
+
+// rollsBack is the operation that somebody wants to be rolled back; empty if nobody does, or nothing may begin now.
+func rollsBack(in Input) string {
+	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want tells of it
+		return ""
+	}
+	if status, _ := in.Status(); status.Held() { //nolint:errcheck // as above
+		return ""
+	}
+	return in.Set.Annotations[api.RollbackAnnotation]
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// resizedWorld has a set whose two claims were copied to larger volumes.
+func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Status) {
+	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	done := w.Finish(drive, "web")
+	expectPhase(t, done, api.Succeeded)
+	return w, drive, done
+}
+
+// regret asks for the volumes that the operation has left behind.
+func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Status) *api.Status {
+	t.Helper()
+	for _, part := range done.Claims {
+		w.Node.Recede(part.Name, part.OldVolume)
+	}
+	if text, err := command(t, w, "rollback", "sts/web", "--yes"); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var status *api.Status
+	w.Eventually("the rollback ends", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status = w.Status("web"); status.Operation == done.Operation || !status.Phase.Terminal() {
+			return fmt.Sprintf("operation %s, phase %s: %s", status.Operation, status.Phase, status.Message)
+		}
+		return ""
+	})
+	return status
+}
+
+func expectOn(t *testing.T, w *kit.World, volumes map[string]string) {
+	t.Helper()
+	for claim, volume := range volumes {
+		if on := w.Claim(claim).Spec.VolumeName; on != volume {
+			t.Errorf("claim %s is on volume %s, want %s", claim, on, volume)
+		}
+	}
+}
+
+func volumesOf(status *api.Status) (before, after map[string]string) {
+	before, after = map[string]string{}, map[string]string{}
+	for _, part := range status.Claims {
+		before[part.Name], after[part.Name] = part.OldVolume, part.NewVolume
+	}
+	return before, after
+}
+
+// TestI1RollbackToTheOldVolumes: they come back, with the old template, and nothing begins again by itself. What was left behind
+// by that can come back in its turn.
+func TestI1RollbackToTheOldVolumes(t *testing.T) {
+	w, drive, done := resizedWorld(t)
+	before, after := volumesOf(done)
+	text, err := command(t, w, "rollback", "sts/web")
+	if err == nil || !strings.Contains(err.Error(), "--yes") || !strings.Contains(text, before["data-web-1"]) {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if _, asked := w.Set("web").Annotations[api.RollbackAnnotation]; asked {
+		t.Fatal("it was asked for without --yes")
+	}
+
+	back := regret(t, w, drive, done)
+	expectPhase(t, back, api.Succeeded)
+	if back.Method != api.MethodRollback {
+		t.Errorf("method %s", back.Method)
+	}
+	expectOn(t, w, before)
+	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+	if size := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); size != "64Mi" {
+		t.Errorf("the template asks for %s", size)
+	}
+	for claim, name := range after {
+		if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			t.Errorf("the volume %s that claim %s had is not kept: %v", name, claim, v)
+		}
+	}
+	for claim, name := range before {
+		if v := volume(w, name); v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || v.Labels[api.OperationLabel] != "" {
+			t.Errorf("volume %s, which claim %s has back, is not as it was: %v", name, claim, v)
+		}
+	}
+
+	w.Scale("web", 3)
+	w.Eventually("the third replica runs", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if ready := w.Set("web").Status.ReadyReplicas; ready != 3 {
+			return fmt.Sprintf("%d replicas are ready", ready)
+		}
+		return ""
+	})
+	for range 3 {
+		must(t, drive.Tick(context.Background()))
+	}
+	if now := w.Status("web"); now.Operation != back.Operation {
+		t.Fatalf("operation %s has begun by itself", now.Operation)
+	}
+	expectSize(t, w, "64Mi", "data-web-2")
+
+	again := regret(t, w, drive, back)
+	expectPhase(t, again, api.Succeeded)
+	expectOn(t, w, after)
+	expectSize(t, w, "128Mi", "data-web-0", "data-web-1")
+	expectSize(t, w, "64Mi", "data-web-2")
+	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
+}
+
+// TestI1RollbackThatIsAborted leaves everything as it was, at whatever write: the set on its volumes, the old ones kept.
+func TestI1RollbackThatIsAborted(t *testing.T) {
+	for k := 1; k <= 10; k += 3 {
+		t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
+			w, _, done := resizedWorld(t)
+			before, after := volumesOf(done)
+			saboteur := &kit.Saboteur{}
+			saboteur.OnWrite = func(string) {
+				if len(saboteur.Writes()) == k {
+					w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
+				}
+			}
+			drive := w.Drive(saboteur)
+			w.Annotate("web", map[string]string{api.RollbackAnnotation: done.Operation})
+			var status *api.Status
+			w.Eventually("the rollback ends", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				if status = w.Status("web"); status.Operation == done.Operation || !status.Phase.Terminal() {
+					return fmt.Sprintf("operation %s, phase %s: %s", status.Operation, status.Phase, status.Message)
+				}
+				return ""
+			})
+			expectPhase(t, status, api.Failed)
+			if status.Reason != api.Aborted {
+				t.Errorf("reason %s: %s", status.Reason, status.Message)
+			}
+			expectOn(t, w, after)
+			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+			for claim, name := range before {
+				if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+					t.Errorf("the old volume %s of claim %s is not kept: %v", name, claim, v)
+				}
+			}
+		})
+	}
+}
+
+// TestI8RollbackIsRefused with a reason, and the document of what was to be rolled back stays.
+func TestI8RollbackIsRefused(t *testing.T) {
+	w, drive, done := resizedWorld(t)
+	for name, row := range map[string]struct {
+		operation, reason string
+		before            func()
+	}{
+		"another operation": {"0123456789ab", "RollbackImpossible", func() {}},
+		"the window is over": {done.Operation, "RollbackImpossible", func() {
+			for _, part := range done.Claims {
+				patchVolume(t, w, part.OldVolume, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2020-01-01T00:00:00Z"}}}`, api.RetainedUntilAnnotation))
+			}
+		}},
+	} {
+		row.before()
+		w.Annotate("web", map[string]string{api.RollbackAnnotation: row.operation})
+		w.Eventually(name+" is refused", func() string {
+			if err := drive.Tick(context.Background()); err != nil {
+				return err.Error()
+			}
+			if _, asked := w.Set("web").Annotations[api.RollbackAnnotation]; asked {
+				return "it is asked for still"
+			}
+			if events := strings.Join(w.Events("web"), ", "); !strings.Contains(events, "Warning "+row.reason) {
+				return events
+			}
+			return ""
+		})
+		if status := w.Status("web"); status.Operation != done.Operation || status.Phase != api.Succeeded {
+			t.Errorf("%s: the document is of operation %s, %s", name, status.Operation, status.Phase)
+		}
+	}
+}
