@@ -433,8 +433,8 @@ func TestOptingOutEndsTheCleanup(t *testing.T) {
 	}
 }
 
-// TestSleepAndResizeAreNoScaleDown: replicas that Drydock itself takes away for a while are not left behind.
-func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
+// TestI1SleepAndResizeAreNoScaleDown: replicas that Drydock itself takes away for a while are not left behind.
+func TestI1SleepAndResizeAreNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
@@ -506,8 +506,8 @@ func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 	}
 }
 
-// TestSleepAndResizeWaitForTheCleanup: one operation at a time.
-func TestSleepAndResizeWaitForTheCleanup(t *testing.T) {
+// TestI3SleepAndResizeWaitForTheCleanup: one operation at a time.
+func TestI3SleepAndResizeWaitForTheCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
 	w.Scale("web", 1)

@@ -242,23 +242,6 @@ func untilPhase(t *testing.T, w *kit.World, drive *kit.Drive, phase api.Phase) {
 	})
 }
 
-// TestExpandIsAborted: what was not granted is not asked for any more.
-func TestExpandIsAborted(t *testing.T) {
-	w, drive := growingWorld(t, growingSet(1, "data"))
-	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilPhase(t, w, drive, api.Expanding)
-	w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
-	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || status.Reason != api.Aborted {
-		t.Errorf("%s %s", status.Phase, status.Reason)
-	}
-	if asks := w.Claim("data-web-0").Spec.Resources.Requests.Storage(); asks.Cmp(*kit.Quantity("65Mi")) > 0 {
-		t.Errorf("the claim asks for %s", asks)
-	}
-	expectWhole(t, w, "web", 1, "data-web-0")
-}
-
 // TestI8ExpandTakesTooLong: the claims go on asking, and it is said.
 func TestI8ExpandTakesTooLong(t *testing.T) {
 	w, _ := growingWorld(t, growingSet(1, "data"))
@@ -281,24 +264,6 @@ func TestI8ExpandTakesTooLong(t *testing.T) {
 		return ""
 	})
 	expectWhole(t, w, "web", 1, "data-web-0")
-}
-
-// TestI3SetIsReplacedWhileItGrows: the new set's request counts, nothing of the old operation is left.
-func TestI3SetIsReplacedWhileItGrows(t *testing.T) {
-	w, drive := growingWorld(t, growingSet(2, "data"))
-	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilPhase(t, w, drive, api.Expanding)
-	w.DeleteSet("web", metav1.DeletePropagationBackground)
-	ticks(t, drive, 2)
-	w.CreateSet(growingSet(1, "data"))
-	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
-	untilReady(w, drive, "web", 1)
-	ticks(t, drive, 2)
-	if status := w.Status("web"); status != nil {
-		t.Errorf("%+v", status)
-	}
-	expectWhole(t, w, "web", 1, "data-web-0", "data-web-1")
 }
 
 // TestI8ClaimIsDeletedWhileItGrows: somebody has deleted it by hand.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,9 +25,9 @@ func copiedWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive)
 func holdWarm(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
 
 // movers are the pods that copy, or have copied.
-func movers(t *testing.T, w *kit.World) []corev1.Pod {
+func movers(t testing.TB, w *kit.World) []corev1.Pod {
 	t.Helper()
-	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +188,8 @@ func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
 }
 
-// TestWarmCopyThatDoesNotStart: the mover has no place beside the pod, so the claim is copied when the set is stopped.
-func TestWarmCopyThatDoesNotStart(t *testing.T) {
+// TestI8WarmCopyThatDoesNotStart: the mover has no place beside the pod, so the claim is copied when the set is stopped.
+func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.Settings.StartTimeout = 2 * time.Second

@@ -104,7 +104,7 @@ func refused(t *testing.T, row refusal) {
 	}
 }
 
-func TestRetryTakesUpARefusedRequest(t *testing.T) {
+func TestI8RetryTakesUpARefusedRequest(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -147,8 +147,8 @@ func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
 	}
 }
 
-// TestHostileStatusCannotReachOtherVolumes: whoever may annotate a set must not get at volumes of another namespace.
-func TestHostileStatusCannotReachOtherVolumes(t *testing.T) {
+// TestI3HostileStatusCannotReachOtherVolumes: whoever may annotate a set must not get at volumes of another namespace.
+func TestI3HostileStatusCannotReachOtherVolumes(t *testing.T) {
 	t.Parallel()
 	victim, attacker := kit.NewWorld(t), kit.NewWorld(t)
 	victim.CreateSet(kit.WorldSet("db", 1, "64Mi", "data"))

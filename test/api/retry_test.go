@@ -34,7 +34,7 @@ func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
 	}
 }
 
-func TestRetryEventTakesUpAFailedOperation(t *testing.T) {
+func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)
 	ref := refOf(w)
@@ -77,7 +77,7 @@ func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 }
 
-func TestRetryCommandTakesUpAFailedOperation(t *testing.T) {
+func TestI8RetryCommandTakesUpAFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)
 	operation := w.Status("web").Operation

@@ -259,8 +259,8 @@ func TestI5SetDeletedWhileItSleeps(t *testing.T) {
 	expectResumed(t, w, drive, row, redis, before)
 }
 
-// TestKEDAIsPausedWhileTheSetSleeps: what made the autoscaler would scale the set also from zero.
-func TestKEDAIsPausedWhileTheSetSleeps(t *testing.T) {
+// TestI4KEDAIsPausedWhileTheSetSleeps: what made the autoscaler would scale the set also from zero.
+func TestI4KEDAIsPausedWhileTheSetSleeps(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "keda.sh", "ScaledObject")
 	w.MayPause(row.Operator)
@@ -279,8 +279,8 @@ func TestKEDAIsPausedWhileTheSetSleeps(t *testing.T) {
 	expectResumed(t, w, drive, row, "ScaledObject", before)
 }
 
-// TestAnAutoscalerLetsItsTargetSleep: Kubernetes' own does nothing while its target is at zero.
-func TestAnAutoscalerLetsItsTargetSleep(t *testing.T) {
+// TestI4AnAutoscalerLetsItsTargetSleep: Kubernetes' own does nothing while its target is at zero.
+func TestI4AnAutoscalerLetsItsTargetSleep(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)

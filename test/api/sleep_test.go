@@ -243,8 +243,8 @@ func TestAProbeThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// TestResizeWaitsForTheSetToWake: a set that sleeps is not resized, and is when it is awake.
-func TestResizeWaitsForTheSetToWake(t *testing.T) {
+// TestI3ResizeWaitsForTheSetToWake: a set that sleeps is not resized, and is when it is awake.
+func TestI3ResizeWaitsForTheSetToWake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 1, nil)

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestResizeKeepsEveryByte is the main job, with every part real.
-func TestResizeKeepsEveryByte(t *testing.T) {
+// TestI1ResizeKeepsEveryByte is the main job, with every part real.
+func TestI1ResizeKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("64Mi"))
@@ -70,8 +70,8 @@ func TestI6EngineKilledAgainAndAgain(t *testing.T) {
 	s.ExpectResized(t, before)
 }
 
-// TestUnfaithfulCopyIsRefusedAndNamed: a file of root's in a volume of user 1000 cannot be copied by user 1000.
-func TestUnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
+// TestI8UnfaithfulCopyIsRefusedAndNamed: a file of root's in a volume of user 1000 cannot be copied by user 1000.
+func TestI8UnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))

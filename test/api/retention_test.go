@@ -1,0 +1,198 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// retired has a set that was resized, and returns its old volume, which had the policy.
+func retired(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*kit.World, *kit.Drive, string) {
+	t.Helper()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	old := w.Claim("data-web-0").Spec.VolumeName
+	patchVolume(t, w, old, fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	return w, drive, old
+}
+
+func patchVolume(t *testing.T, w *kit.World, name, body string) {
+	t.Helper()
+	if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// volume reads a volume; nil if it does not exist.
+func volume(w *kit.World, name string) *corev1.PersistentVolume {
+	for _, v := range w.Volumes() {
+		if v.Name == name {
+			return &v
+		}
+	}
+	return nil
+}
+
+// endWindow has the volume's window be over.
+func endWindow(t *testing.T, w *kit.World, name string) {
+	t.Helper()
+	patchVolume(t, w, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RetainedUntilAnnotation, time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)))
+}
+
+// released says what of ours is left on a volume.
+func released(v *corev1.PersistentVolume) string {
+	for _, key := range []string{api.OperationAnnotation, api.RetainedUntilAnnotation, api.ReclaimPolicyAnnotation, api.ClaimManifestAnnotation} {
+		if v.Annotations[key] != "" {
+			return key + " is still there"
+		}
+	}
+	if v.Labels[api.OperationLabel] != "" {
+		return "the label is still there"
+	}
+	return ""
+}
+
+// TestI9OldVolumeInItsWindow: it is kept until then with what was on it, and then given back to the policy that it had.
+func TestI9OldVolumeInItsWindow(t *testing.T) {
+	t.Parallel()
+	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false, corev1.PersistentVolumeReclaimRetain: true} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			w, drive, old := retired(t, policy)
+			before := volume(w, old)
+			until, err := time.Parse(time.RFC3339, before.Annotations[api.RetainedUntilAnnotation])
+			finished := w.Status("web").Finished.Time
+			if err != nil || until.Before(finished.Add(w.Settings.Retention-time.Minute)) || until.After(finished.Add(w.Settings.Retention)) {
+				t.Errorf("kept until %s (%v), finished %s", until, err, finished)
+			}
+			ticks(t, drive, 3)
+			if now := volume(w, old); now == nil || now.ResourceVersion != before.ResourceVersion || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+				t.Errorf("within its window it was written to: %+v", now)
+			}
+			endWindow(t, w, old)
+			w.Eventually("it is given back to its policy", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				now := volume(w, old)
+				switch {
+				case now == nil && stays:
+					t.Fatal("a volume whose policy is Retain is gone")
+				case now == nil:
+					return ""
+				case !stays || now.Spec.PersistentVolumeReclaimPolicy != policy:
+					return fmt.Sprintf("it is there: %s", now.Spec.PersistentVolumeReclaimPolicy)
+				}
+				return released(now)
+			})
+			for _, problem := range w.Whole("data-web-0") {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+// TestI9OldVolumeOfASetThatIsGone: the tick finds it all the same.
+func TestI9OldVolumeOfASetThatIsGone(t *testing.T) {
+	t.Parallel()
+	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	w.DeleteSet("web", metav1.DeletePropagationBackground)
+	endWindow(t, w, old)
+	w.Eventually("it is gone", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if volume(w, old) != nil {
+			return "it is there"
+		}
+		return ""
+	})
+}
+
+// TestI1OldVolumeTakenIntoUse: somebody looks something up in it, by a claim of his own. At the end of the window it gets its policy
+// back; as long as the claim is there, it stays, with its data.
+func TestI1OldVolumeTakenIntoUse(t *testing.T) {
+	t.Parallel()
+	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	has, _ := w.Node.Version(old, "data-web-0")
+	patchVolume(t, w, old, fmt.Sprintf(`{"spec":{"claimRef":{"name":"lookup","namespace":%q,"uid":null,"resourceVersion":null}}}`, w.Namespace))
+	claim := kit.WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
+	claim.Name, claim.Spec.VolumeName = "lookup", old
+	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("it is bound", func() string {
+		if now := w.Claim("lookup"); now.Status.Phase != corev1.ClaimBound {
+			return string(now.Status.Phase)
+		}
+		return ""
+	})
+	endWindow(t, w, old)
+	w.Eventually("it has its policy back", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		now := volume(w, old)
+		if now == nil {
+			t.Fatal("it is gone")
+		}
+		if now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+			return "it has not"
+		}
+		return released(now)
+	})
+	ticks(t, drive, 2)
+	if now := volume(w, old); now == nil || now.Status.Phase != corev1.VolumeBound {
+		t.Errorf("%+v", now)
+	}
+	if is, _ := w.Node.Version(old, "data-web-0"); is != has {
+		t.Errorf("it has version %d, had %d", is, has)
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestI1OldVolumePutBack: by hand, as docs/resize.md says, and resized again later: then it is in no window any more.
+func TestI1OldVolumePutBack(t *testing.T) {
+	t.Parallel()
+	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	fresh := w.Claim("data-web-0").Spec.VolumeName
+	w.PatchSet("web", fmt.Sprintf(`{"spec":{"replicas":0},"metadata":{"annotations":{%q:null}}}`, api.ResizeAnnotation))
+	untilReady(w, drive, "web", 0)
+	patchVolume(t, w, fresh, `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+	w.DeleteClaim("data-web-0")
+	w.Eventually("the claim is gone", func() string {
+		if w.Claim("data-web-0") != nil {
+			return "it is there"
+		}
+		return ""
+	})
+	patchVolume(t, w, old, `{"spec":{"claimRef":{"uid":null,"resourceVersion":null}}}`)
+	claim := kit.WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
+	claim.Name, claim.Spec.VolumeName, claim.Labels = "data-web-0", old, map[string]string{"app": "web"}
+	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patchVolume(t, w, fresh, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	w.Node.GoBack(old, "data-web-0")
+	w.Scale("web", 1)
+	untilReady(w, drive, "web", 1)
+
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	if now := volume(w, old); now == nil || now.Annotations[api.RetainedUntilAnnotation] == "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("it is not kept for a window again: %+v", now)
+	}
+	expectSize(t, w, "160Mi", "data-web-0")
+	expectWhole(t, w, "web", 1, "data-web-0")
+}

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// TestI3RequestsInARow: one operation at a time. The request that an operation began with is the one that it ends with; the last of those
+// that came meanwhile follows, and no other.
+func TestI3RequestsInARow(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{growsNow, plannedNow, warmNow, quiescedNow, verifiedNow, startNow} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newResized(t, stops[name])
+			drive := r.reach()
+			first := r.Status("web").Operation
+			for _, request := range []string{"data=160Mi", "data=192Mi"} {
+				r.Annotate("web", map[string]string{api.ResizeAnnotation: request})
+				_ = drive.Tick(context.Background())
+				if status := r.Status("web"); status.Operation != first || status.Request != "data=128Mi" {
+					t.Errorf("asked for %s, the operation is %s for %s", request, status.Operation, status.Request)
+				}
+			}
+			r.stop.release(r.World)
+			r.Eventually("the last request is carried out", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				if status := r.Status("web"); status.Request != "data=192Mi" || !status.Phase.Terminal() {
+					return status.Request + ": " + describe(status)
+				}
+				return ""
+			})
+			status := r.Status("web")
+			expectPhase(t, status, api.Succeeded)
+			if status.Attempt != 2 {
+				t.Errorf("attempt %d", status.Attempt)
+			}
+			expectSize(t, r.World, "192Mi", r.claim...)
+			r.expectGivenBack(t, drive)
+		})
+	}
+}
+
+// TestI3SleepAndResizeAtOnce: whichever begins, the other waits for its end, and the set has its replicas in between.
+func TestI3SleepAndResizeAtOnce(t *testing.T) {
+	t.Parallel()
+	pause := map[string]string{api.PausedAnnotation: "true"}
+	resize := map[string]string{api.ResizeAnnotation: "data=128Mi"}
+	for name, asks := range map[string][]map[string]string{
+		"asked for together":                  {{api.PausedAnnotation: "true", api.ResizeAnnotation: "data=128Mi"}},
+		"the resize when the sleep begins":    {pause, resize},
+		"the sleep when the resize has begun": {resize, pause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
+			drive := w.Drive(nil)
+			for _, annotations := range asks {
+				w.Annotate("web", annotations)
+				_ = drive.Tick(context.Background())
+				if nap, status := w.Sleep("web"), w.Status("web"); nap.Active() && status.Active() {
+					t.Errorf("both are under way: %s; %s", describe(nap), describe(status))
+				}
+			}
+			w.UntilSleep(drive, "web", api.Asleep)
+			if status := w.Status("web"); status.Active() {
+				t.Errorf("it sleeps, and is resized: %s", describe(status))
+			}
+			w.PatchSet("web", `{"metadata":{"annotations":{"`+api.PausedAnnotation+`":null}}}`)
+			w.UntilSleep(drive, "web", api.Succeeded)
+			expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+			expectSize(t, w, "128Mi", "data-web-0", "data-web-1")
+			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+		})
+	}
+}
+
+// TestI3CleanupAsksDuringAResize: the set is scaled down while it is copied for the first time. What is left behind is cleaned up when
+// the resize is over, and not before, when the set is at zero.
+func TestI3CleanupAsksDuringAResize(t *testing.T) {
+	w, drive := cleanedWorld(t, 3)
+	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
+	holdWarm(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilWarming(t, w, drive, 3)
+	w.Scale("web", 2)
+	w.Eventually("the replica is gone", func() string {
+		_ = drive.Tick(context.Background())
+		if w.Set("web").Status.Replicas != 2 {
+			return "it is there"
+		}
+		return ""
+	})
+	if order := w.Node.Cleaned(); len(order) > 0 {
+		t.Errorf("cleaned up: %v", order)
+	}
+	holdWarm(w, false)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	if order := w.Node.Cleaned(); len(order) > 0 {
+		t.Errorf("cleaned up: %v", order)
+	}
+	expectSize(t, w, "128Mi", "data-web-0", "data-web-1", "data-web-2")
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "data-web-2")
+}
+
+// TestI7TwoProcessesAtOnce: two of every function, as during a rollout of Drydock itself, both of which look at everything all the
+// time. Each step is made once.
+func TestI7TwoProcessesAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, request := range map[string]string{"copy": "data=128Mi", "shrink": "data=32Mi", "grow": "data=128Mi"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			set := kit.WorldSet("web", 2, "64Mi", "data")
+			if name == "grow" {
+				set = growingSet(2, "data")
+			}
+			w.CreateSet(set)
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
+			first, second := &kit.Saboteur{}, &kit.Saboteur{}
+			drives := []*kit.Drive{w.Drive(first), w.Drive(second)}
+			if err := untilOver(w, drives); err != nil {
+				t.Error(err)
+			}
+			status := w.Finish(drives[0], "web")
+			expectPhase(t, status, api.Succeeded)
+			if status.Attempt != 1 || status.Round > 1 {
+				t.Errorf("attempt %d, round %d", status.Attempt, status.Round)
+			}
+			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+			n := len(first.Writes()) + len(second.Writes())
+			ticks(t, drives[0], 2)
+			ticks(t, drives[1], 2)
+			if now := append(first.Writes(), second.Writes()...); len(now) != n {
+				t.Errorf("written after the end: %v", now)
+			}
+			want := 4 // the old ones are kept
+			if name == "grow" {
+				want = 2
+			}
+			if volumes := w.Volumes(); len(volumes) != want {
+				t.Errorf("%d volumes, want %d", len(volumes), want)
+			}
+		})
+	}
+}
+
+// untilOver ticks with every drive at once, until the operation is over. That one finds a write of the other in its way is no error;
+// one that never gets on is.
+func untilOver(w *kit.World, drives []*kit.Drive) error {
+	var all sync.WaitGroup
+	failed := make([]error, len(drives))
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	for i, drive := range drives {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for {
+				if failed[i] = drive.Tick(ctx); ctx.Err() != nil {
+					failed[i] = errors.Join(ctx.Err(), failed[i])
+					return
+				}
+				set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(ctx, "web", metav1.GetOptions{})
+				if err != nil {
+					continue // it is just created again
+				}
+				if status, err := api.LoadStatus(set); err == nil && status != nil && status.Phase.Terminal() {
+					failed[i] = nil
+					return
+				}
+			}
+		}()
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}

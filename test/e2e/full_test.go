@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// lastWords is a database that writes most of its data when it is told to end: what fitted when it was copied for the first time does
+// not fit any more.
+const lastWords = `cd /data && { [ -e big ] || dd if=/dev/urandom of=big bs=1M count=12 2>/dev/null; } && touch filled
+late() { %s; }
+trap 'late; sync; exit' TERM; while :; do sleep 1 & wait; done`
+
+// TestI1DiskFullInTheFinalPass: the set is stopped then, and gets back what it had, with everything that it wrote last; a larger volume
+// takes it.
+func TestI1DiskFullInTheFinalPass(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ late, check, has string }{
+		"more bytes than the target has": {
+			late:  `[ -e sum ] || { dd if=/dev/urandom of=late bs=1M count=60 2>/dev/null; sha256sum big late > sum; }`,
+			check: `cd /data && sha256sum -s -c sum && wc -l < sum`, has: "2",
+		},
+		// The volume has room for all of their bytes: that it is full is found out by writing.
+		"more files than the target has inodes": {
+			late:  `[ -e sum ] || { mkdir -p late; i=0; while [ $i -lt 6000 ]; do : > late/$i; i=$((i+1)); done; sha256sum big > sum; }`,
+			check: `cd /data && sha256sum -s -c sum && ls late | wc -l`, has: "6000",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			set := stage.Workload("160Mi")
+			set.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+			set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", fmt.Sprintf(lastWords, row.late)}
+			s.CreateSet(set)
+			s.AwaitReady(t)
+			drydock(t, s)
+			s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=80Mi"})
+			expectFull(t, s)
+			expectSame(t, s, row.check, row.has)
+			s.Resize(t, "data=200Mi")
+			s.AwaitReady(t)
+			expectSame(t, s, row.check, row.has)
+			s.ExpectNothingLeft(t)
+		})
+	}
+}
+
+// expectFull waits for a failure after the first copy, which was made, and checks that the set has its old volumes.
+func expectFull(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	status := s.AwaitEnd(t)
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.FailedAt != api.Copying || status.Stopped == nil {
+		t.Fatalf("%s %s at %s, stopped %v: %s", status.Phase, status.Reason, status.FailedAt, status.Stopped, status.Message)
+	}
+	if !strings.Contains(status.Message, "NoSpace") || !strings.Contains(status.Message, api.RetryAnnotation) {
+		t.Errorf("it does not say what to do: %s", status.Message)
+	}
+	t.Log(status.Message)
+	s.AwaitReady(t)
+	for _, c := range status.Claims {
+		if claim := s.Claim(c.Name); claim.Spec.VolumeName != c.OldVolume || claim.UID != c.UID {
+			t.Errorf("claim %s is on %s, was on %s", c.Name, claim.Spec.VolumeName, c.OldVolume)
+		}
+	}
+	s.ExpectNothingLeft(t)
+}
+
+// expectSame checks in both pods what was written last.
+func expectSame(t *testing.T, s *stage.Stage, check, has string) {
+	t.Helper()
+	for _, pod := range []string{"web-0", "web-1"} {
+		if is := s.Exec(t, pod, check); is != has {
+			t.Errorf("%s: %q, want %q", pod, is, has)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package kit
+
+import (
+	"context"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Trouble is what befalls a mover that runs, also one that is held.
+type Trouble string
+
+const (
+	// Evicted: the kubelet needs its memory for others.
+	Evicted Trouble = "evicted"
+	// OutOfMemory: the kernel has killed it at its own limit.
+	OutOfMemory Trouble = "out of memory"
+	// Deleted: somebody deletes its pod.
+	Deleted Trouble = "deleted"
+)
+
+// hazards is what a Node knows of what befalls pods and machines.
+type hazards struct {
+	// Troubles befall the movers that run next, one each, in this order.
+	Troubles []Trouble
+	// Trouble befalls every mover, after those.
+	Trouble Trouble
+
+	fates   map[types.UID]Trouble
+	machine string          // where pods are put; empty is the one that all worlds share
+	lost    map[string]bool // machines that are gone
+}
+
+// befalls has a mover that runs meet its trouble, at every look until it is seen to have ended, and reports whether it has any.
+func (n *Node) befalls(ctx context.Context, pod *corev1.Pod) bool {
+	switch trouble := n.fate(pod.UID); trouble {
+	case "":
+		return false
+	case Deleted:
+		_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
+	default:
+		n.setStatus(ctx, pod, troubled(pod, trouble))
+	}
+	return true
+}
+
+// fate is the trouble of the mover. One that has none may be given one as long as it runs.
+func (n *Node) fate(mover types.UID) Trouble {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if trouble, known := n.fates[mover]; known || n.ended[mover] {
+		return trouble
+	}
+	trouble := n.Trouble
+	if len(n.Troubles) > 0 {
+		trouble, n.Troubles = n.Troubles[0], n.Troubles[1:]
+	}
+	if trouble != "" {
+		if n.fates == nil {
+			n.fates = map[types.UID]Trouble{}
+		}
+		n.fates[mover] = trouble
+	}
+	return trouble
+}
+
+// reportEnd tells, as the kubelet does, how a mover has ended that somebody deletes: its Job waits to know.
+func (n *Node) reportEnd(ctx context.Context, pod *corev1.Pod) {
+	if pod.Labels[batchv1.JobNameLabel] != "" && pod.Status.Phase == corev1.PodRunning {
+		n.setStatus(ctx, pod, troubled(pod, Deleted))
+	}
+}
+
+// troubled is what the kubelet reports of a pod that was killed (kubernetes pkg/kubelet/eviction, pkg/kubelet/kuberuntime).
+func troubled(pod *corev1.Pod, trouble Trouble) corev1.PodStatus {
+	ended := &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: metav1.Now()}
+	status := corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
+		State: corev1.ContainerState{Terminated: ended}}}}
+	switch trouble {
+	case OutOfMemory:
+		ended.Reason = "OOMKilled"
+		return status
+	case Deleted:
+		return status
+	}
+	status.Reason, status.Message = "Evicted", "The node was low on resource: memory."
+	status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet",
+		Message: status.Message, LastTransitionTime: metav1.Now()}}
+	return status
+}
+
+// UseMachine has the world's pods run on a machine of its own, which can get lost.
+func (w *World) UseMachine() {
+	w.T.Helper()
+	name, ctx := "machine-of-"+w.Namespace, context.Background()
+	_, err := w.Kube.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	w.must(err)
+	w.T.Cleanup(func() { _ = w.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}) })
+	w.Node.Set(func(n *Node) { n.machine = name })
+}
+
+// LoseMachine takes the machine away with all that runs on it, as a cloud does. What it had attached can be used elsewhere. That its
+// pods are gone is for the pod garbage collector to find out, which takes a minute (kubernetes pkg/controller/podgc).
+func (w *World) LoseMachine() {
+	w.T.Helper()
+	name := ""
+	w.Node.Set(func(n *Node) {
+		name, n.machine = n.machine, ""
+		n.lost = map[string]bool{name: true}
+	})
+	if err := w.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		w.T.Fatalf("deleting node %s: %v", name, err)
+	}
+}
+
+// place is the machine on which pods are put.
+func (n *Node) place() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.machine != "" {
+		return n.machine
+	}
+	return nodeName
+}
+
+// gone reports whether the pod's machine is: nothing runs there, and nobody there ends the pod.
+func (n *Node) gone(pod *corev1.Pod) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost[pod.Spec.NodeName]
+}
+
+// elsewhere reports whether the pod has to run on another machine than those there are. The caller has locked the node.
+func (n *Node) elsewhere(pod *corev1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if n.lost[field.Values[0]] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// GoBack makes what the volume has the newest data of the claim's name: somebody wants it again.
+func (n *Node) GoBack(volume, claim string) {
+	n.Set(func(n *Node) { n.newest[claim] = n.versions[volume] })
+}
