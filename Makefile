@@ -73,7 +73,7 @@ test-unit: packages ## the quick part: no cluster (the mover's tests want root f
 
 test-api: ## the functions on a real API server with its controllers
 	$(CLUSTER) up --size=control-plane
-	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 20m -parallel 6 ./test/api ./eventsource/engine ./cmd/drydock-standalone
+	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 25m -parallel 16 ./test/api ./eventsource/engine ./cmd/drydock-standalone
 
 # In its own folder go test shows what passes, too: how many schedules were tried, and the seed.
 test-sim: ## crashes and interference between any two writes, a sample of a thousand

@@ -34,32 +34,59 @@ var makers = map[string][]string{
 func (d *Disk) Data(volume string) string  { return filepath.Join(d.Folder, volume, "data") }
 func (d *Disk) image(volume string) string { return filepath.Join(d.Folder, volume, "image") }
 
-// Make makes and mounts a volume. What an interrupted attempt left is removed first.
+// Make makes and mounts a volume.
 func (d *Disk) Make(ctx context.Context, volume, fileSystem string, bytes int64) error {
 	maker, known := makers[fileSystem]
 	if !known {
 		return fmt.Errorf("the file system %q is none of %s and %s", fileSystem, ext4, xfs)
 	}
+	if err := d.makeImage(ctx, volume, bytes); err != nil {
+		return err
+	}
+	if _, err := command(ctx, maker[0], append(maker[1:], d.image(volume))...); err != nil {
+		return fmt.Errorf("making the file system of volume %s: %w", volume, err)
+	}
+	device, err := d.attach(ctx, volume)
+	if err != nil {
+		return err
+	}
+	if _, err := command(ctx, "mount", "-t", fileSystem, device, d.Data(volume)); err != nil {
+		return errors.Join(fmt.Errorf("mounting volume %s: %w", volume, err), d.Remove(ctx, volume))
+	}
+	return nil
+}
+
+// MakeDevice makes a volume without a file system, and says which device it is.
+func (d *Disk) MakeDevice(ctx context.Context, volume string, bytes int64) (string, error) {
+	if err := d.makeImage(ctx, volume, bytes); err != nil {
+		return "", err
+	}
+	return d.attach(ctx, volume)
+}
+
+// makeImage makes the file of a volume. What an interrupted attempt left is removed first.
+func (d *Disk) makeImage(ctx context.Context, volume string, bytes int64) error {
 	if err := d.Remove(ctx, volume); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(d.Data(volume), 0o755); err != nil {
 		return fmt.Errorf("making the folder of volume %s: %w", volume, err)
 	}
-	if err := setSize(d.image(volume), bytes); err != nil {
-		return err
-	}
-	if _, err := command(ctx, maker[0], append(maker[1:], d.image(volume))...); err != nil {
-		return fmt.Errorf("making the file system of volume %s: %w", volume, err)
-	}
+	return setSize(d.image(volume), bytes)
+}
+
+func (d *Disk) attach(ctx context.Context, volume string) (string, error) {
 	device, err := command(ctx, "losetup", "--find", "--show", d.image(volume))
 	if err != nil {
-		return fmt.Errorf("making the device of volume %s: %w", volume, err)
+		return "", fmt.Errorf("making the device of volume %s: %w", volume, err)
 	}
-	if _, err := command(ctx, "mount", "-t", fileSystem, device, d.Data(volume)); err != nil {
-		return errors.Join(fmt.Errorf("mounting volume %s: %w", volume, err), d.Remove(ctx, volume))
-	}
-	return nil
+	return device, nil
+}
+
+// Has reports whether the volume is one of the folder.
+func (d *Disk) Has(volume string) bool {
+	_, err := os.Stat(d.image(volume))
+	return err == nil
 }
 
 // Grow makes a mounted volume larger. It is safe to repeat.

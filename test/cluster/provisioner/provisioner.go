@@ -28,15 +28,21 @@ func (p *Provisioner) Provision(ctx context.Context, o controller.ProvisionOptio
 		return nil, controller.ProvisioningFinished, fmt.Errorf("claim %s has a data source: these volumes start empty", o.PVC.Name)
 	}
 	size := o.PVC.Spec.Resources.Requests[corev1.ResourceStorage]
+	if mode := o.PVC.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
+		device, err := p.Disk.MakeDevice(ctx, o.PVName, size.Value())
+		return p.volume(o, *mode, device), controller.ProvisioningFinished, err
+	}
 	if err := p.Disk.Make(ctx, o.PVName, o.StorageClass.Parameters[fileSystemParameter], size.Value()); err != nil {
 		return nil, controller.ProvisioningFinished, err
 	}
-	return p.volume(o), controller.ProvisioningFinished, nil
+	return p.volume(o, corev1.PersistentVolumeFilesystem, p.Disk.Data(o.PVName)), controller.ProvisioningFinished, nil
 }
 
+// SupportsBlock tells the library that claims may be for a device.
+func (p *Provisioner) SupportsBlock(context.Context) bool { return true }
+
 // volume is of type local rather than hostPath, since the kubelet applies fsGroup to the former only.
-func (p *Provisioner) volume(o controller.ProvisionOptions) *corev1.PersistentVolume {
-	mode := corev1.PersistentVolumeFilesystem
+func (p *Provisioner) volume(o controller.ProvisionOptions, mode corev1.PersistentVolumeMode, path string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: o.PVName},
 		Spec: corev1.PersistentVolumeSpec{
@@ -48,7 +54,7 @@ func (p *Provisioner) volume(o controller.ProvisionOptions) *corev1.PersistentVo
 				corev1.ResourceStorage: o.PVC.Spec.Resources.Requests[corev1.ResourceStorage],
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				Local: &corev1.LocalVolumeSource{Path: p.Disk.Data(o.PVName)},
+				Local: &corev1.LocalVolumeSource{Path: path},
 			},
 			NodeAffinity: onlyOn(p.Node),
 		},
@@ -65,7 +71,8 @@ func onlyOn(node string) *corev1.VolumeNodeAffinity {
 
 // Delete removes the data of a released volume.
 func (p *Provisioner) Delete(ctx context.Context, volume *corev1.PersistentVolume) error {
-	if volume.Spec.Local == nil || volume.Spec.Local.Path != p.Disk.Data(volume.Name) {
+	device := volume.Spec.VolumeMode != nil && *volume.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	if volume.Spec.Local == nil || device && !p.Disk.Has(volume.Name) || !device && volume.Spec.Local.Path != p.Disk.Data(volume.Name) {
 		return &controller.IgnoredError{Reason: "it is not in the folder of this provisioner's volumes"}
 	}
 	return p.Disk.Remove(ctx, volume.Name)

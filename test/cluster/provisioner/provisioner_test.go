@@ -52,7 +52,7 @@ func options(c *corev1.PersistentVolumeClaim, node string) controller.ProvisionO
 
 func TestAVolumeIsWhatWasAskedFor(t *testing.T) {
 	p := &Provisioner{Disk: &Disk{Folder: "/volumes"}, Node: "here"}
-	volume := p.volume(options(claim("64Mi", ""), "here"))
+	volume := p.volume(options(claim("64Mi", ""), "here"), corev1.PersistentVolumeFilesystem, p.Disk.Data("pvc-1"))
 	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Error("the class's reclaim policy is not kept")
 	}
@@ -86,12 +86,22 @@ func TestWhatIsNotProvided(t *testing.T) {
 }
 
 func TestForeignVolumesAreNotDeleted(t *testing.T) {
-	p := &Provisioner{Disk: &Disk{Folder: "/volumes"}}
-	foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
-	foreign.Spec.Local = &corev1.LocalVolumeSource{Path: "/etc"}
-	err := p.Delete(t.Context(), foreign)
-	if _, ignored := err.(*controller.IgnoredError); !ignored {
-		t.Errorf("got %v", err)
+	p := &Provisioner{Disk: &Disk{Folder: t.TempDir()}}
+	for mode, path := range map[corev1.PersistentVolumeMode]string{corev1.PersistentVolumeFilesystem: "/etc", corev1.PersistentVolumeBlock: "/dev/sda"} {
+		foreign := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
+		foreign.Spec.Local, foreign.Spec.VolumeMode = &corev1.LocalVolumeSource{Path: path}, &mode
+		err := p.Delete(t.Context(), foreign)
+		if _, ignored := err.(*controller.IgnoredError); !ignored {
+			t.Errorf("%s: got %v", mode, err)
+		}
+	}
+}
+
+func TestADeviceIsAVolumeWithoutFileSystem(t *testing.T) {
+	p := &Provisioner{Disk: &Disk{Folder: "/volumes"}, Node: "here"}
+	volume := p.volume(options(claim("64Mi", ""), "here"), corev1.PersistentVolumeBlock, "/dev/loop7")
+	if *volume.Spec.VolumeMode != corev1.PersistentVolumeBlock || volume.Spec.Local.Path != "/dev/loop7" {
+		t.Errorf("got %+v", volume.Spec)
 	}
 }
 
