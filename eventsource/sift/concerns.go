@@ -153,10 +153,10 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 		return nil
 	case retry && (asked || status.Held()):
 		return []api.Function{api.DetectResize}
-	case status.Held():
-		return nil
 	case set.Annotations[api.RollbackAnnotation] != "":
 		return []api.Function{api.DetectResize}
+	case status.Held():
+		return nil
 	case !asked || sts.Answered(status, text):
 		return nil
 	}

@@ -12,6 +12,9 @@ import (
 // operation that was to be rolled back.
 func rollback(in Input, operation string) plan.Plan {
 	wish := resize.Rollback(in.Input, operation)
+	if len(wish.Problems) > 0 {
+		return refuseRollback(in, wish.Problems[0])
+	}
 	if found := resize.Unsettled(in.Input, wish); len(found) > 0 && found[0].Settles() {
 		return waits(in, found[0])
 	} else if len(found) > 0 {
@@ -34,9 +37,6 @@ func refuseRollback(in Input, found resize.Problem) plan.Plan {
 // rollsBack is the operation that somebody wants to be rolled back; empty if nobody does, or nothing may begin now.
 func rollsBack(in Input) string {
 	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want tells of it
-		return ""
-	}
-	if status, _ := in.Status(); status.Held() { //nolint:errcheck // as above
 		return ""
 	}
 	return in.Set.Annotations[api.RollbackAnnotation]

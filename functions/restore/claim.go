@@ -65,7 +65,7 @@ func step(in Input, status *api.Status, part api.ClaimStatus) move {
 
 // freeze frees the new volume, then marks the old claim and deletes it.
 func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
-	if fresh == nil || claim.UID != part.UID || part.Phase != api.ClaimVerified || !in.Current(status) {
+	if !staysCurrent(in, status, part, claim, fresh) {
 		if _, reserved := old.Annotations[api.ClaimManifestAnnotation]; !reserved {
 			return move{again: true}
 		}
@@ -74,10 +74,10 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 		return back
 	}
 	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
-	if !linked(fresh.Labels, status.Operation) && !isCopy(fresh, status.Operation) {
+	if !part.Returns() && !isMade(fresh, status.Operation) {
 		return wait("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
 	}
-	if hold := plan.HoldVolume(fresh, targetLink(fresh, link)); !hold.Empty() {
+	if hold := plan.HoldVolume(fresh, targetLink(part, link)); !hold.Empty() {
 		return act(hold.Actions())
 	}
 	if hold := plan.HoldVolume(old, sourceLink(old, link)); !hold.Empty() {
@@ -105,11 +105,23 @@ func sourceLink(old *corev1.PersistentVolume, link api.Link) api.Link {
 }
 
 // targetLink keeps the link of an old volume that comes back: it tells that the volume is never to be thrown away.
-func targetLink(fresh *corev1.PersistentVolume, link api.Link) api.Link {
-	if api.Linked(fresh, link.Operation, api.RoleReturning) {
+func targetLink(part api.ClaimStatus, link api.Link) api.Link {
+	if part.Returns() {
 		link.Role = api.RoleReturning
 	}
 	return link
+}
+
+// isMade reports whether the volume was provisioned for the operation: it is held for it, and is no old one.
+func isMade(volume *corev1.PersistentVolume, operation string) bool {
+	old := api.Linked(volume, operation, api.RoleReturning) || api.Linked(volume, operation, api.RoleRetired) || api.Linked(volume, operation, api.RoleSource)
+	return !old && linked(volume.Labels, operation) || isCopy(volume, operation)
+}
+
+// comesBack reports whether an old volume is still held for the claim to get it back. One that somebody has bound to another
+// claim meanwhile may be written to.
+func comesBack(volume *corev1.PersistentVolume, operation string) bool {
+	return api.Linked(volume, operation, api.RoleReturning) && (volume.Status.Phase == corev1.VolumeReleased || reserved(volume) != "")
 }
 
 // replace decides on a frozen claim which volume its name gets, reserves it, and lets the claim go.
@@ -148,7 +160,11 @@ func reservedOf(old, fresh *corev1.PersistentVolume) *corev1.PersistentVolume {
 
 // staysCurrent reports whether the new volume of a frozen claim is whole and current, now and for ever.
 func staysCurrent(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, fresh *corev1.PersistentVolume) bool {
-	return fresh != nil && part.Phase == api.ClaimVerified && claim.UID == part.UID && in.Current(status)
+	whole := fresh != nil && part.Phase == api.ClaimVerified && claim.UID == part.UID
+	if part.Returns() { // whatever is written to the claim's present volume meanwhile is given up anyway
+		return whole && comesBack(fresh, status.Operation)
+	}
+	return whole && in.Current(status)
 }
 
 // reserve writes down which volume the name gets. The new one only if nobody wanted a replica since it was copied; the

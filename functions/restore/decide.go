@@ -64,7 +64,7 @@ func rest(in Input, status *api.Status) plan.Plan {
 			return plan.Do(api.CleaningUp, thaw.Actions()...)
 		}
 	}
-	return retire(in)
+	return retire(in, status)
 }
 
 // owns reports whether the journal is of the set's own operation and still of use.

@@ -46,12 +46,18 @@ type part struct {
 	oldVolume string
 	// copies are the volumes that the operation had provisioned for the claim, one a round.
 	copies []string
+	// returning is the old volume that the claim was to get back, in a rollback.
+	returning string
 }
 
 func partsOf(in Input, status *api.Status) []part {
 	var parts []part
 	for _, c := range status.Claims {
-		parts = append(parts, part{status.Operation, c.Name, c.OldVolume, copiesOf(in, status.Operation, c)})
+		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, copies: copiesOf(in, status.Operation, c)}
+		if c.Returns() {
+			p.returning = c.NewVolume
+		}
+		parts = append(parts, p)
 	}
 	return parts
 }
@@ -100,30 +106,34 @@ func (p part) tidy(in Input) []plan.Action {
 
 // tidyOld keeps the volume of a claim that somebody deleted during the operation.
 func (p part) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
-	if claim != nil && claim.DeletionTimestamp == nil && claim.Spec.VolumeName == p.oldVolume {
+	if has(claim, old) {
 		return plan.ReleaseVolume(old)
 	}
 	return p.keep(in, old)
 }
 
-// tidyCopy discards a copy only while the claim is known to be on its old volume or on another round's copy; in any
-// doubt it keeps it for the window, as an old one. A claim that somebody deleted takes its volume along, as its reclaim
-// policy says.
+// has reports whether the claim is bound to the volume, and stays so.
+func has(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+	return claim != nil && claim.DeletionTimestamp == nil && claim.Spec.VolumeName == volume.Name
+}
+
+// tidyCopy discards a copy only if it says itself that it is one, while the claim is known to be on its old volume or on another
+// round's copy; in any doubt it keeps it for the window, as an old one. A claim that somebody deleted takes its volume along, as
+// its reclaim policy says.
 func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
 	ours := linked(volume.Labels, p.operation)
+	made := volume.Name != p.returning && (api.Linked(volume, p.operation, api.RoleTarget) || isCopy(volume, p.operation))
 	switch {
-	case api.Linked(volume, p.operation, api.RoleReturning) && (claim == nil || claim.Spec.VolumeName != volume.Name):
-		return p.keep(in, volume) // it was never a copy: it has what was left behind once
 	case api.Linked(volume, p.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // kept already
-	case claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName) && (ours || isCopy(volume, p.operation)):
+	case made && claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName):
 		return plan.DiscardVolume(volume)
 	case !ours:
 		return plan.PatchOf(plan.Volumes, volume)
-	case claim == nil || claim.Spec.VolumeName == volume.Name:
+	case has(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):
 		return plan.ReleaseVolume(volume)
 	}
-	return p.keep(in, volume)
+	return p.keep(in, volume) // also what was to come back: it was never a copy
 }
 
 // knows reports whether the volume is one of the claim's, before or after.
@@ -138,7 +148,10 @@ func linked(labels map[string]string, operation string) bool {
 // keep retains an old volume for its window.
 func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
 	link, err := api.LoadLink(old)
-	if err != nil || link == nil || link.Role == api.RoleRetired {
+	switch {
+	case (err != nil || link == nil) && linked(old.Labels, p.operation): // without it the window would never end
+		link = &api.Link{Operation: p.operation, Namespace: in.Namespace, Set: api.SetRef{Name: in.Name}, Claim: p.name}
+	case err != nil || link == nil || link.Role == api.RoleRetired:
 		return plan.PatchOf(plan.Volumes, old) // already kept
 	}
 	link.Role = api.RoleRetired
@@ -146,12 +159,12 @@ func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
 	return plan.HoldVolume(old, *link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)
 }
 
-// retire gives the old volumes whose window is over back to their own reclaim policy.
-func retire(in Input) plan.Plan {
+// retire gives the old volumes whose window is over back to their own reclaim policy, but for those that are about to come back.
+func retire(in Input, status *api.Status) plan.Plan {
 	var actions []plan.Action
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		volume := in.Volumes[name]
-		if sts.Expired(volume, in.Now) {
+		if sts.Expired(volume, in.Now) && !awaited(status, name) {
 			actions = append(actions, plan.ReleaseVolume(volume).Actions()...)
 		}
 	}
@@ -159,4 +172,9 @@ func retire(in Input) plan.Plan {
 		return plan.Noop(api.NotOurPhase)
 	}
 	return plan.Do(api.VolumeReleased, actions...)
+}
+
+// awaited reports whether the operation under way is to put the volume back: it was asked for in time.
+func awaited(status *api.Status, volume string) bool {
+	return status.Active() && slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Returns() && c.NewVolume == volume })
 }

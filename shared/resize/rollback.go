@@ -1,6 +1,9 @@
 package resize
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -19,15 +22,28 @@ type returning struct {
 func Rollback(in Input, operation string) *Wish {
 	// Without its document the set tells of no attempt; the id must not be that of the operation which is rolled back.
 	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: "rollback " + operation, targets: map[string]api.Target{}, back: map[string]returning{}}
-	status, err := in.Status()
-	if err == nil && status != nil {
+	status, _ := in.Status() //nolint:errcheck // the volumes tell without it, and whoever acts has asked Busy
+	if status != nil {
 		wish.Attempt = status.Attempt + 1
 	}
+	if status.Held() {
+		wish.refuse(problem(api.RollbackImpossible, "operation %s was given up in the middle of the switch; mend the cause and go on with the annotation %s first",
+			status.Operation, api.RetryAnnotation))
+	}
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
-		old := left(in, operation, c.Name)
-		if old == nil {
+		found := left(in, operation, c.Name)
+		if lost := moved(status, operation, c.Name); len(found) == 0 && lost != "" {
+			wish.refuse(problem(api.RollbackImpossible, "volume %s, which operation %s has left behind of claim %s, is not kept any more, or is in use; "+
+				"without it the replicas would have data of different times", lost, operation, c.Name))
+		}
+		if len(found) > 1 {
+			wish.refuse(problem(api.RollbackImpossible, "operation %s has left volumes %s and %s behind of claim %s, one of which is a copy; "+
+				"take the label %s off the one that is not to come back", operation, found[0].Name, found[1].Name, c.Name, api.OperationLabel))
+		}
+		if len(found) != 1 {
 			continue
 		}
+		old := found[0]
 		target := api.Target{Size: asked(status, operation, c.Name, old), Class: old.Spec.StorageClassName, Modes: old.Spec.AccessModes, Exact: true}
 		wish.Claims, wish.back[c.Name] = append(wish.Claims, Claim{c, api.MethodRollback}), returning{target, old.Name}
 		if known, ok := wish.targets[c.Template]; !ok || known.Size.Cmp(target.Size) < 0 {
@@ -43,15 +59,27 @@ func Rollback(in Input, operation string) *Wish {
 	return wish
 }
 
-// left is the volume that the operation has left behind of the claim, and that is kept still; nil if there is none. A volume
-// that somebody has put to use again is not kept any more.
-func left(in Input, operation, claim string) *corev1.PersistentVolume {
-	for _, v := range in.Volumes {
-		if Kept(v, operation, in.Set.Name, claim) && !sts.Expired(v, in.Now) {
-			return v
+// left are the volumes that the operation has left behind of the claim, and that are kept still: one, or none, or two where it was
+// undone and nobody could tell which one the claim needs. A volume that somebody has put to use again is not kept any more.
+func left(in Input, operation, claim string) []*corev1.PersistentVolume {
+	var found []*corev1.PersistentVolume
+	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
+		if v := in.Volumes[name]; Kept(v, operation, in.Set.Name, claim) && !sts.Expired(v, in.Now) {
+			found = append(found, v)
 		}
 	}
-	return nil
+	return found
+}
+
+// moved is the volume that the operation has left behind of the claim, as far as the document tells; empty if it has not.
+func moved(status *api.Status, operation, claim string) string {
+	if status == nil || status.Operation != operation {
+		return ""
+	}
+	if part := status.Claim(claim); part != nil && part.Phase == api.ClaimSwitched {
+		return part.OldVolume
+	}
+	return ""
 }
 
 // Kept reports whether the volume is one that the operation has left behind of the set's claim.
@@ -68,7 +96,7 @@ func asked(status *api.Status, operation, claim string, old *corev1.PersistentVo
 	if status == nil || status.Operation != operation {
 		return size
 	}
-	if part := status.Claim(claim); part != nil && part.OldVolume == old.Name && part.From.Cmp(size) < 0 {
+	if part := status.Claim(claim); part != nil && part.OldVolume == old.Name && part.From.Sign() > 0 && part.From.Cmp(size) < 0 {
 		return part.From
 	}
 	return size
@@ -81,8 +109,42 @@ func PreflightRollback(in Input, w *Wish, operation string) []Problem {
 			"kubectl get pv -l %s,%s=%s lists what there is", operation, in.Set.Name, api.OperationLabel, api.NamespaceLabel, in.Set.Namespace)}
 	}
 	var found []Problem
-	for _, check := range []func(Input, *Wish) []Problem{checkNames, checkOwner, checkClasses, checkClaims, checkLimits} {
+	for _, check := range []func(Input, *Wish) []Problem{checkNames, checkOwner, checkClasses, checkClaims, checkReturning, checkLimits} {
 		found = append(found, check(in, w)...)
 	}
 	return found
+}
+
+// checkReturning finds old volumes to which the claim would not be bound: the volume controller compares them
+// (kubernetes pkg/controller/volume/persistentvolume, checkVolumeSatisfyClaim), and here nothing is copied that could differ.
+func checkReturning(in Input, w *Wish) []Problem {
+	var found []Problem
+	for _, c := range w.Claims {
+		old := in.Volume(w.back[c.Name].volume)
+		class, attributes := sts.ClassOf(c.PersistentVolumeClaim), valueOr(c.Spec.VolumeAttributesClassName, "")
+		if old.Spec.StorageClassName != class {
+			attributes = "" // a claim of another class takes none along
+		}
+		for _, field := range []struct{ what, claim, volume string }{
+			{"volumeMode", string(valueOr(c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)), string(valueOr(old.Spec.VolumeMode, corev1.PersistentVolumeFilesystem))},
+			{"volumeAttributesClassName", attributes, valueOr(old.Spec.VolumeAttributesClassName, "")},
+		} {
+			if field.claim != field.volume {
+				found = append(found, problem(api.RollbackImpossible, "claim %s has the %s %q, volume %s has %q, so they would not be bound to each other",
+					c.Name, field.what, field.claim, old.Name, field.volume))
+			}
+		}
+		if old.Spec.StorageClassName == "" && class != "" {
+			found = append(found, problem(api.RollbackImpossible, "volume %s has no storage class and claim %s is of %s, so they would not be bound to each other",
+				old.Name, c.Name, class))
+		}
+	}
+	return found
+}
+
+func valueOr[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
 }

@@ -300,3 +300,24 @@ func TestTargets(t *testing.T) {
 		t.Errorf("%+v, %v", asked, err)
 	}
 }
+
+// TestAnswered: a request stands once it has succeeded, unless it was rolled back.
+func TestAnswered(t *testing.T) {
+	rolledBack := func(s *api.Status) { s.Method = api.MethodRollback }
+	for name, row := range map[string]struct {
+		status *api.Status
+		want   bool
+	}{
+		"nothing was begun":    {nil, false},
+		"it succeeded":         {build.Operation(api.Succeeded), false},
+		"it failed":            {build.Operation(api.Failed), true},
+		"it was refused":       {build.Operation(api.Refused), true},
+		"it was rolled back":   {build.Operation(api.Succeeded, rolledBack), true},
+		"its rollback failed":  {build.Operation(api.Failed, rolledBack), true},
+		"another one, refused": {build.Operation(api.Refused, func(s *api.Status) { s.Request = "data=1Gi" }), false},
+	} {
+		if got := sts.Answered(row.status, "data=128Mi"); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -21,8 +21,8 @@ func BenchmarkDowntime(b *testing.B) {
 	var resize, restart time.Duration
 	size := 160
 	for b.Loop() {
-		restart += outage(b, s, func() { restartPods(b, s) })
-		resize += outage(b, s, func() { s.Resize(b, quantity(size)) })
+		restart += outage(b, s, 2, func() { restartPods(b, s) })
+		resize += outage(b, s, 2, func() { s.Resize(b, quantity(size)) })
 		size += 32
 	}
 	b.ReportMetric(resize.Seconds()/float64(b.N), "s-resize")
@@ -52,18 +52,18 @@ func restartPods(t testing.TB, s *stage.Stage) {
 	}
 }
 
-// outage runs act and watches from beside it how long not every replica is ready.
-func outage(t testing.TB, s *stage.Stage, act func()) time.Duration {
+// outage runs act and watches from beside it how long not every one of the replicas is ready.
+func outage(t testing.TB, s *stage.Stage, replicas int, act func()) time.Duration {
 	t.Helper()
 	began, ended := make(chan time.Time, 1), make(chan time.Time, 1)
 	go func() {
 		down := false
 		for {
 			pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "app=web"})
-			if err == nil && !down && readyPods(pods.Items) < 2 {
+			if err == nil && !down && readyPods(pods.Items) < replicas {
 				down = true
 				began <- time.Now()
-			} else if err == nil && down && readyPods(pods.Items) == 2 {
+			} else if err == nil && down && readyPods(pods.Items) == replicas {
 				ended <- time.Now()
 				return
 			}
@@ -72,7 +72,12 @@ func outage(t testing.TB, s *stage.Stage, act func()) time.Duration {
 	}()
 	act()
 	start, end := <-began, <-ended
-	s.AwaitReady(t)
+	s.Eventually("the set is ready", func() string {
+		if set := s.Set("web"); set == nil || int(set.Status.ReadyReplicas) != replicas || int(*set.Spec.Replicas) != replicas {
+			return "it is not"
+		}
+		return ""
+	})
 	return end.Sub(start)
 }
 

@@ -120,7 +120,7 @@ func judged(in resize.Input, operation string) (*resize.Wish, error) {
 		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s); wait for its end", reason))
 	}
 	wish := resize.Rollback(in, operation)
-	problems := append(resize.PreflightRollback(in, wish, operation), resize.Unsettled(in, wish)...)
+	problems := slices.Concat(wish.Problems, resize.PreflightRollback(in, wish, operation), resize.Unsettled(in, wish))
 	if len(problems) > 0 {
 		return nil, refuse(problems[0].Message)
 	}

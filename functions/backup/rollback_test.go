@@ -1,0 +1,103 @@
+package backup
+
+import (
+	"testing"
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// before is the operation that has left the volumes behind.
+const before = "ba9876543210"
+
+// regretted is operation on one claim that gets volume pv-old back.
+func regretted(phase api.ClaimPhase, options ...func(*api.Status)) *api.Status {
+	return build.Operation(api.Copying, append([]func(*api.Status){build.Parts(phase, "data-web-0"), build.Due(time.Hour), func(s *api.Status) {
+		s.Reason, s.Method, s.Claims[0].Method, s.Claims[0].NewVolume = api.CopyRunning, api.MethodRollback, api.MethodRollback, "pv-old"
+	}}, options...)...)
+}
+
+// behind is that volume, in its window.
+func behind(change func(*api.Link), options ...build.Option) objects {
+	link := api.Link{Operation: before, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-before"}, Claim: "data-web-0"}
+	if change != nil {
+		change(&link)
+	}
+	return objects{build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), append([]build.Option{build.Released(), build.Held(api.RoleRetired, "data-web-0"),
+		build.LinkOf(link), build.Annotation(api.RetainedUntilAnnotation, "2026-03-01T13:00:00Z")}, options...)...)}
+}
+
+// returning is it once it is held.
+func returning(options ...build.Option) objects {
+	return objects{build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), append([]build.Option{build.Released(), build.Held(api.RoleReturning, "data-web-0")}, options...)...)}
+}
+
+func one(options ...build.Option) objects {
+	claim := build.Claim("data-web-0", "64Mi", options...)
+	return objects{claim, build.VolumeOf(claim)}
+}
+
+func heldOne() objects {
+	claim := build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0", 0))
+	return objects{build.Journal(regretted(api.ClaimPending)), claim, build.VolumeOf(claim, build.Held(api.RoleSource, "data-web-0"))}
+}
+
+func TestI1RollbackCopiesNothing(t *testing.T) {
+	pending := set(regretted(api.ClaimPending), build.Replicas(3))
+	stopped := set(regretted(api.ClaimPending, build.Stopped(time.Minute)), build.Replicas(0))
+	quiet := set(regretted(api.ClaimPending, build.Quiet(5)), build.Replicas(0))
+	touched := set(regretted(api.ClaimVerified, build.Quiet(4)), build.Replicas(0))
+	check(t, map[string]row{
+		"I2: the journal comes first": {in: world(pending, one(), behind(nil)), want: "do Preparing: create controllerrevisions drydock-0123456789ab"},
+		"I1: both volumes are held, and the window of the old one does not end now": {in: world(pending, one(), behind(nil), journalOfOne()),
+			want: "do Preparing: patch persistentvolumes pv-data-web-0 {+label operation, +operation, +reclaim-policy, reclaim Retain}; " +
+				"patch persistentvolumeclaims data-web-0 {+label operation, +operation}; patch persistentvolumes pv-old {+label operation, +operation, -retained-until}"},
+		"no temporary claim and no first copy: the set is stopped": {in: world(pending, heldOne(), returning()),
+			want: "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}",
+			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending on pv-old"},
+		"I1: nothing counts before the set is quiet": {in: world(stopped, heldOne(), returning(), objects{build.PodOf("web", 0, "data")}),
+			want: "wait Quiescing (pod web-0 still uses claim data-web-0)"},
+		"it is quiet": {in: world(stopped, heldOne(), returning()), want: "do CopyRunning: patch statefulsets web {+status}",
+			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Pending on pv-old"},
+		"no mover: the volume is as it was left": {in: world(quiet, heldOne(), returning()), want: "do CopyRunning: patch statefulsets web {+status}",
+			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Verified on pv-old"},
+		"then the claims are switched": {in: world(set(regretted(api.ClaimVerified, build.Quiet(5)), build.Replicas(0)), heldOne(), returning()),
+			want: `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "every copy is verified, the claims are switched to the new volumes" -> backup.completed`,
+			next: "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-old"},
+		"I4: somebody wrote to the set: it is stopped again, and the volume stays the same": {in: world(touched, heldOne(), returning()),
+			want: `do StartedByOthers: patch statefulsets web {+status, +label frozen}; event StartedByOthers "the set was changed while it was being copied; it is stopped and copied again"`,
+			next: "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending on pv-old"},
+	})
+}
+
+func journalOfOne() objects { return objects{build.Journal(regretted(api.ClaimPending))} }
+
+// TestI3OnlyTheClaimsOwnOldVolumeComesBack: whoever may edit the set can write its document.
+func TestI3OnlyTheClaimsOwnOldVolumeComesBack(t *testing.T) {
+	const lost = "do ClaimLost: patch statefulsets web {+status}"
+	const ended = "RollingBack ClaimLost at Copying, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending on "
+	pending := set(regretted(api.ClaimPending), build.Replicas(3))
+	forged := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "pv-data-web-0" }), build.Replicas(3))
+	none := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "" }), build.Replicas(3))
+	rows := map[string]row{
+		"the volume in use is no old one":         {in: world(forged, one()), want: lost, next: ended + "pv-data-web-0"},
+		"it names none":                           {in: world(none, one()), want: lost, next: ended[:len(ended)-4]},
+		"somebody has bound it while it was held": {in: world(pending, heldOne(), returning(build.TakenBy("debug", "uid-debug"))), want: lost, next: ended + "pv-old"},
+		"it is held for another operation":        {in: world(pending, heldOne(), behind(func(l *api.Link) { l.Role = api.RoleReturning })), want: lost, next: ended + "pv-old"},
+	}
+	for name, volume := range map[string]objects{
+		"it is gone":                      nil,
+		"its window has ended":            {build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Released())},
+		"its link cannot be read":         behind(nil, build.Annotation(api.OperationAnnotation, "{")),
+		"of another set":                  behind(func(l *api.Link) { l.Set.Name = "db" }),
+		"of another claim":                behind(func(l *api.Link) { l.Claim = "data-web-1" }),
+		"of another namespace":            behind(func(l *api.Link) { l.Namespace = "payroll" }),
+		"a copy":                          behind(func(l *api.Link) { l.Role = api.RoleTarget }),
+		"the source of another operation": behind(func(l *api.Link) { l.Role = api.RoleSource }),
+		"somebody has bound it":           behind(nil, build.TakenBy("debug", "uid-debug")),
+	} {
+		rows[name] = row{in: world(pending, one(), volume), want: lost, next: ended + "pv-old"}
+	}
+	check(t, rows)
+}

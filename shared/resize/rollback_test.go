@@ -1,0 +1,155 @@
+package resize
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// behind is a volume that the operation has left behind of the claim, kept for an hour.
+func behind(name, claim, size string, options ...build.Option) objects {
+	was := build.Claim(claim, size)
+	return objects{build.Volume(name, was, append([]build.Option{build.Released(), build.Held(api.RoleRetired, claim),
+		build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, options...)...)}
+}
+
+// now is a claim of the class fixed, of 128Mi, with its volume.
+func now(name string, options ...build.Option) objects {
+	return claim(name, "fixed", "128Mi", options...)
+}
+
+// fixed is StatefulSet web with templates of 128Mi, which has got them by a resize.
+func fixed(options ...build.Option) objects {
+	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "128Mi", "fixed"), build.Resize("data=128Mi")}, options...)...)}
+}
+
+func resized(phase api.ClaimPhase, claims ...string) build.Option {
+	return build.Status(build.Operation(api.Succeeded, build.Parts(phase, claims...), func(s *api.Status) {
+		for i := range s.Claims {
+			s.Claims[i].OldVolume = "pv-old-" + s.Claims[i].Name[len(s.Claims[i].Name)-1:]
+		}
+	}))
+}
+
+func edit(change func(*corev1.PersistentVolume)) build.Option { return build.Edit(change) }
+
+// words are what a rollback would do.
+func words(in Input, w *Wish) string {
+	var all []string
+	status := w.Operation(in)
+	for _, c := range status.Claims {
+		all = append(all, fmt.Sprintf("%s %s: %s to %s%s", c.Name, &c.To, c.OldVolume, c.NewVolume, c.Class))
+	}
+	for _, t := range status.Templates {
+		all = append(all, fmt.Sprintf("template %s %s", t.Name, &t.Size))
+	}
+	if status.Recreate {
+		all = append(all, "recreate")
+	}
+	return strings.Join(all, "; ")
+}
+
+func TestRollback(t *testing.T) {
+	left0, left1 := behind("pv-old-0", "data-web-0", "64Mi"), behind("pv-old-1", "data-web-1", "64Mi")
+	of := func(change func(*api.Link)) build.Option {
+		link := api.Link{Operation: build.ID, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: "data-web-0"}
+		change(&link)
+		return build.LinkOf(link)
+	}
+	const one = "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi; recreate"
+	larger := func(s *corev1.PersistentVolume) {
+		s.Spec.Capacity = corev1.ResourceList{"storage": resource.MustParse("80Mi")}
+	}
+	for name, row := range map[string]struct {
+		in             Input
+		want, problems string
+	}{
+		"every claim gets its old volume": {in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, left1),
+			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate"},
+		"a claim that came later stays as it is": {in: world(fixed(resized(api.ClaimSwitched, "data-web-0")), now("data-web-0"), now("data-web-1"), left0), want: one},
+		"a claim that has grown in place stays":  {in: world(fixed(resized(api.ClaimExpanded, "data-web-1")), now("data-web-0"), now("data-web-1"), left0), want: one},
+		"a claim that is gone":                   {in: world(fixed(resized(api.ClaimSwitched, "data-web-0", "data-web-1")), now("data-web-0"), left0, left1), want: one},
+		"the templates fit already": {in: world(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, now("data-web-0"), left0),
+			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi"},
+		"another class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
+			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
+		"the set was created again": {in: world(fixed(build.UID("uid-2")), now("data-web-0"), left0), want: one},
+		"I1: without the document a claim asks for what its volume has": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
+			want: "data-web-0 80Mi: pv-data-web-0 to pv-old-0; template data 80Mi; recreate"},
+		"the document knows for what it had asked": {in: world(fixed(resized(api.ClaimSwitched, "data-web-0")), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
+		"a document that says nonsense": {in: world(fixed(build.Status(build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0"), func(s *api.Status) {
+			s.Claims[0].OldVolume, s.Claims[0].From = "pv-old-0", resource.MustParse("0")
+		}))), now("data-web-0"), left0), want: one},
+
+		"of another operation":      {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", of(func(l *api.Link) { l.Operation = "ba9876543210" }))), problems: "RollbackImpossible"},
+		"of another set":            {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", of(func(l *api.Link) { l.Set.Name = "db" }))), problems: "RollbackImpossible"},
+		"of another claim":          {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-1", "64Mi")), problems: "RollbackImpossible"},
+		"a copy that is no old one": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", of(func(l *api.Link) { l.Role = api.RoleTarget }))), problems: "RollbackImpossible"},
+		"its window is over": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))), problems: "RollbackImpossible"},
+		"a link that cannot be read": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{"))), problems: "RollbackImpossible"},
+		"somebody has put it to use": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
+		"I1: some are not kept any more: the replicas would have data of different times": {
+			in:   world(fixed(resized(api.ClaimSwitched, "data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
+			want: one, problems: "RollbackImpossible"},
+		"I1: two were left behind of one claim, and one is a copy that was given up": {
+			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
+			want: "data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate", problems: "RollbackImpossible"},
+		"I3: the switch of the operation was given up half way": {
+			in: world(fixed(build.Status(build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching }))), now("data-web-0"), left0), want: one, problems: "RollbackImpossible"},
+
+		"a claim of another owner": {in: world(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one, problems: "ForeignClaim"},
+		"somebody else's pod":      {in: world(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one, problems: "ForeignConsumer"},
+		"a class that is gone": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))),
+			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0nvme; template data 64Mi; recreate", problems: "UnknownClass"},
+		"an owner that nobody knows to pause": {in: world(fixed(build.Owned("Database", "main")), now("data-web-0"), left0), want: one, problems: "OwnerNotPausable"},
+		"a mover that could not run is not needed": {in: world(fixed(build.Annotation(api.MoverAnnotation, "speed: high"),
+			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), now("data-web-0"), left0), want: one},
+		"I1: a raw device is not bound to a claim of files": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))), want: one, problems: "RollbackImpossible"},
+		"I1: nor one with other attributes": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))), want: one, problems: "RollbackImpossible"},
+		"attributes are not taken along to another class": {in: world(fixed(), now("data-web-0", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })),
+			behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
+			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
+		"I1: nor one without class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))),
+			want: one, problems: "RollbackImpossible"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := Rollback(row.in, build.ID)
+			if got := words(row.in, w); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+			if got := reasons(slices.Concat(w.Problems, PreflightRollback(row.in, w, build.ID))); got != row.problems {
+				t.Errorf("problems %q, want %q", got, row.problems)
+			}
+		})
+	}
+}
+
+// TestI3RollbackHasAnIDOfItsOwn: also where the set has lost its document, and counts from one again.
+func TestI3RollbackHasAnIDOfItsOwn(t *testing.T) {
+	in := world(fixed(), now("data-web-0"))
+	seen := map[string]string{Read(in).Document(in, api.Refused).Operation: "a resize"}
+	for _, operation := range []string{build.ID, "ba9876543210"} {
+		id := Rollback(in, operation).Document(in, api.Planned).Operation
+		if other := seen[id]; other != "" {
+			t.Errorf("the rollback of %s has the id of %s", operation, other)
+		}
+		seen[id] = "the rollback of " + operation
+	}
+	again := world(fixed(resized(api.ClaimSwitched)), now("data-web-0"))
+	if id := Rollback(again, build.ID).Document(again, api.Planned).Operation; seen[id] != "" {
+		t.Errorf("the next attempt has the id of %s", seen[id])
+	}
+}

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/test/kit/stage"
+)
+
+// load is a pod with data.
+type load struct {
+	name string
+	fill string // a script that makes the data in the working folder
+	mebi int    // size of the volume
+}
+
+var loads = []load{
+	{"500MB-5000-files", `i=0; while [ $i -lt 5000 ]; do mkdir -p $((i / 100)); head -c 100000 /dev/urandom > $((i / 100))/$i; i=$((i + 1)); done`, 768},
+	{"2GB-4-files", `for i in 1 2 3 4; do head -c 500000000 /dev/urandom > $i; done`, 2304},
+}
+
+// set has one replica, which ends as soon as it is told to.
+func (l load) set() *appsv1.StatefulSet {
+	set := stage.Workload(fmt.Sprintf("%dMi", l.mebi))
+	set.Spec.Replicas = ptr.To[int32](1)
+	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c",
+		"cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; trap exit TERM; while :; do sleep 1 & wait; done"}
+	return set
+}
+
+// settling is how long data has to be left alone for the first copy to be believed (two minutes, mover.DefaultSettled), with some
+// seconds for the clock and for the way to the mover.
+const settling = 125 * time.Second
+
+// rested is a load on its stage.
+type rested struct {
+	load
+	*stage.Stage
+	since         time.Time // of the data's last change
+	down, restart []float64
+}
+
+// BenchmarkDowntimeAtRest compares the downtime of a resize by copy with that of a restart of the same pod just before. The
+// data rests before each resize, as most data does; while one load rests, the other is measured.
+func BenchmarkDowntimeAtRest(b *testing.B) {
+	var all []*rested
+	for _, l := range loads {
+		s := stage.New(b)
+		s.Patience = 5 * time.Minute
+		s.CreateSet(l.set())
+		drydock(b, s)
+		all = append(all, &rested{load: l, Stage: s, since: time.Now()})
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		for _, r := range all {
+			r.measure(b)
+		}
+	}
+	b.ReportMetric(0, "ns/op") // restarts, resizes and both loads together: says nothing
+	for _, r := range all {
+		r.report(b)
+	}
+}
+
+// measure restarts the pod, and then resizes its volume.
+func (r *rested) measure(b *testing.B) {
+	b.StopTimer()
+	<-time.After(time.Until(r.since.Add(settling)))
+	b.StartTimer()
+	r.restart = append(r.restart, outage(b, r.Stage, 1, func() { restartPods(b, r.Stage) }).Seconds())
+	r.mebi += 64
+	r.down = append(r.down, outage(b, r.Stage, 1, func() { r.Resize(b, quantity(r.mebi)) }).Seconds())
+	r.since = time.Now()
+	b.Logf("%s: restart %.1f s, down %.1f s: %s", r.name, r.restart[len(r.restart)-1], r.down[len(r.down)-1], r.clock())
+}
+
+// clock is what the status says of when what was done, in seconds since the set was told to stop.
+func (r *rested) clock() string {
+	status, text := r.Status("web"), ""
+	for _, at := range []struct {
+		what string
+		time *metav1.Time
+	}{{"asked", &status.Started}, {"told to stop", status.Stopped}, {"quiet", status.Quiesced}, {"ready", status.Ready}} {
+		if at.time != nil && status.Stopped != nil {
+			text += fmt.Sprintf(" %s %.0f,", at.what, at.time.Sub(status.Stopped.Time).Seconds())
+		}
+	}
+	return text
+}
+
+func (r *rested) report(b *testing.B) {
+	var ratios []float64
+	for i, down := range r.down {
+		ratios = append(ratios, down/r.restart[i])
+	}
+	b.ReportMetric(median(r.down), r.name+"-downtime-s")
+	b.ReportMetric(median(r.restart), r.name+"-restart-s")
+	b.ReportMetric(median(ratios), r.name+"-ratio")
+}
+
+// BenchmarkRequests counts what drydock-standalone asks of the API server for one resize of one claim, by method.
+func BenchmarkRequests(b *testing.B) {
+	for _, method := range []struct{ name, class string }{{"copy", stage.Class}, {"expand", stage.GrowingClass}} {
+		b.Run(method.name, func(b *testing.B) {
+			s := stage.New(b)
+			s.CreateSet(small(method.class))
+			api := newProxy(b, s)
+			drydock(b, api.stage())
+			api.quiet()
+			var writes, reads, watches []float64
+			for size := 160; b.Loop(); size += 32 {
+				api.reset()
+				s.Resize(b, quantity(size))
+				b.StopTimer()
+				api.quiet() // what follows the end: old volumes let go, claims unlinked
+				b.StartTimer()
+				n := api.counts()
+				writes, reads, watches = append(writes, n["write"]), append(reads, n["read"]), append(watches, n["watch"])
+				b.Logf("%v", n)
+			}
+			b.ReportMetric(median(writes), "writes")
+			b.ReportMetric(median(reads), "reads")
+			b.ReportMetric(median(watches), "watches-begun")
+		})
+	}
+}
+
+// BenchmarkFirstAct measures from the moment that the request is on the set to Drydock's first write, many times.
+func BenchmarkFirstAct(b *testing.B) {
+	const tries = 5 // an iteration
+	s := stage.New(b)
+	s.CreateSet(small(stage.GrowingClass))
+	api := newProxy(b, s)
+	drydock(b, api.stage())
+	api.quiet()
+	var took []float64
+	size := 160
+	for b.Loop() {
+		for range tries {
+			api.reset()
+			began := time.Now()
+			s.Resize(b, quantity(size))
+			took = append(took, api.firstWrite().Sub(began).Seconds()*1000)
+			size += 32
+			b.StopTimer()
+			api.quiet()
+			b.StartTimer()
+		}
+	}
+	slices.Sort(took)
+	b.Logf("ms: %.0f", took)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(took), "p50-ms")
+	b.ReportMetric(took[len(took)-1], "max-ms")
+}
+
+// small has one replica with a few bytes.
+func small(class string) *appsv1.StatefulSet {
+	set := load{fill: "echo row > file", mebi: 64}.set()
+	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = &class
+	return set
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
