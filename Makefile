@@ -78,11 +78,11 @@ test-api: ## the functions on a real API server with its controllers
 # In its own folder go test shows what passes, too: how many schedules were tried, and the seed.
 test-sim: ## crashes and interference between any two writes, a sample of a thousand
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 40m -parallel 64
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 40m -parallel 40
 
 sim: ## crashes and interference between any two writes, all of them
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 150m -parallel 64 -part 100
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 150m -parallel 40 -part 100
 
 ifdef KUBECONFIG
 test-e2e: build ## resizes on a real node, data verified

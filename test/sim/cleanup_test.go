@@ -24,7 +24,7 @@ type cleaner struct {
 }
 
 func newCleaner(t *testing.T, remove bool) *cleaner {
-	c := &cleaner{World: kit.BorrowWorld(t), t: t, delete: remove}
+	c := &cleaner{World: world(t), t: t, delete: remove}
 	c.CreateSet(c.set())
 	return c
 }

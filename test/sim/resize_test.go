@@ -192,7 +192,7 @@ func newSet(more ...string) setType {
 
 // newWorld has a set that an operator's resource controls, which is to be paused and resumed.
 func newWorld(t *testing.T, m method) *kit.World {
-	w := kit.BorrowWorld(t)
+	w := world(t)
 	w.MayPause(owner.Operator)
 	w.DefineKind(owner, ownerKind)
 	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)

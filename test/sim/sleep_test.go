@@ -43,7 +43,7 @@ type sleeper struct {
 }
 
 func newSleeper(t *testing.T, by means) *sleeper {
-	w := kit.BorrowWorld(t)
+	w := world(t)
 	w.MayPause(by.row.Operator)
 	w.DefineKind(by.row, by.kind)
 	resource := w.CreateCustom(by.row, by.kind, "main", map[string]any{"size": int64(3)}, nil)
