@@ -192,7 +192,7 @@ func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.Settings.StartTimeout = 2 * time.Second
+	w.Settings.StartTimeout = 8 * time.Second // the last mover has as long, on a machine that may be busy
 	drive := w.Drive(nil)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	w.CreateSet(set)
