@@ -3,7 +3,6 @@ package backup
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,7 @@ import (
 func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 	next := status.Clone()
 	var actions []plan.Action
-	free, open := parallelism(in)-unfinished(in, status, status.Round), 0
+	free, open := resources.Parallelism(in.Set, in.Settings)-unfinished(in, status, status.Round), 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Settled() || part.Phase == api.ClaimVerified {
@@ -190,12 +189,4 @@ func jobMessage(job *batchv1.Job) string {
 // progressDue reports whether the claim's progress may be written again.
 func progressDue(in Input, part *api.ClaimStatus) bool {
 	return part.ProgressAt == nil || in.Now.Sub(part.ProgressAt.Time) >= in.Settings.ProgressPeriod
-}
-
-// parallelism is how many claims of the set are copied at once: the set's own wish, else the setting.
-func parallelism(in Input) int {
-	if n, err := strconv.Atoi(in.Set.Annotations[api.ResizeParallelismAnnotation]); err == nil && n > 0 {
-		return n
-	}
-	return max(in.Settings.Parallelism, 1)
 }

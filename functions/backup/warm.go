@@ -26,14 +26,14 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 	}
 	next := status.Clone()
 	var actions []plan.Action
-	free, open := parallelism(in)-unfinished(in, status, warmRound), 0
+	free, open := resources.Parallelism(in.Set, in.Settings)-unfinished(in, status, warmRound), 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Settled() || part.Warm || part.Cold || part.Returns() {
 			continue
 		}
 		job := in.Job(status.Operation, part.Name, warmRound)
-		if job == nil && !fitForWarm(in, part) {
+		if job == nil && in.Cold(in.Claim(part.Name)) != "" {
 			if awaited(in, status, part) {
 				open++
 			}
@@ -69,22 +69,11 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 	return plan.Wait(api.WarmCopyRunning, "%d claims are copied while the set runs", open), open > 0
 }
 
-// fitForWarm reports whether the claim can be copied beside a pod that uses it. One that nobody uses is copied later: a pod that
-// starts meanwhile would have to wait for the mover's node to let go of the volume.
-func fitForWarm(in Input, part *api.ClaimStatus) bool {
-	users := in.Users(part.Name)
-	return len(users) > 0 && users[0].Spec.NodeName != "" && users[0].DeletionTimestamp == nil && !onePodOnly(in, part)
-}
-
-func onePodOnly(in Input, part *api.ClaimStatus) bool {
-	return slices.Contains(in.Claim(part.Name).Spec.AccessModes, corev1.ReadWriteOncePod)
-}
-
 // awaited reports whether the replica of a claim is about to run: it is worth waiting for, but not for ever.
 func awaited(in Input, status *api.Status, part *api.ClaimStatus) bool {
 	_, ordinal, _ := sts.ParseClaimName(in.Set, part.Name)
 	span := sts.Span(in.Set)
-	wanted := ordinal >= span.Start && ordinal < span.End && !onePodOnly(in, part)
+	wanted := ordinal >= span.Start && ordinal < span.End && !sts.OnePodOnly(in.Claim(part.Name))
 	return wanted && status.Deadline != nil && in.Now.Before(status.Deadline.Add(in.Settings.StartTimeout-in.Settings.CopyTimeout))
 }
 

@@ -3,6 +3,7 @@ package resources
 import (
 	"fmt"
 	"maps"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -78,4 +79,12 @@ func (o MoverOptions) apply(pod *corev1.PodSpec) {
 	if o.ImagePullSecrets != nil {
 		pod.ImagePullSecrets = o.ImagePullSecrets
 	}
+}
+
+// Parallelism is how many claims of the set are copied at once: its own wish, else the setting.
+func Parallelism(set *appsv1.StatefulSet, settings api.Settings) int {
+	if n, err := strconv.Atoi(set.Annotations[api.ResizeParallelismAnnotation]); err == nil && n > 0 {
+		return n
+	}
+	return max(settings.Parallelism, 1)
 }

@@ -221,6 +221,28 @@ func (o *Observed) Users(claim string) []*corev1.Pod {
 	return users
 }
 
+// OnePodOnly reports whether no second pod may use the claim.
+func OnePodOnly(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod)
+}
+
+// Cold says why the claim cannot be copied beside a pod that uses it, or nothing. One that nobody uses is copied later: a pod that
+// starts meanwhile would have to wait for the mover's node to let go of the volume.
+func (o *Observed) Cold(claim *corev1.PersistentVolumeClaim) string {
+	users := o.Users(claim.Name)
+	switch {
+	case OnePodOnly(claim):
+		return "ReadWriteOncePod: no second pod may use it"
+	case len(users) == 0:
+		return "no pod uses it"
+	case users[0].Spec.NodeName == "":
+		return "pod " + users[0].Name + " is on no node"
+	case users[0].DeletionTimestamp != nil:
+		return "pod " + users[0].Name + " is about to end"
+	}
+	return ""
+}
+
 // Attached reports whether a node has the volume attached.
 func (o *Observed) Attached(volume string) bool {
 	return slices.ContainsFunc(o.Attachments, func(a *storagev1.VolumeAttachment) bool {

@@ -2,13 +2,13 @@ package forecast
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
 
@@ -52,7 +52,7 @@ func (f *Forecast) downtime(claims []Claim) Downtime {
 		return f.noDowntime(claims)
 	}
 	s := stop{replicas: sts.Replicas(f.in.Set), ordered: f.in.Set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement,
-		grace: sts.GracePeriod(f.in.Set), parallel: f.parallelism()}
+		grace: sts.GracePeriod(f.in.Set), parallel: resources.Parallelism(f.in.Set, f.in.Settings)}
 	s.pod, s.start = newestStart(f.in.Observed)
 	for _, c := range claims {
 		switch {
@@ -178,12 +178,4 @@ func readySince(pod *corev1.Pod) *corev1.PodCondition {
 		}
 	}
 	return nil
-}
-
-// parallelism is how many claims are copied at once: the set's own wish, else the setting.
-func (f *Forecast) parallelism() int {
-	if n, err := strconv.Atoi(f.in.Set.Annotations[api.ResizeParallelismAnnotation]); err == nil && n > 0 {
-		return n
-	}
-	return max(f.in.Settings.Parallelism, 1)
 }

@@ -81,23 +81,12 @@ func (f *Forecast) capacity(part *api.ClaimStatus) int64 {
 	return size.Value()
 }
 
-// cold says why the claim cannot be copied while the set runs, or nothing. It is backup that decides, when it comes to it
-// (functions/backup, fitForWarm).
+// cold says why the claim cannot be copied while the set runs, or nothing.
 func (f *Forecast) cold(part *api.ClaimStatus) string {
-	users := f.in.Users(part.Name)
-	switch {
-	case sts.Replicas(f.in.Set) == 0:
+	if sts.Replicas(f.in.Set) == 0 {
 		return "the set is at zero"
-	case slices.Contains(f.in.Claim(part.Name).Spec.AccessModes, corev1.ReadWriteOncePod):
-		return "ReadWriteOncePod: no second pod may use it"
-	case len(users) == 0:
-		return "no pod uses it"
-	case users[0].Spec.NodeName == "":
-		return "pod " + users[0].Name + " is on no node"
-	case users[0].DeletionTimestamp != nil:
-		return "pod " + users[0].Name + " is about to end"
 	}
-	return ""
+	return f.in.Cold(f.in.Claim(part.Name))
 }
 
 func total(claims []Claim) Copy {
