@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,11 +26,12 @@ type cleaners struct {
 	last    map[types.UID]string // those of the node's own last look
 	deleted map[types.UID]bool
 	cleaned map[types.UID]bool
-	order   []string // of the pods that succeeded
+	crashed map[types.UID]time.Time // when the container of a cleanup pod has failed last
+	order   []string                // of the pods that succeeded
 }
 
 func newCleaners() *cleaners {
-	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}}
+	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}, crashed: map[types.UID]time.Time{}}
 }
 
 func isCleaner(pod *corev1.Pod) bool {
@@ -56,7 +58,14 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	if n.FailCleaners {
+		early := time.Since(n.crashed[pod.UID]) < crashPause
+		if !early {
+			n.crashed[pod.UID] = time.Now()
+		}
 		n.mu.Unlock()
+		if early {
+			return
+		}
 		n.failCleaner(ctx, pod, status)
 		return
 	}
@@ -73,6 +82,10 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 	status.Phase = corev1.PodSucceeded
 	n.setStatus(ctx, pod, *status)
 }
+
+// crashPause is between two runs of a container that fails. The kubelet waits for ten seconds and more: who deletes the pod meanwhile
+// has to have a chance to find it as it was read.
+const crashPause = 400 * time.Millisecond
 
 // failCleaner is what the kubelet reports of a container that has failed and will be started again.
 func (n *Node) failCleaner(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) {
