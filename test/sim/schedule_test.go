@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	part = flag.Int("part", 28, "how many of a hundred writes are tried in each way")
+	part = flag.Int("part", 29, "how many of a hundred writes are tried in each way")
 	seed = flag.Uint64("seed", 0, "seed of the sample; 0 takes one from the clock")
 	at   = flag.Int("at", 0, "try only this write")
 )

@@ -173,6 +173,8 @@ func sleepTruths(_ *kit.World, set setType) string {
 	switch {
 	case err != nil:
 		return err.Error()
+	case nap.Active() && nap.Set.UID != set.UID:
+		return fmt.Sprintf("I3: the document is of set %s, this is %s", nap.Set.UID, set.UID)
 	case *set.Spec.Replicas != 3 && (nap == nil || nap.Phase.Terminal() || nap.Replicas != 3):
 		return fmt.Sprintf("I4: the set has %d replicas, and no document tells of 3", *set.Spec.Replicas)
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"drydock.dev/shared/api"
@@ -66,6 +67,8 @@ func resizeTruths(w *kit.World, set setType) string {
 	switch {
 	case status.Active() && status.Deadline == nil:
 		return fmt.Sprintf("I8: phase %s has no deadline", status.Phase)
+	case status.Active() && status.Set.UID != "" && status.Set.UID != set.UID:
+		return fmt.Sprintf("I3: the document is of set %s, this is %s", status.Set.UID, set.UID)
 	case status.Active() && status.Replicas != 1:
 		return fmt.Sprintf("I4: the document says %d replicas", status.Replicas)
 	case *set.Spec.Replicas != 1 && !going:
@@ -79,11 +82,24 @@ func resizeTruths(w *kit.World, set setType) string {
 	case !going && len(w.Journals()) > 0 && status == nil:
 		return "I2: there is a journal of no operation"
 	}
+	if !going && status != nil {
+		if left := made(w); left != "" {
+			return "I9: the operation is over, and there is " + left
+		}
+	}
 	now := w.Custom(owner, ownerKind, "main")
 	if held := owner.Paused(now); held && len(now.GetAnnotations()) == 0 {
 		return "I5: the owner is paused, and nothing on it says by whom"
 	}
 	return ""
+}
+
+// made is what an operation has made and nobody else takes away: volumes and the owner's journal have their time still.
+func made(w *kit.World) string {
+	left := slices.DeleteFunc(w.Leftovers(), func(what string) bool {
+		return strings.HasPrefix(what, "volume ") || strings.HasPrefix(what, "journal ")
+	})
+	return strings.Join(left, ", ")
 }
 
 // journalled: a set that does not exist can be created again, with its replicas.
