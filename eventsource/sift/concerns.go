@@ -205,13 +205,17 @@ func concernsOfJob(job *batchv1.Job, change string) []api.Function {
 	return nil
 }
 
-// concernsOfPod is about the movers' pods, of which one that is gone was in restore's way, and about cleanup pods.
+// concernsOfPod is about the movers' pods, and about cleanup pods. A mover that has succeeded is backup's, and its Job's end comes a
+// second later; as long as the pod has the Job controller's finalizer it is news. One that is gone was in restore's way.
 func concernsOfPod(pod *corev1.Pod, change string) []api.Function {
-	if link, err := api.LoadLink(pod); err == nil && link != nil && link.Role == api.RoleCleaner {
+	link, err := api.LoadLink(pod)
+	switch {
+	case err == nil && link != nil && link.Role == api.RoleCleaner:
 		return concernsOfCleaner(pod, change)
-	}
-	if change == events.SourceDelete {
+	case change == events.SourceDelete:
 		return []api.Function{api.Restore}
+	case pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer):
+		return []api.Function{api.Backup}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -135,6 +136,7 @@ func TestWhoIsWokenByASet(t *testing.T) {
 
 func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
 	job := build.Job("data-web-0", 1)
+	done, counted := build.InPhase(corev1.PodSucceeded), build.Finalizers(batchv1.JobTrackingFinalizer)
 	forged := api.Link{Operation: "x", Role: api.RoleMover, Namespace: "payroll", Set: api.SetRef{Name: "db"}}
 	for name, row := range map[string]struct {
 		change string
@@ -157,6 +159,10 @@ func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
 		"a mover that is done is going":      {updated, "Job", build.Job("data-web-0", 1, build.Complete(), build.Deleting()), ""},
 		"a mover is gone":                    {deleted, "Job", job, "restore"},
 		"a mover's pod runs":                 {updated, "Pod", build.Mover(job), ""},
+		"a mover's pod has succeeded":        {updated, "Pod", build.Mover(job, done, counted), "backup"},
+		"its Job knows":                      {updated, "Pod", build.Mover(job, done), ""},
+		"it is going":                        {updated, "Pod", build.Mover(job, done, counted, build.Deleting()), ""},
+		"a mover's pod has failed":           {updated, "Pod", build.Mover(job, build.InPhase(corev1.PodFailed), counted), ""},
 		"a mover's pod is gone":              {deleted, "Pod", build.Mover(job), "restore"},
 		"a link into another namespace":      {deleted, "Job", build.Job("data-web-0", 1, build.LinkOf(forged)), ""},
 		"a link that the label disagrees to": {deleted, "Job", build.Job("data-web-0", 1, build.Label(api.OperationLabel, "other")), ""},

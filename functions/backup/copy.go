@@ -6,17 +6,20 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
 
-// copyClaims starts movers up to the cap, takes in what they report, and is done when every copy is verified.
-func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
+// copyClaims starts movers up to the cap, takes in what they report, and hands over when every copy is verified. What it knows is
+// stored before a mover is made: a copy that is not known to be of a quiet set is none.
+func copyClaims(in Input, status *api.Status) plan.Plan {
 	next := status.Clone()
-	var actions []plan.Action
+	var movers []plan.Action
 	free, open := resources.Parallelism(in.Set, in.Settings)-unfinished(in, status, status.Round), 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
@@ -30,7 +33,7 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 		job := in.Job(status.Operation, part.Name, status.Round)
 		if job != nil {
 			if failure := advance(in, next, part, job); failure != "" {
-				return failed(in, status, failure), true
+				return failed(in, status, failure)
 			}
 		}
 		if part.Phase == api.ClaimVerified {
@@ -41,23 +44,34 @@ func copyClaims(in Input, status *api.Status) (plan.Plan, bool) {
 			free--
 			create, err := startMover(in, status, *part, passOf(status, part))
 			if err != nil {
-				return failed(in, status, err.Error()), true
+				return failed(in, status, err.Error())
 			}
-			actions, part.Phase = append(actions, create), api.ClaimCopying
+			movers, part.Phase = append(movers, create), api.ClaimCopying
 		}
 	}
-	actions = append(actions, plan.Store(in.Set, next).Actions()...)
-	if len(actions) == 0 && open > 0 {
-		return plan.Wait(api.CopyRunning, "%d claims are being copied", open), true
+	if open == 0 {
+		return handOver(in, next)
 	}
-	return plan.Do(api.CopyRunning, actions...), len(actions) > 0
+	actions := append(plan.Store(in.Set, next).Actions(), movers...)
+	if len(actions) == 0 {
+		return plan.Wait(api.CopyRunning, "%d claims are being copied", open)
+	}
+	return plan.Do(api.CopyRunning, actions...)
+}
+
+// handOver has restore go on.
+func handOver(in Input, status *api.Status) plan.Plan {
+	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
+	next.Reason, next.Message = api.CopyVerified, "every copy is verified, the claims are switched to the new volumes"
+	return plan.Do(api.CopyVerified, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, false))...).
+		Then(events.BackupCompleted, status.Operation)
 }
 
 // unfinished counts the movers of the round that have not ended.
 func unfinished(in Input, status *api.Status, round int) int {
 	n := 0
 	for _, job := range in.JobsOf(status.Operation) {
-		if link, err := api.LoadLink(job); err == nil && link.Round == round && finished(job) == "" {
+		if link, err := api.LoadLink(job); err == nil && link.Round == round && outcome(in, job) == "" {
 			n++
 		}
 	}
@@ -94,12 +108,11 @@ func startMover(in Input, status *api.Status, part api.ClaimStatus, pass resourc
 	return plan.Create(plan.Jobs, resources.MakeMover(mover)), nil
 }
 
-// advance moves a claim on by what its Job says. It returns why the copy failed, or nothing. A Job is judged by its
-// conditions only: a pod that failed may have been started again.
+// advance moves a claim on by what its Job says. It returns why the copy failed, or nothing.
 func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.Job) string {
 	part.Phase = api.ClaimCopying
 	report, reported := in.Reports[part.Name]
-	switch finished(job) {
+	switch outcome(in, job) {
 	case batchv1.JobComplete:
 		target := in.TargetClaim(status.Operation, part.Name, status.Round)
 		if target == nil || target.Spec.VolumeName == "" || target.DeletionTimestamp != nil ||
@@ -146,9 +159,8 @@ func outOfMemory(in Input, job *batchv1.Job) bool {
 	})
 }
 
-func isOf(pod *corev1.Pod, job *batchv1.Job) bool {
-	return pod.Labels[batchv1.JobNameLabel] == job.Name
-}
+// isOf reports whether the Job made the pod, and not one of the same name before it.
+func isOf(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
 
 // notFaithful is the mover's reason for what it has no right to copy as it is; see package mover.
 const notFaithful = "NotFaithful"
@@ -165,6 +177,21 @@ func failed(in Input, status *api.Status, why string) plan.Plan {
 	next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, api.CopyFailed,
 		why+"; the set goes on with its old volumes, ask again with the annotation "+api.RetryAnnotation)
 	return plan.Do(api.CopyFailed, plan.Store(in.Set, next).Actions()...)
+}
+
+// outcome is how the Job has ended, or will have: one pod that has succeeded is all that it asks for, and a pod never leaves that
+// phase. The Job controller takes a second to say so, since it looks at pods in batches (kubernetes pkg/controller/job,
+// SyncJobBatchPeriod), and the set is down meanwhile. A pod that failed says nothing: it may have been started again.
+func outcome(in Input, job *batchv1.Job) batchv1.JobConditionType {
+	if end := finished(job); end != "" {
+		return end
+	}
+	if slices.ContainsFunc(in.Movers(job.Labels[api.OperationLabel]), func(pod *corev1.Pod) bool {
+		return isOf(pod, job) && pod.Status.Phase == corev1.PodSucceeded
+	}) {
+		return batchv1.JobComplete
+	}
+	return ""
 }
 
 // finished is the Job's final condition, or nothing while it runs.

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -34,16 +33,13 @@ func Decide(in Input) plan.Plan {
 		return plan.Do(why, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 	}
 	for _, step := range []func(Input, *api.Status) (plan.Plan, bool){
-		keepJournal, holdSources, makeTargets, warm, stop, endEarlierRounds, proveQuiet, copyClaims,
+		keepJournal, holdSources, makeTargets, warm, stop, endEarlierRounds, proveQuiet,
 	} {
 		if p, taken := step(in, status); taken {
 			return p
 		}
 	}
-	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
-	next.Reason, next.Message = api.CopyVerified, "every copy is verified, the claims are switched to the new volumes"
-	return plan.Do(api.CopyVerified, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, false))...).
-		Then(events.BackupCompleted, status.Operation)
+	return copyClaims(in, status)
 }
 
 // hopeless says why the operation has to be rolled back, or nothing.
@@ -204,7 +200,8 @@ func warmMover(in Input, status *api.Status) *corev1.Pod {
 	return nil
 }
 
-// proveQuiet records the generation for which nothing runs: only copies made from then on are current.
+// proveQuiet records the generation for which nothing runs, and only then has the copies begin: only those made from then on are
+// current.
 func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
 	if status.Generation != 0 {
 		return plan.Plan{}, false
@@ -225,7 +222,7 @@ func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
 		next.Quiesced = plan.Moment(in.Now)
 	}
 	next.Reason, next.Message = api.CopyRunning, "the set is stopped, its claims are copied"
-	return plan.Do(api.CopyRunning, plan.Store(in.Set, next).Actions()...), true
+	return copyClaims(in, next), true
 }
 
 func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) api.Link {
@@ -264,7 +261,7 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 // neverStarted is the mover's pod that has been waiting for too long to start, or nil. One that takes the place of an evicted pod
 // has all the time again.
 func neverStarted(in Input, status *api.Status, job *batchv1.Job) *corev1.Pod {
-	if finished(job) != "" {
+	if outcome(in, job) != "" {
 		return nil
 	}
 	for _, pod := range in.Movers(status.Operation) {

@@ -183,8 +183,8 @@ func TestI1NothingIsCopiedBeforeTheSetIsQuiet(t *testing.T) {
 		},
 		"pods that are done, other volumes' attachments and other claims' users are no matter": {
 			in:   world(zero, prepared, objects{finished, build.Attachment("pv-x"), build.Pod("other", []string{"data-api-0"})}),
-			want: "do CopyRunning: patch statefulsets web {+status}",
-			next: "Copying CopyRunning, attempt 1, round 1, generation 6, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
+			want: begun,
+			next: "Copying CopyRunning, attempt 1, round 1, generation 6, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying",
 		},
 		"somebody scales up before the set was quiet: it is stopped again": {
 			in:   world(set(stopping, build.Replicas(2)), prepared),
@@ -229,22 +229,22 @@ func TestCopying(t *testing.T) {
 	check(t, map[string]row{
 		"movers start up to the cap of two": {
 			in:   world(set(operation(api.ClaimPending, quiet, tens), build.Replicas(0)), prepared, third()),
-			want: "do CopyRunning: create jobs " + job0 + "; create jobs " + job1 + "; patch statefulsets web {+status}",
+			want: begun,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying; data-web-2 Pending",
 		},
 		"the set asks for another cap": {
 			in:   world(set(operation(api.ClaimPending, quiet), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1")), prepared),
-			want: "do CopyRunning: create jobs " + job0 + "; patch statefulsets web {+status}",
+			want: "do CopyRunning: patch statefulsets web {+status}; create jobs " + job0,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Pending",
 		},
 		"a cap that is no number is ignored": {
 			in:   world(set(operation(api.ClaimPending, quiet), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "-1")), prepared),
-			want: "do CopyRunning: create jobs " + job0 + "; create jobs " + job1 + "; patch statefulsets web {+status}",
+			want: begun,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying",
 		},
 		"a mover that is running holds one of the places": {
 			in:   world(set(operation(api.ClaimPending, quiet, tens), build.Replicas(0)), prepared, third(), objects{build.Job("data-web-1", 1)}),
-			want: "do CopyRunning: create jobs " + job0 + "; patch statefulsets web {+status}",
+			want: "do CopyRunning: patch statefulsets web {+status}; create jobs " + job0,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying; data-web-2 Pending",
 		},
 		"a try died after it had made the Job: the status catches up": {
@@ -282,31 +282,58 @@ func TestCopying(t *testing.T) {
 			in:   stuckAt,
 			want: "wait CopyRunning (2 claims are being copied)",
 		},
-		"I1: only a Job's own condition says that a copy is whole, not its pod": {
+		"a mover that has succeeded is the end of its Job, one that failed is not": {
 			in: world(copying, prepared, objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1),
 				build.Mover(build.Job("data-web-0", 1), build.InPhase(corev1.PodSucceeded)),
 				build.Mover(build.Job("data-web-1", 1), build.InPhase(corev1.PodFailed))}),
+			want: "do CopyRunning: patch statefulsets web {+status}",
+			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Copying",
+		},
+		"I1: but not if it was made by an earlier Job of the same name, or is of another round, or runs still": {
+			in: world(copying, prepared, objects{build.Job("data-web-0", 1, build.UID("uid-again")), build.Job("data-web-1", 1),
+				build.Mover(build.Job("data-web-0", 1), build.InPhase(corev1.PodSucceeded)),
+				build.Mover(build.Job("data-web-1", 2), build.InPhase(corev1.PodSucceeded)),
+				build.Mover(build.Job("data-web-1", 1), build.InPhase(corev1.PodRunning), terminated(0))}),
 			want: "wait CopyRunning (2 claims are being copied)",
+		},
+		"the place of a mover that has succeeded is free at once": {
+			in: world(set(operation(api.ClaimCopying, quiet, tens), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1")), prepared, third(),
+				objects{build.Job("data-web-0", 1), build.Mover(build.Job("data-web-0", 1), build.InPhase(corev1.PodSucceeded))}),
+			want: "do CopyRunning: patch statefulsets web {+status}; create jobs " + job1,
+			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Copying; data-web-2 Pending",
 		},
 		"both Jobs are complete, also without a report": {
 			in:   world(copying, prepared, objects{done0, done1}),
-			want: "do CopyRunning: patch statefulsets web {+status}",
-			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Verified on pv-new-data-web-1",
+			want: handedOver,
+			next: "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Verified on pv-new-data-web-1",
 		},
 		"every copy is verified": {
-			in: world(set(operation(api.ClaimVerified, quiet), build.Replicas(0)), prepared, objects{done0, done1}),
-			want: `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "every copy is verified, the claims are switched to the new volumes"` +
-				" -> backup.completed",
+			in:   world(set(operation(api.ClaimVerified, quiet), build.Replicas(0)), prepared, objects{done0, done1}),
+			want: handedOver,
 			next: "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Verified on pv-new-data-web-1",
 		},
 		"a claim is switched already, the other copy is of a later round": {
 			in: world(set(later1(build.Round(2)), build.Replicas(0)), held()[:1], held()[3:], targets(2)[1:],
 				objects{build.Claim("data-web-0", "128Mi", build.On("pv-new-data-web-0"), build.UID("uid-new"))}),
-			want: "do CopyRunning: create jobs " + again1 + "; patch statefulsets web {+status}",
+			want: "do CopyRunning: patch statefulsets web {+status}; create jobs " + again1,
 			next: "Copying CopyRunning, attempt 1, round 2, generation 5, replicas 3, due in 1h0m0s; data-web-0 Switched on pv-new-data-web-0; data-web-1 Copying",
 		},
 	})
 }
+
+// terminated has the mover's container end with the exit code.
+func terminated(code int32) build.Option {
+	return build.Edit(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: resources.MoverContainer,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}}
+	})
+}
+
+// begun is that both copies begin.
+const begun = "do CopyRunning: patch statefulsets web {+status}; create jobs " + job0 + "; create jobs " + job1
+
+const handedOver = `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "every copy is verified, the claims are switched to the new volumes"` +
+	" -> backup.completed"
 
 // third is a third claim with its target, which the operation concerns too.
 func third() objects {
@@ -512,7 +539,7 @@ func TestStoppingIsTimedOncePerRound(t *testing.T) {
 func TestI3WhatIsMadeSaysWhatItIsFor(t *testing.T) {
 	status := operation(api.ClaimPending, build.Quiet(5), build.Round(2))
 	all := append(Decide(world(set(status, build.Replicas(0)), held())).Actions,
-		Decide(world(set(status, build.Replicas(0)), held(), targets(2))).Actions[:2]...)
+		Decide(world(set(status, build.Replicas(0)), held(), targets(2))).Actions[1:]...)
 	roles := []api.Role{api.RoleTarget, api.RoleTarget, api.RoleMover, api.RoleMover}
 	for i, a := range all {
 		link, err := api.LoadLink(a.Object.(metav1.Object))
@@ -560,8 +587,8 @@ func TestQuiescingHasADeadline(t *testing.T) {
 		},
 		"the function was away for long, and the set is quiet now: it goes on": {
 			in:   world(after(time.Hour), prepared),
-			want: "do CopyRunning: patch statefulsets web {+status}",
-			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
+			want: begun,
+			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying",
 		},
 	})
 }

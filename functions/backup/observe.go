@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -50,7 +51,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err != nil || status == nil || status.Phase != api.Copying {
 		return in, nil //nolint:nilerr // an unreadable status is Decide's to judge
 	}
-	for _, pod := range observed.Movers(status.Operation) {
+	movers := observed.Movers(status.Operation)
+	slices.SortStableFunc(movers, func(a, b *corev1.Pod) int { // what the last one says counts
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	for _, pod := range movers {
 		link, _ := api.LoadLink(pod) // Movers returns linked pods only
 		if link.Round == status.Round && status.Stopping != nil || link.Round == warmRound && status.Stopping == nil {
 			f.observeReport(ctx, in, status, pod, link.Claim)

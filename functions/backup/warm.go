@@ -84,7 +84,7 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 		return ""
 	}
 	report, reported := in.Reports[part.Name]
-	switch finished(job) {
+	switch outcome(in, job) {
 	case batchv1.JobComplete:
 		part.Phase, part.Warm, part.ProgressAt = api.ClaimWarmed, true, nil
 		if reported {

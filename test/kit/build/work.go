@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
@@ -38,6 +39,7 @@ func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 	}
 	pod := Pod(job.Name+"-x", []string{link.Claim, job.Name}, LinkOf(*link), Label("batch.kubernetes.io/job-name", job.Name))
 	pod.CreationTimestamp = job.CreationTimestamp
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	return With(pod, options...)
 }
 
