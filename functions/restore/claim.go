@@ -17,7 +17,7 @@ import (
 type move struct {
 	actions  []plan.Action
 	waiting  string // what the platform has to do first
-	switched bool   // bound to its new volume
+	switched bool   // bound to its new volume; what is left to do does not concern the claim
 	again    bool   // whole on its old volume, but the copy is stale
 }
 
@@ -28,18 +28,17 @@ func wait(format string, args ...any) move { return move{waiting: fmt.Sprintf(fo
 // step replaces a claim by one of the same name on another volume, without a moment in which a pod could start on
 // anything but a whole copy:
 //
-//  1. both volumes are set to Retain, the temporary claim goes, so that the new volume is free;
-//  2. the old claim gets a finalizer of ours and is deleted. The scheduler places no pod on a claim that is being
-//     deleted (kubernetes pkg/scheduler/framework/plugins/volumebinding), the claim protection controller lets go of it
-//     only when no scheduled pod names it, and from then on the kubelet starts none either
-//     (pkg/kubelet/volumemanager/populator). So a claim that nothing but our finalizer holds is frozen: what its volume
-//     has now, it keeps;
+//  1. both volumes are set to Retain, the temporary claim is deleted, so that the new volume gets free, and the old claim gets a
+//     finalizer of ours;
+//  2. the old claim is deleted. The scheduler places no pod on a claim that is being deleted (kubernetes
+//     pkg/scheduler/framework/plugins/volumebinding), the claim protection controller lets go of it only when no scheduled pod
+//     names it, and from then on the kubelet starts none either (pkg/kubelet/volumemanager/populator). So a claim that nothing but
+//     our finalizer holds is frozen: what its volume has now, it keeps;
 //  3. on the frozen claim it is decided which volume is whole and current: the new one, if no replica was wanted since
 //     the copy began, else still the old one. That volume is reserved for the name, by a claimRef without UID, together
 //     with the manifest of the claim to come;
-//  4. the finalizer goes, and with it the claim. Whoever creates the name next, we or the StatefulSet controller, is
-//     bound to the reserved volume;
-//  5. the claim is created from the manifest.
+//  4. the finalizer goes, and with it the claim, and the claim is created from the manifest. Whoever creates the name first, we or
+//     the StatefulSet controller, is bound to the reserved volume.
 //
 // Each step is recognised from the live objects alone.
 func step(in Input, status *api.Status, part api.ClaimStatus) move {
@@ -77,23 +76,40 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 	if !part.Returns() && !isMade(fresh, status.Operation) {
 		return wait("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
 	}
-	if hold := plan.HoldVolume(fresh, targetLink(part, link)); !hold.Empty() {
-		return act(hold.Actions())
+	prepare := append(plan.HoldVolume(fresh, targetLink(part, link)).Actions(), plan.HoldVolume(old, sourceLink(old, link)).Actions()...)
+	target := in.TargetClaim(status.Operation, part.Name, status.Round)
+	if target != nil && target.DeletionTimestamp == nil {
+		prepare = append(prepare, plan.Delete(plan.Claims, target))
 	}
-	if hold := plan.HoldVolume(old, sourceLink(old, link)); !hold.Empty() {
-		return act(hold.Actions())
+	prepare = append(prepare, plan.PatchOf(plan.Claims, claim).AddFinalizer(api.SwitchFinalizer).Actions()...)
+	if len(prepare) > 0 {
+		return act(prepare)
 	}
-	if target := in.TargetClaim(status.Operation, part.Name, status.Round); target != nil {
-		if target.DeletionTimestamp == nil {
-			return act([]plan.Action{plan.Delete(plan.Claims, target)})
+	if target != nil {
+		if holder := holderOf(in, target); holder != "" {
+			return wait("temporary claim %s is held by %s", target.Name, holder)
 		}
-		return wait("temporary claim %s is being deleted", target.Name)
-	}
-	if mark := plan.PatchOf(plan.Claims, claim).AddFinalizer(api.SwitchFinalizer); !mark.Empty() {
-		return act(mark.Actions())
 	}
 	return act([]plan.Action{plan.Delete(plan.Claims, claim)})
 }
+
+// holderOf says what keeps a claim that is being deleted, or is empty if it will be gone within moments.
+func holderOf(in Input, claim *corev1.PersistentVolumeClaim) string {
+	for _, pod := range in.Pods {
+		if sts.Mounts(pod, claim.Name) {
+			return "pod " + pod.Name
+		}
+	}
+	for _, finalizer := range claim.Finalizers {
+		if finalizer != claimProtection {
+			return "finalizer " + finalizer
+		}
+	}
+	return ""
+}
+
+// claimProtection is the finalizer by which Kubernetes keeps a claim that a pod names (kubernetes pkg/volume/util, PVCProtectionFinalizer).
+const claimProtection = "kubernetes.io/pvc-protection"
 
 // sourceLink keeps the link that the volume has from the time of the copy: it may name the set by an older UID.
 func sourceLink(old *corev1.PersistentVolume, link api.Link) api.Link {
@@ -134,13 +150,18 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 	}
 	chosen := reservedOf(old, fresh)
 	if chosen == nil {
+		if target := in.TargetClaim(status.Operation, part.Name, status.Round); target != nil {
+			return wait("temporary claim %s is being deleted", target.Name)
+		}
 		return reserve(in, status, part, claim, old, fresh)
 	}
 	if chosen.Status.Phase != corev1.VolumeAvailable {
 		// A claim that the volume controller sees before the reservation would wait for its resync of 15 s.
 		return wait("volume %s is not seen to be reserved yet", chosen.Name)
 	}
-	return act(plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions())
+	free := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions()
+	made := create(in, part, old, fresh) // the claim is gone when the write that takes its last finalizer is answered
+	return act(append(free, made.actions...))
 }
 
 // frozen reports whether nothing but our finalizer holds the claim.

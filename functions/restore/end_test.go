@@ -278,7 +278,7 @@ func TestI3SetIsGoneOrAnother(t *testing.T) {
 		},
 		"the name was given to the copy before: it stays so": {
 			in:   world(other, journal, doomed(web0), copied(web0, build.Reserved(fresh))),
-			want: "do SetReplaced: patch persistentvolumeclaims data-web-0 {-finalizer switch}",
+			want: "do SetReplaced: patch persistentvolumeclaims data-web-0 {-finalizer switch}; create persistentvolumeclaims data-web-0",
 		},
 		"the claim is created, with the new set waiting for it": {
 			in:   world(other, journal, oldVolume(web0), copied(web0, build.Reserved(fresh))),

@@ -46,7 +46,7 @@ func TestI1SwitchToAnOldVolume(t *testing.T) {
 	check(t, map[string]row{
 		"it is held already: the claim is marked":  {in: world(status, regrettedJournal(), source(web0), returning()), want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {+finalizer switch}"},
 		"the frozen claim's name is given to it":   {in: world(status, regrettedJournal(), doomed(web0), returning()), want: "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {+claim, reserved for data-web-0}"},
-		"it is reserved: the claim goes":           {in: world(status, regrettedJournal(), doomed(web0), returning(build.Reserved(fresh))), want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}"},
+		"it is reserved: the claim goes":           {in: world(status, regrettedJournal(), doomed(web0), returning(build.Reserved(fresh))), want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}; create persistentvolumeclaims data-web-0"},
 		"somebody was quicker, and it is reserved": {in: world(status, regrettedJournal(), oldVolume(web0), returning(build.Reserved(fresh))), want: "do SwitchRunning: create persistentvolumeclaims data-web-0"},
 		"I1: a replica was wanted: what it has written is given up, too, and no claim goes another way than the others": {
 			in:   world(fitting(with(switchingOf(web0), regret), build.Generation(6)), regrettedJournal(), doomed(web0), returning()),

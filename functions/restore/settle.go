@@ -24,10 +24,7 @@ func settle(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume
 	if claim.Status.Phase != corev1.ClaimBound {
 		return wait("claim %s is being bound to volume %s", claim.Name, volume.Name)
 	}
-	if done := forgetManifest(volume); len(done) > 0 {
-		return act(done)
-	}
-	return move{switched: true}
+	return move{actions: forgetManifest(volume), switched: true}
 }
 
 // mergeManifest gives a claim what people wrote on its predecessor: all of it, in case the StatefulSet controller was

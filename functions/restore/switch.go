@@ -31,17 +31,18 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 	if status.Set.UID == "" {
 		return recordIdentity(in, status)
 	}
-	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
+	if status.Live() && recreates(in, status) && sts.TwoRevisions(in.Set) {
+		return plan.Wait(api.RolloutRunning, "a partition keeps replicas of an older revision, which a set that is created again would not know")
+	}
+	jobs := deleteJobs(in.JobsOf(status.Operation))
+	if recreates(in, status) { // while the movers' pods go: they are done, and no claim is touched yet
+		return plan.Do(api.SwitchRunning, append(jobs, recreate(in, status, status.Templates).Actions...)...)
+	}
+	if len(jobs) > 0 {
 		return plan.Do(api.SwitchRunning, jobs...)
 	}
 	if movers := in.Movers(status.Operation); len(movers) > 0 {
 		return plan.WaitSoon(api.SwitchRunning, "mover pod %s is still there", movers[0].Name)
-	}
-	if status.Live() && recreates(in, status) && sts.TwoRevisions(in.Set) {
-		return plan.Wait(api.RolloutRunning, "a partition keeps replicas of an older revision, which a set that is created again would not know")
-	}
-	if recreates(in, status) {
-		return recreate(in, status, status.Templates)
 	}
 	if back := oldTemplates(in, status); differ(in.Set, back) {
 		stale := status.Clone()
@@ -59,7 +60,7 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 func switchClaims(in Input, status *api.Status) plan.Plan {
 	next := status.Clone()
 	var actions []plan.Action
-	waiting, again := "", false
+	waiting, again, busy := "", false, false
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Phase == api.ClaimExpanded {
@@ -70,22 +71,26 @@ func switchClaims(in Input, status *api.Status) plan.Plan {
 		switch {
 		case move.switched:
 			part.Phase = api.ClaimSwitched
+		case len(move.actions) > 0:
+			busy = true
 		case move.again:
 			again = true
 		case move.waiting != "":
 			waiting = move.waiting
 		}
 	}
-	if len(actions) > 0 {
+	done := !busy && !again && waiting == ""
+	switch {
+	case len(actions) > 0 && !done:
 		return plan.Do(api.SwitchRunning, actions...)
-	}
-	if waiting != "" {
+	case waiting != "":
 		return waitHeld(in, next, waiting)
-	}
-	if again {
+	case again:
 		return copyAgain(in, next)
 	}
-	return start(in, next)
+	p := start(in, next)
+	p.Actions = append(actions, p.Actions...)
+	return p
 }
 
 // waitHeld waits for the platform. Replicas that somebody asks for meanwhile would hold what is to go away.

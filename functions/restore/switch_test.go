@@ -22,6 +22,9 @@ func TestI1SwitchOfOneClaim(t *testing.T) {
 		c.Annotations, c.Finalizers = nil, []string{"kubernetes.io/pvc-protection"}
 	}), build.Pending())
 	taken := build.TakenBy(web0, "uid-successor")
+	const protection = "kubernetes.io/pvc-protection"
+	marked := build.Finalizers(protection, api.SwitchFinalizer)
+	goes := build.Deleting()
 	check(t, map[string]row{
 		"01 the mover's Job goes first": {
 			in:   world(at, journal, source(web0), target(web0), objects{build.Job(web0, 1, build.Complete())}),
@@ -31,33 +34,46 @@ func TestI1SwitchOfOneClaim(t *testing.T) {
 			in:   world(at, journal, source(web0), target(web0), objects{build.Mover(build.Job(web0, 1), build.InPhase(corev1.PodSucceeded))}),
 			want: "wait SwitchRunning (mover pod " + copy0 + "-x is still there)",
 		},
-		"03 the new volume is retained before its claim goes": {
-			in:   world(at, journal, source(web0), target(web0)),
-			want: "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {+label operation, +operation, +reclaim-policy, reclaim Retain}",
+		"03 the new volume is retained before its claim goes, the old claim gets our finalizer before it is deleted": {
+			in: world(at, journal, source(web0), target(web0)),
+			want: "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {+label operation, +operation, +reclaim-policy, reclaim Retain}; " +
+				"delete persistentvolumeclaims " + copy0 + "; patch persistentvolumeclaims data-web-0 {+finalizer switch}",
 		},
 		"04 an old volume that somebody has set back is retained again": {
-			in:   world(at, journal, source(web0)[:1], objects{build.VolumeOf(build.Claim(web0, "64Mi"))}, target(web0)[:1], copied(web0)),
+			in:   world(at, journal, source(web0, marked)[:1], objects{build.VolumeOf(build.Claim(web0, "64Mi"))}, copied(web0)),
 			want: "do SwitchRunning: patch persistentvolumes pv-data-web-0 {+label operation, +operation, +reclaim-policy, reclaim Retain}",
 		},
-		"05 then the temporary claim goes": {
+		"05 a try died when the new volume was retained": {
 			in:   world(at, journal, source(web0), target(web0)[:1], copied(web0)),
-			want: "do SwitchRunning: delete persistentvolumeclaims " + copy0,
+			want: "do SwitchRunning: delete persistentvolumeclaims " + copy0 + "; patch persistentvolumeclaims data-web-0 {+finalizer switch}",
 		},
-		"06 which takes a moment": {
-			in:   world(at, journal, source(web0), target(web0, build.Deleting())[:1], copied(web0)),
-			want: "wait SwitchRunning (temporary claim " + copy0 + " is being deleted)",
-		},
-		"07 the old claim gets our finalizer before it is deleted": {
-			in:   world(at, journal, source(web0), copied(web0)),
+		"06 a try died when the temporary claim was deleted": {
+			in:   world(at, journal, source(web0), target(web0, goes)[:1], copied(web0)),
 			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {+finalizer switch}",
 		},
-		"08 the old claim is deleted": {
-			in:   world(at, journal, source(web0, build.Finalizers("kubernetes.io/pvc-protection", api.SwitchFinalizer)), copied(web0)),
+		"07 a temporary claim that somebody holds may stay: the old claim is left alone": {
+			in:   world(at, journal, source(web0, marked), target(web0, goes, build.Finalizers(protection, "example.com/keep"))[:1], copied(web0)),
+			want: "wait SwitchRunning (temporary claim " + copy0 + " is held by finalizer example.com/keep)",
+		},
+		"07 so does one that a pod uses": {
+			in:   world(at, journal, source(web0, marked), target(web0, goes)[:1], copied(web0), objects{build.Pod("debug", []string{copy0})}),
+			want: "wait SwitchRunning (temporary claim " + copy0 + " is held by pod debug)",
+		},
+		"08 one that only claim protection looks at goes by itself: the old claim is deleted": {
+			in:   world(at, journal, source(web0, marked), target(web0, goes)[:1], copied(web0)),
+			want: "do SwitchRunning: delete persistentvolumeclaims data-web-0",
+		},
+		"08 just so when it is gone": {
+			in:   world(at, journal, source(web0, marked), copied(web0)),
 			want: "do SwitchRunning: delete persistentvolumeclaims data-web-0",
 		},
 		"09 claim protection holds it while a scheduled pod names it": {
-			in:   world(at, journal, doomed(web0, "kubernetes.io/pvc-protection"), copied(web0)),
+			in:   world(at, journal, doomed(web0, protection), copied(web0)),
 			want: "wait SwitchRunning (claim data-web-0 is held by another finalizer of [drydock.dev/switch kubernetes.io/pvc-protection])",
+		},
+		"09 frozen, but the new volume is the temporary claim's still": {
+			in:   world(at, journal, doomed(web0), target(web0, goes)[:1], copied(web0)),
+			want: "wait SwitchRunning (temporary claim " + copy0 + " is being deleted)",
 		},
 		"10 frozen: the new volume is reserved for the name, with the claim to come": {
 			in:   world(at, journal, doomed(web0), copied(web0)),
@@ -67,11 +83,11 @@ func TestI1SwitchOfOneClaim(t *testing.T) {
 			in:   world(at, journal, doomed(web0), copied(web0, build.Reserved(fresh), build.Released())),
 			want: "wait SwitchRunning (volume pv-new-data-web-0 is not seen to be reserved yet)",
 		},
-		"12 the old claim is let go": {
+		"12 the old claim is let go, and the new one created": {
 			in:   world(at, journal, doomed(web0), copied(web0, build.Reserved(fresh))),
-			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}",
+			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}; create persistentvolumeclaims data-web-0",
 		},
-		"13 the name is free: the claim is created": {
+		"13 a try died when the old claim was gone: the new one is created": {
 			in:   world(at, journal, oldVolume(web0), copied(web0, build.Reserved(fresh))),
 			want: "do SwitchRunning: create persistentvolumeclaims data-web-0",
 		},
@@ -91,11 +107,13 @@ func TestI1SwitchOfOneClaim(t *testing.T) {
 			in:   world(at, journal, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Pending(), build.Finalizers("example.com/keep"))}, copied(web0, build.Reserved(fresh), taken)),
 			want: "wait SwitchRunning (claim data-web-0 is being bound to volume pv-new-data-web-0)",
 		},
-		"17 the manifest has served": {
-			in:   world(at, journal, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Finalizers("example.com/keep"))}, copied(web0, build.Reserved(fresh), taken)),
-			want: "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {-claim}",
+		"17 I4: the manifest has served, every claim is switched, the set is started with the replicas it had": {
+			in: world(at, journal, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Finalizers("example.com/keep"))}, copied(web0, build.Reserved(fresh), taken)),
+			want: "do ClaimsSwitched: patch persistentvolumes pv-new-data-web-0 {-claim}; " +
+				`patch statefulsets web {replicas 0 to 3, +status}; event ClaimsSwitched "every claim is on its new volume, the set is started"`,
+			next: "Starting ClaimsSwitched, attempt 1, round 1, generation 5, replicas 3, due in 30m0s; data-web-0 Switched on pv-new-data-web-0",
 		},
-		"18 I4: every claim is switched, the set is started with the replicas it had": {
+		"18 a try died when that was forgotten": {
 			in:   world(at, journal, switched(web0)),
 			want: `do ClaimsSwitched: patch statefulsets web {replicas 0 to 3, +status}; event ClaimsSwitched "every claim is on its new volume, the set is started"`,
 			next: "Starting ClaimsSwitched, attempt 1, round 1, generation 5, replicas 3, due in 30m0s; data-web-0 Switched on pv-new-data-web-0",
@@ -182,13 +200,13 @@ func TestI1SomebodyScalesUpDuringTheSwitch(t *testing.T) {
 		},
 		"when the new volume is reserved already: nothing was started on the old one since, so it stays so": {
 			in:   world(touched, journal, doomed(web0), copied(web0, build.Reserved(fresh))),
-			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}",
+			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}; create persistentvolumeclaims data-web-0",
 		},
-		"the claim goes": {
+		"the claim goes, and comes back on its old volume": {
 			in:   world(touched, journal, doomed(web0)[:1], oldVolume(web0, build.Reserved(back)), copied(web0)),
-			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}",
+			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {-finalizer switch}; create persistentvolumeclaims data-web-0",
 		},
-		"and comes back on its old volume": {
+		"a try died when it was gone": {
 			in:   world(touched, journal, oldVolume(web0, build.Reserved(back)), copied(web0)),
 			want: "do SwitchRunning: create persistentvolumeclaims data-web-0",
 		},
@@ -325,6 +343,18 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 		"the set is to be created with the new template: that is written into the journal": {
 			in:   world(at, journalOf(web0), source(web0), target(web0)),
 			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}",
+		},
+		"the mover's Job goes at the same time": {
+			in:   world(at, journalOf(web0), source(web0), target(web0), objects{build.Job(web0, 1)}),
+			want: "do SwitchRunning: delete jobs " + copy0 + "; patch controllerrevisions drydock-0123456789ab {+recreate}",
+		},
+		"its pod is not waited for: it has ended, and no claim changes yet": {
+			in:   world(at, order(at, status), source(web0), target(web0), objects{build.Mover(build.Job(web0, 1), build.InPhase(corev1.PodSucceeded))}),
+			want: "do SwitchRunning: delete statefulsets web (orphan); patch controllerrevisions drydock-0123456789ab {+recreate}",
+		},
+		"I1: somebody has scaled the set meanwhile: nothing more is done before the pod is gone": {
+			in:   world(scaled, order(at, status), source(web0), target(web0), objects{build.Mover(build.Job(web0, 1), build.InPhase(corev1.PodSucceeded))}),
+			want: "wait SwitchRunning (mover pod " + copy0 + "-x is still there)",
 		},
 		"the journal got lost": {
 			in:   world(at, source(web0), target(web0)),
