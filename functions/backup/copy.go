@@ -62,7 +62,7 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 // handOver has restore go on.
 func handOver(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
-	next.Reason, next.Message = api.CopyVerified, "every copy is verified, the claims are switched to the new volumes"
+	next.Reason, next.Message = api.CopyVerified, told(status).done
 	return plan.Do(api.CopyVerified, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, false))...).
 		Then(events.BackupCompleted, status.Operation)
 }

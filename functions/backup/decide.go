@@ -51,12 +51,12 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then ask again with the annotation " + api.RetryAnnotation
 	}
 	if plan.Overdue(status, in.Now) {
-		return api.DeadlineExceeded, fmt.Sprintf("the copy took longer than %s; look at the mover pods, then ask again with the annotation %s",
-			in.Settings.CopyTimeout, api.RetryAnnotation)
+		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the set's pods and the movers', then ask again with the annotation %s",
+			told(status).work, in.Settings.CopyTimeout, api.RetryAnnotation)
 	}
 	if status.Round > maxRounds {
-		return api.StartedByOthers, fmt.Sprintf("somebody scaled the set up or changed it %d times while it was being copied; stop the autoscaler, "+
-			"operator or deployment tool that does so, then ask again with the annotation %s", maxRounds, api.RetryAnnotation)
+		return api.StartedByOthers, fmt.Sprintf("somebody scaled the set up or changed it %d times while it was %s; stop the autoscaler, "+
+			"operator or deployment tool that does so, then ask again with the annotation %s", maxRounds, told(status).stopped, api.RetryAnnotation)
 	}
 	for _, part := range pending(status) {
 		claim := in.Claim(part.Name)
@@ -94,7 +94,7 @@ func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
 		actions = append(actions, plan.HoldVolume(volume, link).Actions()...)
 		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
 		if part.Returns() { // its window must not end now
-			actions = append(actions, plan.HoldVolume(in.Volume(part.NewVolume), linkOf(in, status, part, api.RoleReturning)).Actions()...)
+			actions = append(actions, plan.HoldVolume(in.Volume(part.NewVolume), returningLink(in, status, part)).Actions()...)
 		}
 	}
 	return plan.Do(api.Preparing, actions...), len(actions) > 0
@@ -128,7 +128,7 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 				next.Claims[i].Forget()
 			}
 		}
-		next.Reason, next.Message = api.StartedByOthers, "the set was changed while it was being copied; it is stopped and copied again"
+		next.Reason, next.Message = api.StartedByOthers, "the set was changed while it was "+told(status).stopped+"; "+told(status).again
 	} else if sts.Replicas(in.Set) != 0 {
 		next.Reason, next.Message = api.Quiescing, "the set is being stopped"
 	} else if status.Stopping != nil {

@@ -6,6 +6,33 @@ import (
 	"drydock.dev/shared/api"
 )
 
+// words are what people are told of an operation.
+type words struct{ work, stopped, again, done string }
+
+// told are the words for the operation: a rollback copies nothing.
+func told(status *api.Status) words {
+	if status.Method == api.MethodRollback {
+		return words{work: "stopping the set", stopped: "stopped for the rollback", again: "it is stopped again",
+			done: "the set is stopped, its claims get their old volumes back"}
+	}
+	return words{work: "the copy", stopped: "being copied", again: "it is stopped and copied again",
+		done: "every copy is verified, the claims are switched to the new volumes"}
+}
+
+// returningLink is the link of an old volume that is to come back. It says whose the volume was, in case it does not.
+func returningLink(in Input, status *api.Status, part api.ClaimStatus) api.Link {
+	link := linkOf(in, status, part, api.RoleReturning)
+	is, err := api.LoadLink(in.Volume(part.NewVolume))
+	switch {
+	case err != nil || is == nil: // comesBack has seen it
+	case is.Operation == status.Operation:
+		return *is
+	default:
+		link.Before = is.Operation
+	}
+	return link
+}
+
 // comesBack reports whether the claim's old volume is there, and was left behind of this very claim: a document that names
 // another volume was not written by Drydock.
 func comesBack(in Input, status *api.Status, part api.ClaimStatus) bool {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit/build"
 )
@@ -48,6 +50,7 @@ func TestI1RollbackCopiesNothing(t *testing.T) {
 	stopped := set(regretted(api.ClaimPending, build.Stopped(time.Minute)), build.Replicas(0))
 	quiet := set(regretted(api.ClaimPending, build.Quiet(5)), build.Replicas(0))
 	const handed = "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-old"
+	const back = `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "the set is stopped, its claims get their old volumes back" -> backup.completed`
 	touched := set(regretted(api.ClaimVerified, build.Quiet(4)), build.Replicas(0))
 	check(t, map[string]row{
 		"I2: the journal comes first": {in: world(pending, one(), behind(nil)), want: "do Preparing: create controllerrevisions drydock-0123456789ab"},
@@ -59,14 +62,27 @@ func TestI1RollbackCopiesNothing(t *testing.T) {
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending on pv-old"},
 		"I1: nothing counts before the set is quiet": {in: world(stopped, heldOne(), returning(), objects{build.PodOf("web", 0, "data")}),
 			want: "wait Quiescing (pod web-0 still uses claim data-web-0)"},
-		"it is quiet":                            {in: world(stopped, heldOne(), returning()), want: handedOver, next: handed},
-		"no mover: the volume is as it was left": {in: world(quiet, heldOne(), returning()), want: handedOver, next: handed},
+		"it is quiet":                            {in: world(stopped, heldOne(), returning()), want: back, next: handed},
+		"no mover: the volume is as it was left": {in: world(quiet, heldOne(), returning()), want: back, next: handed},
 		"then the claims are switched": {in: world(set(regretted(api.ClaimVerified, build.Quiet(5)), build.Replicas(0)), heldOne(), returning()),
-			want: handedOver, next: handed},
+			want: back, next: handed},
 		"I4: somebody wrote to the set: it is stopped again, and the volume stays the same": {in: world(touched, heldOne(), returning()),
-			want: `do StartedByOthers: patch statefulsets web {+status, +label frozen}; event StartedByOthers "the set was changed while it was being copied; it is stopped and copied again"`,
+			want: `do StartedByOthers: patch statefulsets web {+status, +label frozen}; event StartedByOthers "the set was changed while it was stopped for the rollback; it is stopped again"`,
 			next: "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending on pv-old"},
 	})
+}
+
+// TestI1OldVolumeKnowsWhoseItWas: a rollback that does not take place leaves all of them as they were, also those that it never held.
+func TestI1OldVolumeKnowsWhoseItWas(t *testing.T) {
+	status := regretted(api.ClaimPending)
+	volume := behind(nil)[0].(*corev1.PersistentVolume)
+	for _, tries := range []string{"held", "held again"} {
+		link := returningLink(world(set(status), objects{volume}), status, status.Claims[0])
+		if link.Operation != build.ID || link.Role != api.RoleReturning || link.Before != before || link.Claim != "data-web-0" {
+			t.Errorf("%s: %+v", tries, link)
+		}
+		volume = build.With(volume, build.LinkOf(link))
+	}
 }
 
 func journalOfOne() objects { return objects{build.Journal(regretted(api.ClaimPending))} }

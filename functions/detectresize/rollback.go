@@ -30,7 +30,11 @@ func rollback(in Input, operation string) plan.Plan {
 }
 
 func refuseRollback(in Input, found resize.Problem) plan.Plan {
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
+	asked := api.RollbackAnnotation
+	if _, found := in.Set.Annotations[asked]; !found {
+		asked = api.RetryAnnotation
+	}
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(asked)
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "no rollback: "+found.Message))...)
 }
 
@@ -39,5 +43,5 @@ func rollsBack(in Input) string {
 	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want tells of it
 		return ""
 	}
-	return in.Set.Annotations[api.RollbackAnnotation]
+	return in.RollsBack()
 }

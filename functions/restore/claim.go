@@ -72,11 +72,16 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 		back.again, back.switched = back.switched, false
 		return back
 	}
-	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
 	if !part.Returns() && !isMade(fresh, status.Operation) {
 		return wait("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
 	}
-	prepare := append(plan.HoldVolume(fresh, targetLink(part, link)).Actions(), plan.HoldVolume(old, sourceLink(old, link)).Actions()...)
+	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
+	source := link
+	source.Role = api.RoleSource
+	if part.Returns() {
+		link = ownLink(fresh, link)
+	}
+	prepare := append(plan.HoldVolume(fresh, link).Actions(), plan.HoldVolume(old, ownLink(old, source)).Actions()...)
 	target := in.TargetClaim(status.Operation, part.Name, status.Round)
 	if target != nil && target.DeletionTimestamp == nil {
 		prepare = append(prepare, plan.Delete(plan.Claims, target))
@@ -111,19 +116,11 @@ func holderOf(in Input, claim *corev1.PersistentVolumeClaim) string {
 // claimProtection is the finalizer by which Kubernetes keeps a claim that a pod names (kubernetes pkg/volume/util, PVCProtectionFinalizer).
 const claimProtection = "kubernetes.io/pvc-protection"
 
-// sourceLink keeps the link that the volume has from the time of the copy: it may name the set by an older UID.
-func sourceLink(old *corev1.PersistentVolume, link api.Link) api.Link {
-	if is, err := api.LoadLink(old); err == nil && is != nil && is.Operation == link.Operation {
+// ownLink keeps the link that the operation has given the volume before: it may name the set by an older UID, and it says of a volume
+// that comes back whose it was.
+func ownLink(volume *corev1.PersistentVolume, link api.Link) api.Link {
+	if is, err := api.LoadLink(volume); err == nil && is != nil && is.Operation == link.Operation {
 		return *is
-	}
-	link.Role = api.RoleSource
-	return link
-}
-
-// targetLink keeps the link of an old volume that comes back: it tells that the volume is never to be thrown away.
-func targetLink(part api.ClaimStatus, link api.Link) api.Link {
-	if part.Returns() {
-		link.Role = api.RoleReturning
 	}
 	return link
 }

@@ -129,6 +129,30 @@ func TestI1OldVolumeIsNeverThrownAway(t *testing.T) {
 	}
 }
 
+// TestI1OldVolumeIsAsItWasAgain: a rollback that did not take place leaves no volume to itself, so that another try finds all of them.
+func TestI1OldVolumeIsAsItWasAgain(t *testing.T) {
+	link := api.Link{Operation: build.ID, Role: api.RoleReturning, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: web0, Before: "ba9876543210"}
+	undone := set(rollingBackOf(api.ClaimPending, regret), build.Replicas(3))
+	actions := Decide(world(undone, source(web0), returning(build.LinkOf(link)))).Actions
+	patch := actions[len(actions)-1]
+	is := link
+	is.Operation, is.Before, is.Role = "ba9876543210", "", api.RoleRetired
+	wrote := map[string]any{}
+	for _, op := range patch.Ops {
+		wrote[op.Path] = op.Value
+	}
+	if patch.Name != new0 || wrote["/metadata/annotations/drydock.dev~1operation"] != is.Encode() || wrote["/metadata/labels/drydock.dev~1operation"] != is.Operation ||
+		wrote["/metadata/annotations/drydock.dev~1retained-until"] == nil {
+		t.Errorf("%s writes %v", patch, wrote)
+	}
+	kept := returning(build.LinkOf(is), build.Annotation(api.RetainedUntilAnnotation, "2026-03-01T13:00:00Z"))
+	for _, a := range Decide(world(undone, source(web0), kept)).Actions {
+		if a.Name == new0 {
+			t.Errorf("it is written to again: %s", a)
+		}
+	}
+}
+
 // TestI9WindowOfWhatComesBack: what was asked for in time is not taken away while the owner is being paused.
 func TestI9WindowOfWhatComesBack(t *testing.T) {
 	over := objects{retired(web0, "2026-03-01T11:59:59Z")}

@@ -154,6 +154,9 @@ func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
 	case err != nil || link == nil || link.Role == api.RoleRetired:
 		return plan.PatchOf(plan.Volumes, old) // already kept
 	}
+	if link.Before != "" { // it does not come back: it is as it was before the rollback
+		link.Operation, link.Before = link.Before, ""
+	}
 	link.Role = api.RoleRetired
 	until := in.Now.Add(in.Settings.Retention).UTC().Truncate(time.Second).Format(time.RFC3339)
 	return plan.HoldVolume(old, *link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)

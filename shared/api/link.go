@@ -36,6 +36,8 @@ type Link struct {
 	Claim string `json:"claim,omitempty"`
 	// Round is the round of copies that the object belongs to.
 	Round int `json:"round,omitempty"`
+	// Before is the operation that has left a returning volume behind. It is its again if the rollback does not take place.
+	Before string `json:"before,omitempty"`
 	// Claims are those that a cleanup pod is run on, by name, and no other: its success says nothing about a claim that has
 	// taken the place of one.
 	Claims map[string]types.UID `json:"claims,omitempty"`

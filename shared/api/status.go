@@ -79,6 +79,8 @@ type Status struct {
 	Kind      string `json:"kind"`
 	Method    Method `json:"method,omitempty"`
 	Phase     Phase  `json:"phase"`
+	// RollsBack is, of a rollback, the operation that has left the volumes behind which come back.
+	RollsBack string `json:"rollsBack,omitempty"`
 	// Request is the value of the resize annotation that asked for the operation, why a set sleeps, or a digest of what a
 	// cleanup does.
 	Request string `json:"request"`
@@ -245,6 +247,16 @@ func (s *Status) Claim(name string) *ClaimStatus {
 
 // Active reports whether the operation still has work to do.
 func (s *Status) Active() bool { return s != nil && !s.Phase.Terminal() }
+
+// RollbackGivenUp is the operation that a rollback was to undo which failed before a claim had its old volume back; empty if the
+// document tells of anything else.
+func (s *Status) RollbackGivenUp() string {
+	if s == nil || s.Phase != Failed || s.Method != MethodRollback || s.Held() ||
+		slices.ContainsFunc(s.Claims, func(c ClaimStatus) bool { return c.Settled() }) {
+		return ""
+	}
+	return s.RollsBack
+}
 
 // Held reports whether the operation was given up with the set still held at zero: one of its claims is not whole.
 func (s *Status) Held() bool {

@@ -13,7 +13,7 @@ import (
 // Document is the operation's status in the phase, without its claims: of one that is refused, too.
 func (w *Wish) Document(in Input, phase api.Phase) *api.Status {
 	return &api.Status{
-		Version: api.StatusVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt,
+		Version: api.StatusVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt, RollsBack: w.undoes,
 		Operation: resources.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
 		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Replicas: sts.Replicas(in.Set),
 		Started: metav1.NewTime(in.Now),

@@ -21,7 +21,8 @@ type returning struct {
 // them. Whether anything is in the way is for Unsettled and PreflightRollback to say.
 func Rollback(in Input, operation string) *Wish {
 	// Without its document the set tells of no attempt; the id must not be that of the operation which is rolled back.
-	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: "rollback " + operation, targets: map[string]api.Target{}, back: map[string]returning{}}
+	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: "rollback " + operation, undoes: operation,
+		targets: map[string]api.Target{}, back: map[string]returning{}}
 	status, _ := in.Status() //nolint:errcheck // the volumes tell without it, and whoever acts has asked Busy
 	if status != nil {
 		wish.Attempt = status.Attempt + 1
@@ -71,13 +72,20 @@ func left(in Input, operation, claim string) []*corev1.PersistentVolume {
 	return found
 }
 
-// moved is the volume that the operation has left behind of the claim, as far as the document tells; empty if it has not.
+// moved is the volume that the operation has left behind of the claim, as far as its document tells, or that of a rollback of it which
+// did not take place; empty if it has not.
 func moved(status *api.Status, operation, claim string) string {
-	if status == nil || status.Operation != operation {
+	if status == nil {
 		return ""
 	}
-	if part := status.Claim(claim); part != nil && part.Phase == api.ClaimSwitched {
+	part := status.Claim(claim)
+	switch {
+	case part == nil:
+		return ""
+	case status.Operation == operation && part.Phase == api.ClaimSwitched:
 		return part.OldVolume
+	case status.RollbackGivenUp() == operation && part.Returns():
+		return part.NewVolume
 	}
 	return ""
 }

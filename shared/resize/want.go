@@ -24,6 +24,7 @@ type Wish struct {
 	seed    string                // of the operation's id; empty for the request itself
 	targets map[string]api.Target // by template
 	back    map[string]returning  // of a rollback, by claim
+	undoes  string                // of a rollback: the operation that has left the volumes behind
 }
 
 // Claim is one that lags, and how it comes by what it lacks.

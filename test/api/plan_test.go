@@ -260,6 +260,7 @@ func TestPlanFindsWhatAdmissionRefuses(t *testing.T) {
 				}
 				return ""
 			})
+			d, err = planned(t, w, "--resize", "data=128Mi") // it may have come into force in the middle of the plan
 			if len(d.Refused) != 1 || d.Refused[0].Reason != api.Rejected || !strings.Contains(d.Refused[0].Message, row.says) {
 				t.Fatalf("%v: %v", err, d.Refused)
 			}

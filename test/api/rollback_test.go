@@ -151,6 +151,9 @@ func TestI1RollbackThatIsAborted(t *testing.T) {
 			}
 			expectOn(t, w, after)
 			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+			if link := linkOfVolume(w, before["data-web-0"]); link.Operation != done.Operation || link != linkOfVolume(w, before["data-web-1"]) {
+				t.Errorf("the old volumes are %+v's, want operation %s's", link, done.Operation)
+			}
 			for claim, name := range before {
 				if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 					t.Errorf("the old volume %s of claim %s is not kept: %v", name, claim, v)
@@ -158,6 +161,50 @@ func TestI1RollbackThatIsAborted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// linkOfVolume says what the volume is to which operation.
+func linkOfVolume(w *kit.World, name string) (is struct {
+	Operation string
+	Role      api.Role
+}) {
+	if link, err := api.LoadLink(volume(w, name)); err == nil && link != nil {
+		is.Operation, is.Role = link.Operation, link.Role
+	}
+	return is
+}
+
+// TestI8RollbackIsRetried after it was given up, until it has taken place.
+func TestI8RollbackIsRetried(t *testing.T) {
+	w, _, done := resizedWorld(t)
+	before, _ := volumesOf(done)
+	saboteur := &kit.Saboteur{}
+	saboteur.OnWrite = func(string) {
+		if len(saboteur.Writes()) == 7 { // both volumes are held
+			w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
+		}
+	}
+	drive := w.Drive(saboteur)
+	given := regret(t, w, drive, done)
+	if given.Reason != api.Aborted || given.RollsBack != done.Operation {
+		t.Fatalf("%+v", given)
+	}
+	if text, err := command(t, w, "retry", "sts/web"); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var status *api.Status
+	w.Eventually("it takes place", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status = w.Status("web"); status.Operation == given.Operation || !status.Phase.Terminal() {
+			return describe(status)
+		}
+		return ""
+	})
+	expectPhase(t, status, api.Succeeded)
+	expectOn(t, w, before)
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
 // TestI8RollbackIsRefused with a reason, and the document of what was to be rolled back stays.

@@ -44,9 +44,9 @@ var stops = map[string]stop{
 		halt:    func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater }) },
 		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) }},
 	plannedNow: {phase: api.Planned, begin: dies, at: anywhere, halt: nothing, release: nothing},
-	warmNow: {phase: api.Copying, begin: undisturbed, at: moversRun,
+	warmNow: {phase: api.Copying, begin: undisturbed, at: moversRun(0),
 		halt: func(w *kit.World) { holdWarm(w, true) }, release: func(w *kit.World) { holdWarm(w, false) }},
-	quiescedNow: {phase: api.Copying, begin: undisturbed, at: moversRun,
+	quiescedNow: {phase: api.Copying, begin: undisturbed, at: moversRun(1),
 		halt: func(w *kit.World) { hold(w, true) }, release: func(w *kit.World) { hold(w, false) }},
 	verifiedNow: {phase: api.Switching, begin: diesWhenCopied, at: anywhere, halt: nothing, release: nothing},
 	switchNow: {phase: api.Switching, begin: undisturbed, at: oneIsSwitched,
@@ -87,14 +87,18 @@ func withoutPods(w *kit.World) *kit.Drive {
 	return drive
 }
 
-func moversRun(w *kit.World, _ *api.Status) bool {
-	running := 0
-	for _, pod := range movers(w.T, w) {
-		if pod.Status.Phase == corev1.PodRunning {
-			running++
+// moversRun: those of the round, 0 while the set runs.
+func moversRun(round int) func(*kit.World, *api.Status) bool {
+	return func(w *kit.World, _ *api.Status) bool {
+		running := 0
+		pods := movers(w.T, w)
+		for i := range pods {
+			if link, err := api.LoadLink(&pods[i]); err == nil && link.Round == round && pods[i].Status.Phase == corev1.PodRunning {
+				running++
+			}
 		}
+		return running == 2
 	}
-	return running == 2
 }
 
 func oneIsSwitched(w *kit.World, status *api.Status) bool {

@@ -13,24 +13,34 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// load is a pod with data.
+// load is a pod with data. It ends as soon as it is told to and is ready as soon as it runs, but for the seconds that it takes
+// to stop and to start, as a database does that writes a checkpoint and reads its log.
 type load struct {
-	name string
-	fill string // a script that makes the data in the working folder
-	mebi int    // size of the volume
+	name  string
+	fill  string // a script that makes the data in the working folder
+	mebi  int    // size of the volume
+	stop  int64
+	start int32
 }
+
+const smallFiles = `i=0; while [ $i -lt 5000 ]; do mkdir -p $((i / 100)); head -c 100000 /dev/urandom > $((i / 100))/$i; i=$((i + 1)); done`
 
 var loads = []load{
-	{"500MB-5000-files", `i=0; while [ $i -lt 5000 ]; do mkdir -p $((i / 100)); head -c 100000 /dev/urandom > $((i / 100))/$i; i=$((i + 1)); done`, 768},
-	{"2GB-4-files", `for i in 1 2 3 4; do head -c 500000000 /dev/urandom > $i; done`, 2304},
+	{name: "500MB-5000-files", fill: smallFiles, mebi: 768},
+	{name: "2GB-4-files", fill: `for i in 1 2 3 4; do head -c 500000000 /dev/urandom > $i; done`, mebi: 2304},
+	{name: "500MB-slow-pod", fill: smallFiles, mebi: 768, stop: 3, start: 12},
 }
 
-// set has one replica, which ends as soon as it is told to.
+// set has one replica.
 func (l load) set() *appsv1.StatefulSet {
 	set := stage.Workload(fmt.Sprintf("%dMi", l.mebi))
 	set.Spec.Replicas = ptr.To[int32](1)
 	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c",
 		"cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; trap exit TERM; while :; do sleep 1 & wait; done"}
+	set.Spec.Template.Spec.Containers[0].ReadinessProbe.InitialDelaySeconds = l.start
+	if l.stop > 0 {
+		stage.StoppingFor(l.stop, set)
+	}
 	return set
 }
 

@@ -117,7 +117,7 @@ func retryable(set *appsv1.StatefulSet) (*api.Status, error) {
 		return nothing("operation %s runs, in phase %s", status.Operation, status.Phase)
 	case status.Phase == api.Succeeded:
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
-	case !asked && !status.Held():
+	case !asked && !status.Held() && status.RollbackGivenUp() == "":
 		return nothing("operation %s (%s) ended as %s, and nothing is asked for any more; ask with the annotation %s",
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
 	}
