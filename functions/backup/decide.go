@@ -51,8 +51,8 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then ask again with the annotation " + api.RetryAnnotation
 	}
 	if plan.Overdue(status, in.Now) {
-		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the set's pods and the movers', then ask again with the annotation %s",
-			told(status).work, in.Settings.CopyTimeout, api.RetryAnnotation)
+		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the %s pods, then ask again with the annotation %s",
+			told(status).work, in.Settings.CopyTimeout, told(status).whose, api.RetryAnnotation)
 	}
 	if status.Round > maxRounds {
 		return api.StartedByOthers, fmt.Sprintf("somebody scaled the set up or changed it %d times while it was %s; stop the autoscaler, "+
