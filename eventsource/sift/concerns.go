@@ -151,7 +151,7 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 	switch {
 	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil || sleeps(set) || sts.CleansUp(set):
 		return nil
-	case retry && (asked || status.Held() || status.RollbackGivenUp() != ""):
+	case retry && (asked || status.Held()):
 		return []api.Function{api.DetectResize}
 	case set.Annotations[api.RollbackAnnotation] != "":
 		return []api.Function{api.DetectResize}

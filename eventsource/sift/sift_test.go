@@ -72,7 +72,6 @@ func TestWhoIsWokenByASet(t *testing.T) {
 	switching := build.Operation(api.Switching, build.Quiet(5))
 	unnamed := build.Operation(api.Switching, build.Quiet(5), func(s *api.Status) { s.Set.UID, s.Recreate = "", true })
 	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
-	regretted := func(s *api.Status) { s.Method, s.RollsBack = api.MethodRollback, "ba9876543210" }
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
 	asks, frozen := build.Resize("data=128Mi"), build.Label(api.FrozenLabel, "true")
 	for name, row := range map[string]setRow{
@@ -91,8 +90,6 @@ func TestWhoIsWokenByASet(t *testing.T) {
 		"another request after a failure":              {updated, build.Operation(api.Failed), opts(build.Resize("data=1Gi")), "detect-resize"},
 		"the same request after a success":             {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},
 		"a retry without a request":                    {updated, build.Operation(api.Failed), opts(retry), ""},
-		"a rollback failed, and a retry":               {updated, build.Operation(api.Failed, regretted), opts(retry), "detect-resize"},
-		"a rollback failed":                            {updated, build.Operation(api.Failed, regretted), nil, ""},
 		"held after a failed switch":                   {updated, held, opts(build.Resize("data=1Gi")), ""},
 		"held after a failed switch, and a retry":      {updated, held, opts(retry), "detect-resize"},
 		"a status that cannot be read":                 {updated, nil, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},

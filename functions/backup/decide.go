@@ -29,8 +29,7 @@ func Decide(in Input) plan.Plan {
 		return plan.Noop(api.NotOurPhase)
 	}
 	if why, message := hopeless(in, status); why != "" {
-		next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, why, message)
-		return plan.Do(why, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
+		return giveUp(in, status, why, message)
 	}
 	for _, step := range []func(Input, *api.Status) (plan.Plan, bool){
 		keepJournal, holdSources, makeTargets, warm, stop, endEarlierRounds, proveQuiet,
@@ -44,19 +43,19 @@ func Decide(in Input) plan.Plan {
 
 // hopeless says why the operation has to be rolled back, or nothing.
 func hopeless(in Input, status *api.Status) (api.Reason, string) {
-	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort {
+	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort && !status.HalfBack() {
 		return api.Aborted, "aborted; the set goes on with its old volumes"
 	}
 	if in.Rejected != "" {
-		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then ask again with the annotation " + api.RetryAnnotation
+		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then " + plan.AskAgain(status)
 	}
 	if plan.Overdue(status, in.Now) {
-		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the %s pods, then ask again with the annotation %s",
-			told(status).work, in.Settings.CopyTimeout, told(status).whose, api.RetryAnnotation)
+		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the %s pods, then %s",
+			told(status).work, in.Settings.CopyTimeout, told(status).whose, plan.AskAgain(status))
 	}
 	if status.Round > maxRounds {
 		return api.StartedByOthers, fmt.Sprintf("somebody scaled the set up or changed it %d times while it was %s; stop the autoscaler, "+
-			"operator or deployment tool that does so, then ask again with the annotation %s", maxRounds, told(status).stopped, api.RetryAnnotation)
+			"operator or deployment tool that does so, then %s", maxRounds, told(status).stopped, plan.AskAgain(status))
 	}
 	for _, part := range pending(status) {
 		claim := in.Claim(part.Name)
@@ -242,8 +241,8 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 			running = fmt.Sprintf("pod %s, which made the first copy, is still there", pod.Name)
 		}
 		if running != "" && in.Now.Sub(status.Stopping.Time) > allowed {
-			return api.DeadlineExceeded, fmt.Sprintf("after %s %s; find out what keeps it, then ask again with the annotation %s",
-				allowed, running, api.RetryAnnotation)
+			return api.DeadlineExceeded, fmt.Sprintf("after %s %s; find out what keeps it, then %s",
+				allowed, running, plan.AskAgain(status))
 		}
 	}
 	for _, job := range in.JobsOf(status.Operation) {

@@ -1,9 +1,14 @@
 package backup
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // words are what people are told of an operation.
@@ -25,12 +30,27 @@ func returningLink(in Input, status *api.Status, part api.ClaimStatus) api.Link 
 	is, err := api.LoadLink(in.Volume(part.NewVolume))
 	switch {
 	case err != nil || is == nil: // comesBack has seen it
-	case is.Operation == status.Operation:
+	case is.Operation == status.Operation && is.Role == api.RoleReturning:
 		return *is
-	default:
+	case is.Operation != status.Operation:
 		link.Before = is.Operation
 	}
 	return link
+}
+
+// giveUp has restore give the set back. One of which half is rolled back stays at zero instead, until what is in the way is mended.
+func giveUp(in Input, status *api.Status, why api.Reason, message string) plan.Plan {
+	if !status.HalfBack() {
+		next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, why, message)
+		return plan.Do(why, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
+	}
+	next := status.Clone()
+	next.Phase, next.FailedAt, next.Reason, next.Finished, next.Deadline = api.Failed, api.Switching, why, plan.Moment(in.Now), nil
+	next.Message = message + ". Some claims have their old volumes back and others not, so the set stays at zero; every volume is kept, and " +
+		"the annotation " + api.RetryAnnotation + " goes on"
+	patch := plan.Store(in.Set, next).Freeze()
+	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, fmt.Sprintf("replicas %d to 0", sts.Replicas(in.Set)))
+	return plan.Do(why, append(patch.Actions(), plan.NoteOf(in.Set, next, true))...).Then(events.OperationFailed, next.Operation)
 }
 
 // comesBack reports whether the claim's old volume is there, and was left behind of this very claim: a document that names

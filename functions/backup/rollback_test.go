@@ -45,12 +45,13 @@ func heldOne() objects {
 	return objects{build.Journal(regretted(api.ClaimPending)), claim, build.VolumeOf(claim, build.Held(api.RoleSource, "data-web-0"))}
 }
 
+const handedBack = `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "the set is stopped, its claims get their old volumes back" -> backup.completed`
+
 func TestI1RollbackCopiesNothing(t *testing.T) {
 	pending := set(regretted(api.ClaimPending), build.Replicas(3))
 	stopped := set(regretted(api.ClaimPending, build.Stopped(time.Minute)), build.Replicas(0))
 	quiet := set(regretted(api.ClaimPending, build.Quiet(5)), build.Replicas(0))
 	const handed = "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-old"
-	const back = `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "the set is stopped, its claims get their old volumes back" -> backup.completed`
 	touched := set(regretted(api.ClaimVerified, build.Quiet(4)), build.Replicas(0))
 	check(t, map[string]row{
 		"I2: the journal comes first": {in: world(pending, one(), behind(nil)), want: "do Preparing: create controllerrevisions drydock-0123456789ab"},
@@ -62,10 +63,10 @@ func TestI1RollbackCopiesNothing(t *testing.T) {
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending on pv-old"},
 		"I1: nothing counts before the set is quiet": {in: world(stopped, heldOne(), returning(), objects{build.PodOf("web", 0, "data")}),
 			want: "wait Quiescing (pod web-0 still uses claim data-web-0)"},
-		"it is quiet":                            {in: world(stopped, heldOne(), returning()), want: back, next: handed},
-		"no mover: the volume is as it was left": {in: world(quiet, heldOne(), returning()), want: back, next: handed},
+		"it is quiet":                            {in: world(stopped, heldOne(), returning()), want: handedBack, next: handed},
+		"no mover: the volume is as it was left": {in: world(quiet, heldOne(), returning()), want: handedBack, next: handed},
 		"then the claims are switched": {in: world(set(regretted(api.ClaimVerified, build.Quiet(5)), build.Replicas(0)), heldOne(), returning()),
-			want: back, next: handed},
+			want: handedBack, next: handed},
 		"I4: somebody wrote to the set: it is stopped again, and the volume stays the same": {in: world(touched, heldOne(), returning()),
 			want: `do StartedByOthers: patch statefulsets web {+status, +label frozen}; event StartedByOthers "the set was changed while it was stopped for the rollback; it is stopped again"`,
 			next: "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending on pv-old"},
@@ -83,6 +84,33 @@ func TestI1OldVolumeKnowsWhoseItWas(t *testing.T) {
 		}
 		volume = build.With(volume, build.LinkOf(link))
 	}
+	own := world(set(status), behind(func(l *api.Link) { l.Operation = build.ID }))
+	if link := returningLink(own, status, status.Claims[0]); link.Role != api.RoleReturning || link.Before != "" {
+		t.Errorf("one that this very rollback has kept meanwhile: %+v", link)
+	}
+}
+
+// TestI1HalfARollbackIsNotGivenUp: one claim has its old data already, so giving the set back would mix data of different times.
+func TestI1HalfARollbackIsNotGivenUp(t *testing.T) {
+	half := build.Operation(api.Copying, build.Parts(api.ClaimSwitched, "data-web-1"), build.Parts(api.ClaimPending, "data-web-0"), build.Round(2),
+		build.Stopped(time.Minute), build.Due(time.Hour), func(s *api.Status) {
+			s.Reason, s.Method = api.StartedByOthers, api.MethodRollback
+			for i := range s.Claims {
+				s.Claims[i].Method, s.Claims[i].NewVolume = api.MethodRollback, "pv-old"
+			}
+		})
+	const lost = `event ClaimLost "volume pv-old, which claim data-web-0 is to get back, is gone, or is not kept for it any more; look at kubectl get pv pv-old. ` +
+		`Some claims have their old volumes back and others not, so the set stays at zero; every volume is kept, and the annotation drydock.dev/retry goes on" -> operation.failed`
+	const held = "Failed ClaimLost at Switching, attempt 1, round 2, generation 0, replicas 3; data-web-1 Switched on pv-old; data-web-0 Pending on pv-old"
+	taken := returning(build.TakenBy("debug", "uid-debug"))
+	check(t, map[string]row{
+		"nobody can abort it": {in: world(set(half, build.Replicas(0), build.Annotation(api.AbortAnnotation, "")), heldOne(), returning()),
+			want: handedBack, next: "Switching CopyVerified, attempt 1, round 2, generation 5, replicas 3, due in 12m0s; data-web-1 Switched on pv-old; data-web-0 Verified on pv-old"},
+		"one of the volumes is in use: the set is held at zero": {in: world(set(half, build.Replicas(0)), heldOne(), taken),
+			want: "do ClaimLost: patch statefulsets web {+status, +label frozen}; " + lost, next: held},
+		"I4: also if somebody scales it up": {in: world(set(half, build.Replicas(2)), heldOne(), taken),
+			want: "do ClaimLost: patch statefulsets web {+status, +label frozen, replicas 2 to 0}; " + lost, next: held},
+	})
 }
 
 func journalOfOne() objects { return objects{build.Journal(regretted(api.ClaimPending))} }

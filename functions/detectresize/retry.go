@@ -17,6 +17,9 @@ func takeUpAgain(in Input) plan.Plan {
 	status := held.Clone()
 	status.Phase, status.FailedAt, status.Finished, status.Deadline = api.Switching, "", nil, plan.Moment(in.Now.Add(in.Settings.SwitchTimeout))
 	status.Reason, status.Message = api.Retrying, "the switch is taken up again"
+	if status.Method == api.MethodRollback { // nothing is named by its rounds, and people may try as often as they like
+		status.Round = 1
+	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).
 		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())
 	return plan.Do(api.Retrying, patch.Actions()...).Then(events.BackupCompleted, status.Operation)

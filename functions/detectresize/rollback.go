@@ -30,11 +30,7 @@ func rollback(in Input, operation string) plan.Plan {
 }
 
 func refuseRollback(in Input, found resize.Problem) plan.Plan {
-	asked := api.RollbackAnnotation
-	if _, found := in.Set.Annotations[asked]; !found {
-		asked = api.RetryAnnotation
-	}
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(asked)
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "no rollback: "+found.Message))...)
 }
 
@@ -43,5 +39,5 @@ func rollsBack(in Input) string {
 	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want tells of it
 		return ""
 	}
-	return in.RollsBack()
+	return in.Set.Annotations[api.RollbackAnnotation]
 }

@@ -107,7 +107,7 @@ func consent(in Input, status *api.Status) plan.Plan {
 	case aborted(in.Set):
 		return giveUp(in, status, api.Aborted, "aborted before the set was touched")
 	case plan.Overdue(status, in.Now):
-		return giveUp(in, status, api.DeadlineExceeded, "the owner's consent took too long; ask again with the annotation "+api.RetryAnnotation)
+		return giveUp(in, status, api.DeadlineExceeded, "the owner's consent took too long; "+plan.AskAgain(status))
 	case !heeds(in.Set):
 		return goOn(in, status)
 	case sts.Controller(in.Set) != nil && len(in.Owners) == 0:
@@ -286,8 +286,8 @@ func goOn(in Input, status *api.Status) plan.Plan {
 // refuse gives up an operation whose owner would undo it (I5).
 func refuse(in Input, status *api.Status, o Owner, why string, args ...any) plan.Plan {
 	return giveUp(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls the set and cannot be paused: %s. Or pause it yourself, set the "+
-		"annotation %s=%s and ask again with %s", o.Ref.Kind, o.Ref.Name, fmt.Sprintf(why, args...),
-		api.OwnerPolicyAnnotation, api.OwnerIgnore, api.RetryAnnotation))
+		"annotation %s=%s and %s", o.Ref.Kind, o.Ref.Name, fmt.Sprintf(why, args...),
+		api.OwnerPolicyAnnotation, api.OwnerIgnore, plan.AskAgain(status)))
 }
 
 // giveUp ends an operation before it has touched the set. Of a resize, restore clears what was prepared.

@@ -72,30 +72,38 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 		back.again, back.switched = back.switched, false
 		return back
 	}
-	if !part.Returns() && !isMade(fresh, status.Operation) {
-		return wait("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
-	}
-	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
-	source := link
-	source.Role = api.RoleSource
-	if part.Returns() {
-		link = ownLink(fresh, link)
-	}
-	prepare := append(plan.HoldVolume(fresh, link).Actions(), plan.HoldVolume(old, ownLink(old, source)).Actions()...)
-	target := in.TargetClaim(status.Operation, part.Name, status.Round)
-	if target != nil && target.DeletionTimestamp == nil {
-		prepare = append(prepare, plan.Delete(plan.Claims, target))
+	prepare, unusable := free(in, status, part, old, fresh)
+	if unusable != "" {
+		return wait("%s", unusable)
 	}
 	prepare = append(prepare, plan.PatchOf(plan.Claims, claim).AddFinalizer(api.SwitchFinalizer).Actions()...)
 	if len(prepare) > 0 {
 		return act(prepare)
 	}
-	if target != nil {
+	if target := in.TargetClaim(status.Operation, part.Name, status.Round); target != nil {
 		if holder := holderOf(in, target); holder != "" {
 			return wait("temporary claim %s is held by %s", target.Name, holder)
 		}
 	}
 	return act([]plan.Action{plan.Delete(plan.Claims, claim)})
+}
+
+// free keeps both volumes, and takes the new one from its temporary claim. It says why the volume cannot be used, if that is so.
+func free(in Input, status *api.Status, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) (actions []plan.Action, unusable string) {
+	if !part.Returns() && !isMade(fresh, status.Operation) {
+		return nil, fmt.Sprintf("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
+	}
+	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: in.Namespace, Set: status.Set, Claim: part.Name}
+	source := link
+	source.Role = api.RoleSource
+	if part.Returns() {
+		link = ownLink(fresh, link)
+	}
+	actions = append(plan.HoldVolume(fresh, link).Actions(), plan.HoldVolume(old, ownLink(old, source)).Actions()...)
+	if target := in.TargetClaim(status.Operation, part.Name, status.Round); target != nil && target.DeletionTimestamp == nil {
+		actions = append(actions, plan.Delete(plan.Claims, target))
+	}
+	return actions, ""
 }
 
 // holderOf says what keeps a claim that is being deleted, or is empty if it will be gone within moments.
@@ -146,10 +154,10 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 		return wait("claim %s is held by another finalizer of %v", claim.Name, claim.Finalizers)
 	}
 	chosen := reservedOf(old, fresh)
+	if chosen == nil && staysCurrent(in, status, part, claim, fresh) {
+		return give(in, status, part, claim, old, fresh)
+	}
 	if chosen == nil {
-		if target := in.TargetClaim(status.Operation, part.Name, status.Round); target != nil {
-			return wait("temporary claim %s is being deleted", target.Name)
-		}
 		return reserve(in, status, part, claim, old, fresh)
 	}
 	if chosen.Status.Phase != corev1.VolumeAvailable {
@@ -159,6 +167,21 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 	free := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions()
 	made := create(in, part, old, fresh) // the claim is gone when the write that takes its last finalizer is answered
 	return act(append(free, made.actions...))
+}
+
+// give reserves the new volume for a frozen claim's name, as soon as no other claim has it.
+func give(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+	prepare, unusable := free(in, status, part, old, fresh) // whoever has deleted the claim may have done so before freeze
+	target := in.TargetClaim(status.Operation, part.Name, status.Round)
+	switch {
+	case unusable != "":
+		return wait("%s", unusable)
+	case len(prepare) > 0:
+		return act(prepare)
+	case target != nil:
+		return wait("temporary claim %s is being deleted", target.Name)
+	}
+	return reserve(in, status, part, claim, old, fresh)
 }
 
 // frozen reports whether nothing but our finalizer holds the claim.

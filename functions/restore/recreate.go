@@ -30,9 +30,25 @@ func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
 }
 
 // recreates reports whether the set is to be created again with its new templates: at zero and with copies that are current, or
-// while it runs, where no claim needs another volume.
+// while it runs, where no claim needs another volume. A rollback goes forward whatever somebody has written to the set: its claims
+// get volumes that do not become stale, and that claims of the present templates may not fit.
 func recreates(in Input, status *api.Status) bool {
-	return status.Recreate && (status.Live() || in.Current(status)) && differ(in.Set, status.Templates)
+	regardless := status.Live() || status.Method == api.MethodRollback
+	return status.Recreate && (regardless || in.Current(status)) && differ(in.Set, status.Templates)
+}
+
+// atRest sees to it that nothing of a set runs which is to be created again whatever somebody has written to it.
+func atRest(in Input, status *api.Status) (plan.Plan, bool) {
+	if status.Live() || in.Current(status) {
+		return plan.Plan{}, true
+	}
+	if sts.Replicas(in.Set) != 0 {
+		return plan.Do(api.SwitchRunning, toZero(in, plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...), false
+	}
+	if running := in.Quiet(status); running != "" {
+		return plan.WaitSoon(api.SwitchRunning, "%s", running), false
+	}
+	return plan.Plan{}, true
 }
 
 // oldTemplates are the templates that claims ask for which have to go back on their old volumes. With the new template

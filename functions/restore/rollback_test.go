@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -165,5 +166,41 @@ func TestI9WindowOfWhatComesBack(t *testing.T) {
 		"it has ended":                 {in: world(set(build.Operation(api.Failed, part, names, build.Due(time.Hour))), over), want: release},
 		"a copy is no claim on it":     {in: world(set(build.Operation(api.Planned, part, func(s *api.Status) { s.Claims[0].NewVolume = old0 })), over), want: release},
 		"the document is lost with it": {in: world(objects{build.Set("web")}, over), want: release},
+	})
+}
+
+// TestI1RollbackPutsTheTemplatesBackAfterATouch: it goes forward whatever somebody writes to the set, and claims that the set's controller
+// makes have to fit the volumes that come back.
+func TestI1RollbackPutsTheTemplatesBackAfterATouch(t *testing.T) {
+	status := with(switchingOf(web0), regret, recreating, func(s *api.Status) {
+		s.Templates[0].Size, s.Claims[0].From, s.Claims[0].To = resource.MustParse("64Mi"), resource.MustParse("128Mi"), resource.MustParse("64Mi")
+	})
+	small := func(options ...build.Option) objects {
+		return objects{build.Volume(new0, build.Claim(web0, "64Mi"), append([]build.Option{build.Released(), build.Held(api.RoleReturning, web0)}, options...)...)}
+	}
+	untouched := Decide(world(set(status), regrettedJournal(), doomed(web0), small()))
+	if untouched.String() != "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}" {
+		t.Fatalf("%s", untouched)
+	}
+	t.Run("the name is given to a volume that a claim of the template does not fit", func(t *testing.T) {
+		p := Decide(world(set(status, build.Generation(6)), regrettedJournal(), doomed(web0), small()))
+		if p.String() != untouched.String() {
+			t.Errorf("template 128Mi, volume 64Mi: %s", p)
+		}
+	})
+	t.Run("the set is not started with the templates it is not to have", func(t *testing.T) {
+		claim := successor(web0, new0, "64Mi")
+		p := Decide(world(set(status, build.Generation(6)), regrettedJournal(), oldVolume(web0), objects{claim, build.Volume(new0, claim, build.Held(api.RoleReturning, web0))}))
+		if p.String() != untouched.String() {
+			t.Errorf("%s", p)
+		}
+	})
+	check(t, map[string]row{
+		"I4: replicas that somebody wants go first": {
+			in:   world(set(status, build.Generation(6), build.Replicas(3)), regrettedJournal(), doomed(web0), small()),
+			want: "do SwitchRunning: patch statefulsets web {replicas to 0, +label frozen}"},
+		"their pods are waited for": {
+			in:   world(set(status, build.Generation(7)), regrettedJournal(), doomed(web0, "kubernetes.io/pvc-protection"), small(), objects{build.PodOf("web", 0, "data")}),
+			want: "wait SwitchRunning (pod web-0 still uses claim data-web-0)"},
 	})
 }

@@ -36,6 +36,9 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 	}
 	jobs := deleteJobs(in.JobsOf(status.Operation))
 	if recreates(in, status) { // while the movers' pods go: they are done, and no claim is touched yet
+		if p, rests := atRest(in, status); !rests {
+			return p
+		}
 		return plan.Do(api.SwitchRunning, append(jobs, recreate(in, status, status.Templates).Actions...)...)
 	}
 	if len(jobs) > 0 {
@@ -95,15 +98,20 @@ func switchClaims(in Input, status *api.Status) plan.Plan {
 
 // waitHeld waits for the platform. Replicas that somebody asks for meanwhile would hold what is to go away.
 func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
-	patch := plan.Store(in.Set, next)
-	if sts.Replicas(in.Set) != 0 {
-		plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, "replicas to 0")
-		patch.Freeze()
-	}
+	patch := toZero(in, plan.Store(in.Set, next))
 	if patch.Empty() {
 		return plan.WaitSoon(api.SwitchRunning, "%s", waiting)
 	}
 	return plan.Do(api.SwitchRunning, patch.Actions()...)
+}
+
+// toZero scales the set to zero with the patch, and has nobody else scale it up again.
+func toZero(in Input, patch *plan.Patch) *plan.Patch {
+	if sts.Replicas(in.Set) != 0 {
+		plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, "replicas to 0")
+		patch.Freeze()
+	}
+	return patch
 }
 
 func copyAgain(in Input, status *api.Status) plan.Plan {

@@ -251,11 +251,16 @@ func (s *Status) Active() bool { return s != nil && !s.Phase.Terminal() }
 // RollbackGivenUp is the operation that a rollback was to undo which failed before a claim had its old volume back; empty if the
 // document tells of anything else.
 func (s *Status) RollbackGivenUp() string {
-	if s == nil || s.Phase != Failed || s.Method != MethodRollback || s.Held() ||
-		slices.ContainsFunc(s.Claims, func(c ClaimStatus) bool { return c.Settled() }) {
+	if s == nil || s.Phase != Failed || s.Method != MethodRollback || s.Held() || s.HalfBack() {
 		return ""
 	}
 	return s.RollsBack
+}
+
+// HalfBack reports whether a rollback has given some claims their old volumes back already: as it was the set cannot start any more, its
+// replicas would have data of different times.
+func (s *Status) HalfBack() bool {
+	return s.Method == MethodRollback && slices.ContainsFunc(s.Claims, func(c ClaimStatus) bool { return c.Settled() })
 }
 
 // Held reports whether the operation was given up with the set still held at zero: one of its claims is not whole.

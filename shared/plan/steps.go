@@ -29,6 +29,18 @@ func RollBack(status *api.Status, now time.Time, timeout time.Duration, reason a
 	return next
 }
 
+// AskAgain says how people ask again for an operation that has failed. A rollback takes away what was written since, so nobody begins one
+// by a word that is said of everything.
+func AskAgain(status *api.Status) string {
+	switch {
+	case status.HalfBack():
+		return "go on with the annotation " + api.RetryAnnotation
+	case status.Method == api.MethodRollback:
+		return "ask again with kubectl drydock rollback"
+	}
+	return "ask again with the annotation " + api.RetryAnnotation
+}
+
 // Summary says in a sentence what a resize has brought about.
 func Summary(status *api.Status, retention time.Duration) string {
 	if status.Method == api.MethodRollback {

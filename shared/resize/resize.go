@@ -32,19 +32,6 @@ func (r *Retry) concerns(status *api.Status) bool {
 	return status != nil && (status.Phase == api.Failed || status.Phase == api.Refused) && (r.Of == "" || r.Of == status.Operation)
 }
 
-// RollsBack is the operation that somebody wants to be rolled back: on the set, or by asking for another try of a rollback that has
-// failed. Empty if nobody does.
-func (in Input) RollsBack() string {
-	if operation := in.Set.Annotations[api.RollbackAnnotation]; operation != "" {
-		return operation
-	}
-	status, err := in.Status()
-	if err != nil || !in.retried() || in.Retry != nil && !in.Retry.concerns(status) {
-		return ""
-	}
-	return status.RollbackGivenUp()
-}
-
 // retried reports whether somebody asks to take up again what failed or was refused: by an event, or on the set itself.
 func (in Input) retried() bool { return in.Retry != nil || sts.Retried(in.Set) }
 

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -33,7 +34,7 @@ func Rollback(in Input, operation string) *Wish {
 	}
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
 		found := left(in, operation, c.Name)
-		if lost := moved(status, operation, c.Name); len(found) == 0 && lost != "" {
+		if lost := cmp.Or(moved(status, operation, c.Name), spent(in, operation, c.Name)); len(found) == 0 && lost != "" {
 			wish.refuse(problem(api.RollbackImpossible, "volume %s, which operation %s has left behind of claim %s, is not kept any more, or is in use; "+
 				"without it the replicas would have data of different times", lost, operation, c.Name))
 		}
@@ -72,6 +73,18 @@ func left(in Input, operation, claim string) []*corev1.PersistentVolume {
 	return found
 }
 
+// spent is a volume that says itself that the operation has left it behind of the claim, and that is not kept any more: its window is
+// over, or somebody has put it to use.
+func spent(in Input, operation, claim string) string {
+	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
+		link, err := api.LoadLink(in.Volumes[name])
+		if err == nil && link != nil && link.Role == api.RoleRetired && link.Operation == operation && link.Set.Name == in.Set.Name && link.Claim == claim {
+			return name
+		}
+	}
+	return ""
+}
+
 // moved is the volume that the operation has left behind of the claim, as far as its document tells, or that of a rollback of it which
 // did not take place; empty if it has not.
 func moved(status *api.Status, operation, claim string) string {
@@ -97,22 +110,29 @@ func Kept(v *corev1.PersistentVolume, operation, set, claim string) bool {
 		v.Status.Phase == corev1.VolumeReleased
 }
 
-// asked is the size that the claim on the old volume asked for: the document knows it, if it is still the operation's; else it
-// is what the volume has.
+// asked is the size that the claim on the old volume asked for: the document knows it, if it is still the operation's, or that of a
+// rollback of it which did not take place; else it is what the volume has.
 func asked(status *api.Status, operation, claim string, old *corev1.PersistentVolume) (size resource.Quantity) {
 	size = old.Spec.Capacity[corev1.ResourceStorage]
-	if status == nil || status.Operation != operation {
+	if status == nil || status.Claim(claim) == nil {
 		return size
 	}
-	if part := status.Claim(claim); part != nil && part.OldVolume == old.Name && part.From.Sign() > 0 && part.From.Cmp(size) < 0 {
-		return part.From
+	part, known := status.Claim(claim), resource.Quantity{}
+	switch {
+	case status.Operation == operation && part.OldVolume == old.Name:
+		known = part.From
+	case status.RollbackGivenUp() == operation && part.NewVolume == old.Name:
+		known = part.To
+	}
+	if known.Sign() > 0 && known.Cmp(size) < 0 {
+		return known
 	}
 	return size
 }
 
 // PreflightRollback looks for everything that could stop a rollback half way.
 func PreflightRollback(in Input, w *Wish, operation string) []Problem {
-	if len(w.Claims) == 0 {
+	if len(w.Claims) == 0 && len(w.Problems) == 0 {
 		return []Problem{problem(api.RollbackImpossible, "operation %q has left no volume behind that is still kept for StatefulSet %s; "+
 			"kubectl get pv -l %s,%s=%s lists what there is", operation, in.Set.Name, api.OperationLabel, api.NamespaceLabel, in.Set.Namespace)}
 	}

@@ -87,6 +87,10 @@ func TestRollback(t *testing.T) {
 		"I1: without the document a claim asks for what its volume has": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
 			want: "data-web-0 80Mi: pv-data-web-0 to pv-old-0; template data 80Mi; recreate"},
 		"the document knows for what it had asked": {in: world(fixed(resized(api.ClaimSwitched, "data-web-0")), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
+		"so does that of a rollback which did not take place": {in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0"), func(s *api.Status) {
+			s.Operation, s.Method, s.RollsBack, s.FailedAt = "ba9876543210", api.MethodRollback, build.ID, api.Copying
+			s.Claims[0].Method, s.Claims[0].NewVolume, s.Claims[0].To = api.MethodRollback, "pv-old-0", resource.MustParse("64Mi")
+		}))), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
 		"a document that says nonsense": {in: world(fixed(build.Status(build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0"), func(s *api.Status) {
 			s.Claims[0].OldVolume, s.Claims[0].From = "pv-old-0", resource.MustParse("0")
 		}))), now("data-web-0"), left0), want: one},
@@ -101,6 +105,19 @@ func TestRollback(t *testing.T) {
 		"somebody has put it to use": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
 		"I1: some are not kept any more: the replicas would have data of different times": {
 			in:   world(fixed(resized(api.ClaimSwitched, "data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
+			want: one, problems: "RollbackImpossible"},
+		"I1: also if no document tells of them": {
+			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
+			want: one, problems: "RollbackImpossible"},
+		"I1: or if the window of some is over": {
+			in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
+				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))),
+			want: one, problems: "RollbackImpossible"},
+		"I1: or if a rollback that did not take place tells that there was one": {
+			in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0", "data-web-1"), func(s *api.Status) {
+				s.Operation, s.Method, s.RollsBack, s.FailedAt = "ba9876543210", api.MethodRollback, build.ID, api.Copying
+				s.Claims[0].Method, s.Claims[0].NewVolume, s.Claims[1].Method, s.Claims[1].NewVolume = api.MethodRollback, "pv-old-0", api.MethodRollback, "pv-old-1"
+			}))), now("data-web-0"), now("data-web-1"), left0),
 			want: one, problems: "RollbackImpossible"},
 		"I1: two were left behind of one claim, and one is a copy that was given up": {
 			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),

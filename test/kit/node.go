@@ -292,7 +292,7 @@ func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
 	volumes, ok := n.volumesOf(ctx, pod, true)
 	warm := slices.Contains(pod.Spec.Containers[0].Args, "--warm")
 	n.mu.Lock()
-	if n.Hold && !warm || n.HoldWarm && warm || !ok {
+	if n.Hold && !warm || n.HoldWarm && warm || !ok || n.lost[pod.Spec.NodeName] {
 		n.mu.Unlock()
 		return
 	}

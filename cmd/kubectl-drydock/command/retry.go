@@ -117,7 +117,9 @@ func retryable(set *appsv1.StatefulSet) (*api.Status, error) {
 		return nothing("operation %s runs, in phase %s", status.Operation, status.Phase)
 	case status.Phase == api.Succeeded:
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
-	case !asked && !status.Held() && status.RollbackGivenUp() == "":
+	case status.RollbackGivenUp() != "":
+		return nothing("the last operation was a rollback, which did not take place (%s); ask for it again with kubectl drydock rollback", printable(status.Message))
+	case !asked && !status.Held():
 		return nothing("operation %s (%s) ended as %s, and nothing is asked for any more; ask with the annotation %s",
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
 	}
