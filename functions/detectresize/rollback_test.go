@@ -18,7 +18,11 @@ func behind(claim string) objects {
 
 func TestRollback(t *testing.T) {
 	regret := build.Annotation(api.RollbackAnnotation, build.ID)
-	done := build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0", "data-web-1"))
+	done := build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0", "data-web-1"), func(s *api.Status) {
+		for i := range s.Claims {
+			s.Claims[i].OldVolume = "pv-old-" + s.Claims[i].Name
+		}
+	})
 	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
 	kept := append(behind("data-web-0"), behind("data-web-1")...)
 	const begun = `do ResizeDetected: patch statefulsets web {-rollback, +status}; event ResizeDetected "2 claims will get the volumes back that operation 0123456789ab has left behind" -> resize.detected`
@@ -42,7 +46,7 @@ func TestRollback(t *testing.T) {
 			want: `do RollbackImpossible: patch statefulsets web {-rollback}; event RollbackImpossible "no rollback: operation \"0123456789ab\" has left no volume behind that is still kept ` +
 				`for StatefulSet web; kubectl get pv -l drydock.dev/operation,drydock.dev/namespace=shop lists what there is"`},
 		"I1: one of two is not kept": {in: world(set(regret, build.Status(done)), both(), behind("data-web-0")),
-			want: `do RollbackImpossible: patch statefulsets web {-rollback}; event RollbackImpossible "no rollback: volume pv-data-web-1, which operation 0123456789ab has left behind of claim ` +
+			want: `do RollbackImpossible: patch statefulsets web {-rollback}; event RollbackImpossible "no rollback: volume pv-old-data-web-1, which operation 0123456789ab has left behind of claim ` +
 				`data-web-1, is not kept any more, or is in use; without it the replicas would have data of different times"`},
 		"I3: an operation that is held comes first, and the rollback does not begin by surprise after it": {in: world(set(regret, build.Status(held), build.Annotation(api.RetryAnnotation, "")), both(), kept),
 			want: `do RollbackImpossible: patch statefulsets web {-rollback}; event RollbackImpossible "no rollback: operation 0123456789ab was given up in the middle of the switch; ` +

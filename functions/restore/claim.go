@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -43,16 +42,20 @@ func wait(format string, args ...any) move { return move{waiting: fmt.Sprintf(fo
 // Each step is recognised from the live objects alone.
 func step(in Input, status *api.Status, part api.ClaimStatus) move {
 	claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
+	if claim != nil && claim.DeletionTimestamp == nil && fresh != nil && claim.Spec.VolumeName == fresh.Name {
+		return settle(claim, fresh) // whatever has become of the volume that it had
+	}
+	if part.Returns() && part.Phase == api.ClaimSwitched && claim != nil && claim.Spec.VolumeName == part.OldVolume {
+		part.Phase, part.UID = api.ClaimVerified, claim.UID // somebody has undone it, and a rollback goes forward
+	}
 	if old == nil || fresh == nil && claim == nil && part.Phase == api.ClaimVerified {
 		return wait("volume %s or %s of claim %s does not exist any more", part.OldVolume, part.NewVolume, part.Name)
 	}
 	switch {
 	case claim == nil:
-		return create(in, part, old, fresh)
+		return create(in, status, part, old, fresh)
 	case claim.DeletionTimestamp != nil:
 		return replace(in, status, part, claim, old, fresh)
-	case claim.Spec.VolumeName == part.NewVolume && fresh != nil:
-		return settle(claim, fresh)
 	case claim.Spec.VolumeName == part.OldVolume:
 		return freeze(in, status, part, claim, old, fresh)
 	case claim.Spec.VolumeName == "":
@@ -165,7 +168,7 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 		return wait("volume %s is not seen to be reserved yet", chosen.Name)
 	}
 	free := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions()
-	made := create(in, part, old, fresh) // the claim is gone when the write that takes its last finalizer is answered
+	made := create(in, status, part, old, fresh) // the claim is gone when the write that takes its last finalizer is answered
 	return act(append(free, made.actions...))
 }
 
@@ -201,11 +204,18 @@ func reservedOf(old, fresh *corev1.PersistentVolume) *corev1.PersistentVolume {
 
 // staysCurrent reports whether the new volume of a frozen claim is whole and current, now and for ever.
 func staysCurrent(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, fresh *corev1.PersistentVolume) bool {
-	whole := fresh != nil && part.Phase == api.ClaimVerified && claim.UID == part.UID
+	whole := fresh != nil && fresh.DeletionTimestamp == nil && part.Phase == api.ClaimVerified && claim.UID == part.UID
 	if part.Returns() { // whatever is written to the claim's present volume meanwhile is given up anyway
 		return whole && comesBack(fresh, status.Operation)
 	}
-	return whole && in.Current(status)
+	return whole && !dies(in, status, part, fresh) && in.Current(status)
+}
+
+// dies reports whether a copy is about to be deleted by whoever has provisioned it: its temporary claim has gone before the volume was
+// kept, or somebody has taken that back.
+func dies(in Input, status *api.Status, part api.ClaimStatus, fresh *corev1.PersistentVolume) bool {
+	kept := fresh.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	return !kept && in.TargetClaim(status.Operation, part.Name, status.Round) == nil
 }
 
 // reserve writes down which volume the name gets. The new one only if nobody wanted a replica since it was copied; the
@@ -261,7 +271,7 @@ func reserved(volume *corev1.PersistentVolume) string {
 
 // create makes the claim on the volume that is reserved for it. A claim that somebody deleted by hand has none
 // reserved; then the volume that is whole is.
-func create(in Input, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) move {
+func create(in Input, status *api.Status, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) move {
 	if volume := reservedOf(old, fresh); volume != nil {
 		claim, err := api.LoadClaim(volume)
 		if err != nil {
@@ -273,11 +283,14 @@ func create(in Input, part api.ClaimStatus, old, fresh *corev1.PersistentVolume)
 	if in.Set == nil || sts.Template(in.Set, part.Template) == nil {
 		return wait("claim %s was deleted; its data is on volume %s", part.Name, old.Name)
 	}
-	return act(reservation(old, fromTemplate(in, part, old.Name, part.From)))
+	if part.Phase == api.ClaimSwitched && fresh != nil && linked(fresh.Labels, status.Operation) { // it had its new volume, and nothing has run since
+		return act(reservation(fresh, fromTemplate(in, part, fresh.Name, part.Target())))
+	}
+	return act(reservation(old, fromTemplate(in, part, old.Name, api.Target{Size: part.From})))
 }
 
 // fromTemplate builds a claim as the StatefulSet controller would.
-func fromTemplate(in Input, part api.ClaimStatus, volume string, size resource.Quantity) *corev1.PersistentVolumeClaim {
+func fromTemplate(in Input, part api.ClaimStatus, volume string, target api.Target) *corev1.PersistentVolumeClaim {
 	claim := sts.Template(in.Set, part.Template).DeepCopy()
 	claim.Namespace, claim.Name = in.Namespace, part.Name
 	if claim.Labels == nil {
@@ -291,5 +304,5 @@ func fromTemplate(in Input, part api.ClaimStatus, volume string, size resource.Q
 	if status != nil {
 		link.Operation, link.Set = status.Operation, status.Set
 	}
-	return resources.MakeSuccessor(claim, volume, api.Target{Size: size}, link)
+	return resources.MakeSuccessor(claim, volume, target, link)
 }

@@ -1,10 +1,14 @@
 package restore
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -58,8 +62,13 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 	}
 	var actions []plan.Action
 	waiting := ""
+	forward := halfBack(in, status)
 	for _, c := range status.Claims {
-		c.NewVolume = reservedCopy(in, status.Operation, c)
+		if c.Phase = api.ClaimPending; forward { // never decide for a copy here, but for what was to come back if the rest has
+			c.Phase, c.UID = api.ClaimVerified, uidOf(in.Claim(c.Name))
+		} else {
+			c.NewVolume = reservedCopy(in, status.Operation, c)
+		}
 		m := complete(in, status, c)
 		actions = append(actions, m.actions...)
 		if m.waiting != "" {
@@ -79,6 +88,23 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 		return last(in, status, revision, p)
 	}
 	return plan.Noop(api.SetReplaced)
+}
+
+// halfBack reports whether a claim has its old volume back, or is about to: what the journal says is from before.
+func halfBack(in Input, status *api.Status) bool {
+	return slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return isBack(in, c) })
+}
+
+func isBack(in Input, c api.ClaimStatus) bool {
+	claim, fresh := in.Claim(c.Name), in.Volume(c.NewVolume)
+	return c.Returns() && fresh != nil && (reserved(fresh) == c.Name || claim != nil && claim.Spec.VolumeName == fresh.Name)
+}
+
+func uidOf(claim *corev1.PersistentVolumeClaim) types.UID {
+	if claim == nil {
+		return ""
+	}
+	return claim.UID
 }
 
 // forgotten gives a set back that lost its status while it was stopped: nothing else tells how many replicas it had. One that
@@ -107,9 +133,8 @@ func complete(in Input, status *api.Status, c api.ClaimStatus) move {
 	case claim == nil && reservedOf(old, fresh) == nil:
 		return move{} // deleted with the set: its volume is kept for the window
 	case claim == nil:
-		return create(in, c, old, fresh)
+		return create(in, status, c, old, fresh)
 	case claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer):
-		c.Phase = api.ClaimPending // never decide for the copy here
 		return replace(in, status, c, claim, old, fresh)
 	case claim.Spec.VolumeName == "" && reservedOf(old, fresh) != nil:
 		return unbound(claim, reservedOf(old, fresh))
@@ -139,8 +164,23 @@ func last(in Input, status *api.Status, revision *appsv1.ControllerRevision, p p
 	if own, err := in.Status(); err == nil && own != nil && own.Operation == status.Operation {
 		return p // the operation ended well; only its journal was left
 	}
-	note := plan.Note{Warning: true, Reason: api.SetReplaced, Operation: status.Operation, UID: status.Set.UID,
-		Message: "the StatefulSet was deleted or replaced during a resize; the resize was undone, every claim is whole"}
+	note := plan.Note{Warning: true, Reason: api.SetReplaced, Operation: status.Operation, UID: status.Set.UID, Message: outcome(in, status)}
 	p.Actions = append(p.Actions, plan.Record(in.Namespace, in.Name, note))
 	return p.Then(events.OperationFailed, status.Operation)
+}
+
+// outcome says what the undoing has come to. Of a rollback the set may have been taken away half way, with claims that nobody may
+// touch any more.
+func outcome(in Input, status *api.Status) string {
+	var now []string
+	for _, c := range status.Claims {
+		if claim := in.Claim(c.Name); claim != nil && !isBack(in, c) {
+			now = append(now, c.Name)
+		}
+	}
+	if len(now) > 0 && halfBack(in, status) {
+		return fmt.Sprintf("the StatefulSet was deleted or replaced during a rollback: claims %s are on the volumes that they had, the others have their old ones back, "+
+			"so their data is of different times; kubectl drydock rollback --operation %s brings the rest back", strings.Join(now, ", "), status.RollsBack)
+	}
+	return "the StatefulSet was deleted or replaced during a resize; the resize was undone, every claim is whole"
 }

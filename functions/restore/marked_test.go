@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
@@ -54,6 +56,9 @@ func TestI8FrozenClaimDoesNotWaitForWhatNobodyDeletes(t *testing.T) {
 // second one. It is frozen then without us, and what comes before that is still to be done.
 func TestI8MarkedClaimThatSomebodyDeletes(t *testing.T) {
 	at, journal := set(with(switchingOf(web0), build.Round(2))), journalOf(web0)
+	foreign := build.Volume(new0, build.Claim("data-db-0", "128Mi"), build.Edit(func(v *corev1.PersistentVolume) {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}))
 	again := resources.CopyName(id, web0, 2)
 	check(t, map[string]row{
 		"the new volume is kept and taken from its temporary claim": {
@@ -70,7 +75,7 @@ func TestI8MarkedClaimThatSomebodyDeletes(t *testing.T) {
 			want: "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {+claim, reserved for data-web-0}",
 		},
 		"I3: a volume that was not made for the operation is not given": {
-			in:   world(at, journal, doomed(web0), oldVolume(web0), objects{build.Volume(new0, build.Claim("data-db-0", "128Mi"))}),
+			in:   world(at, journal, doomed(web0), oldVolume(web0), objects{foreign}),
 			want: "wait SwitchRunning (volume pv-new-data-web-0 was not provisioned for operation 0123456789ab)",
 		},
 	})

@@ -33,8 +33,16 @@ func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
 // while it runs, where no claim needs another volume. A rollback goes forward whatever somebody has written to the set: its claims
 // get volumes that do not become stale, and that claims of the present templates may not fit.
 func recreates(in Input, status *api.Status) bool {
-	regardless := status.Live() || status.Method == api.MethodRollback
+	regardless := status.Live() || status.Method == api.MethodRollback && !goesBack(in, status)
 	return status.Recreate && (regardless || in.Current(status)) && differ(in.Set, status.Templates)
+}
+
+// goesBack reports whether a claim is on its way to the volume that it had: the templates have to fit that one until it is bound.
+func goesBack(in Input, status *api.Status) bool {
+	return len(oldTemplates(in, status)) > 0 || slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool {
+		old := in.Volume(c.OldVolume)
+		return !c.Settled() && old != nil && reserved(old) != ""
+	})
 }
 
 // atRest sees to it that nothing of a set runs which is to be created again whatever somebody has written to it.

@@ -37,6 +37,9 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 	jobs := deleteJobs(in.JobsOf(status.Operation))
 	if recreates(in, status) { // while the movers' pods go: they are done, and no claim is touched yet
 		if p, rests := atRest(in, status); !rests {
+			if orders := withdraw(in, status); len(orders) > 0 { // or whoever deletes the set now would get it back as it was
+				return plan.Do(api.SwitchRunning, append(orders, p.Actions...)...)
+			}
 			return p
 		}
 		return plan.Do(api.SwitchRunning, append(jobs, recreate(in, status, status.Templates).Actions...)...)

@@ -34,7 +34,11 @@ func Rollback(in Input, operation string) *Wish {
 	}
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
 		found := left(in, operation, c.Name)
-		if lost := cmp.Or(moved(status, operation, c.Name), spent(in, operation, c.Name)); len(found) == 0 && lost != "" {
+		lost := spent(in, operation, c)
+		if len(found) == 0 {
+			lost = cmp.Or(lost, moved(status, operation, c))
+		}
+		if lost != "" {
 			wish.refuse(problem(api.RollbackImpossible, "volume %s, which operation %s has left behind of claim %s, is not kept any more, or is in use; "+
 				"without it the replicas would have data of different times", lost, operation, c.Name))
 		}
@@ -74,11 +78,13 @@ func left(in Input, operation, claim string) []*corev1.PersistentVolume {
 }
 
 // spent is a volume that says itself that the operation has left it behind of the claim, and that is not kept any more: its window is
-// over, or somebody has put it to use.
-func spent(in Input, operation, claim string) string {
+// over, or somebody has put it to use. If that is the claim itself, it has its old volume back.
+func spent(in Input, operation string, claim sts.Claim) string {
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
-		link, err := api.LoadLink(in.Volumes[name])
-		if err == nil && link != nil && link.Role == api.RoleRetired && link.Operation == operation && link.Set.Name == in.Set.Name && link.Claim == claim {
+		v := in.Volumes[name]
+		link, err := api.LoadLink(v)
+		behind := err == nil && link != nil && link.Role == api.RoleRetired && link.Operation == operation && link.Set.Name == in.Set.Name && link.Claim == claim.Name
+		if behind && name != claim.Spec.VolumeName && (v.Status.Phase != corev1.VolumeReleased || sts.Expired(v, in.Now)) {
 			return name
 		}
 	}
@@ -87,14 +93,16 @@ func spent(in Input, operation, claim string) string {
 
 // moved is the volume that the operation has left behind of the claim, as far as its document tells, or that of a rollback of it which
 // did not take place; empty if it has not.
-func moved(status *api.Status, operation, claim string) string {
+func moved(status *api.Status, operation string, claim sts.Claim) string {
 	if status == nil {
 		return ""
 	}
-	part := status.Claim(claim)
+	part := status.Claim(claim.Name)
 	switch {
 	case part == nil:
 		return ""
+	case claim.Spec.VolumeName == part.OldVolume && status.Operation == operation:
+		return "" // somebody has put it back
 	case status.Operation == operation && part.Phase == api.ClaimSwitched:
 		return part.OldVolume
 	case status.RollbackGivenUp() == operation && part.Returns():

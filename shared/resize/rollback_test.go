@@ -60,6 +60,8 @@ func words(in Input, w *Wish) string {
 }
 
 func TestRollback(t *testing.T) {
+	byHand := claim("data-web-1", "fixed", "64Mi", build.On("pv-old-1"))
+	byHand[1] = build.VolumeOf(byHand[0].(*corev1.PersistentVolumeClaim), build.Held(api.RoleRetired, "data-web-1"))
 	left0, left1 := behind("pv-old-0", "data-web-0", "64Mi"), behind("pv-old-1", "data-web-1", "64Mi")
 	of := func(change func(*api.Link)) build.Option {
 		link := api.Link{Operation: build.ID, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: "data-web-0"}
@@ -118,6 +120,10 @@ func TestRollback(t *testing.T) {
 				s.Operation, s.Method, s.RollsBack, s.FailedAt = "ba9876543210", api.MethodRollback, build.ID, api.Copying
 				s.Claims[0].Method, s.Claims[0].NewVolume, s.Claims[1].Method, s.Claims[1].NewVolume = api.MethodRollback, "pv-old-0", api.MethodRollback, "pv-old-1"
 			}))), now("data-web-0"), now("data-web-1"), left0),
+			want: one, problems: "RollbackImpossible"},
+		"somebody has put one back by hand: that claim has its old volume, and the rest may follow": {in: world(fixed(), now("data-web-0"), left0, byHand), want: one},
+		"I1: two were left behind of one claim, and somebody has put one to use: the other may be a copy that was given up": {
+			in:   world(fixed(), now("data-web-0"), left0, behind("pv-old-x", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: two were left behind of one claim, and one is a copy that was given up": {
 			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
