@@ -167,9 +167,8 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 		// A claim that the volume controller sees before the reservation would wait for its resync of 15 s.
 		return wait("volume %s is not seen to be reserved yet", chosen.Name)
 	}
-	free := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions()
-	made := create(in, status, part, old, fresh) // the claim is gone when the write that takes its last finalizer is answered
-	return act(append(free, made.actions...))
+	gone := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions() // as soon as that is answered: it is the last one
+	return act(append(gone, create(in, status, part, old, fresh).actions...))
 }
 
 // give reserves the new volume for a frozen claim's name, as soon as no other claim has it.
@@ -283,7 +282,7 @@ func create(in Input, status *api.Status, part api.ClaimStatus, old, fresh *core
 	if in.Set == nil || sts.Template(in.Set, part.Template) == nil {
 		return wait("claim %s was deleted; its data is on volume %s", part.Name, old.Name)
 	}
-	if part.Phase == api.ClaimSwitched && fresh != nil && linked(fresh.Labels, status.Operation) { // it had its new volume, and nothing has run since
+	if part.Phase == api.ClaimSwitched && fresh != nil && linked(fresh.Labels, status.Operation) { // what it was on, and has the newest data
 		return act(reservation(fresh, fromTemplate(in, part, fresh.Name, part.Target())))
 	}
 	return act(reservation(old, fromTemplate(in, part, old.Name, api.Target{Size: part.From})))
