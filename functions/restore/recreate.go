@@ -113,6 +113,9 @@ func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan
 		}
 		return plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, api.EncodeManifest(make(in.Set, templates, next)))
 	}
+	if status.Generation != never && order(status.Generation).Empty() { // another process has deleted the set since it was read
+		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
+	}
 	if store := order(never); !store.Empty() {
 		return plan.Do(api.SwitchRunning, store.Actions()...)
 	}

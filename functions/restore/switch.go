@@ -42,7 +42,11 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 			}
 			return p
 		}
-		return plan.Do(api.SwitchRunning, append(jobs, recreate(in, status, status.Templates).Actions...)...)
+		p := recreate(in, status, status.Templates)
+		if len(jobs) > 0 {
+			return plan.Do(api.SwitchRunning, append(jobs, p.Actions...)...)
+		}
+		return p
 	}
 	if len(jobs) > 0 {
 		return plan.Do(api.SwitchRunning, jobs...)

@@ -330,12 +330,13 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 	status := with(switchingOf(web0), recreating)
 	at := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status))}
 	// order is the journal's order to create the set again, made from the set as it is; the copies are current for none.
-	order := func(from objects, status *api.Status) objects {
+	orderFor := func(from objects, status *api.Status, generation int64) objects {
 		held := with(build.Operation(status.Phase), func(s *api.Status) { *s = *status.Clone() })
-		held.Set.UID, held.Generation = "", never
+		held.Set.UID, held.Generation = "", generation
 		made := resources.MakeHeldSet(from[0].(*appsv1.StatefulSet), status.Templates, held)
 		return objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)))}
 	}
+	order := func(from objects, status *api.Status) objects { return orderFor(from, status, never) }
 	edited := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status), build.Annotation("team", "new"))}
 	scaled := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status), build.Generation(7))}
 	late := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(with(switchingOf(web0), recreating, build.Due(-time.Second))))}
@@ -363,6 +364,10 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 		"I1: only then the set is deleted, and only when that was accepted the order says that the copies are current": {
 			in:   world(at, order(at, status), source(web0), target(web0)),
 			want: "do SwitchRunning: delete statefulsets web (orphan); patch controllerrevisions drydock-0123456789ab {+recreate}",
+		},
+		"another process has deleted the set since it was read: its word that the copies are current stays": {
+			in:   world(at, orderFor(at, status, status.Generation), source(web0), target(web0)),
+			want: "wait SwitchRunning (StatefulSet web is being deleted)",
 		},
 		"somebody has edited the set meanwhile: the order is made anew, so that the edit is not lost": {
 			in:   world(edited, order(at, status), source(web0), target(web0)),

@@ -194,6 +194,12 @@ func TestScaleUpCancels(t *testing.T) {
 // TestI6UpAndDownBetweenTwoLooks: a set that asks for as many replicas as before has had others meanwhile. Nobody saw it.
 func TestI6UpAndDownBetweenTwoLooks(t *testing.T) {
 	w, drive := cleanedWorld(t, 1)
+	w.Eventually("the set is older than what is to come", func() string { // by the clock of creation times, which counts seconds
+		if made := w.Set("web").CreationTimestamp; time.Since(made.Time) < 2*time.Second {
+			return "it is not"
+		}
+		return ""
+	})
 	w.Scale("web", 2)
 	w.Eventually("two replicas are ready", func() string {
 		if n := w.Set("web").Status.ReadyReplicas; n != 2 {

@@ -129,6 +129,8 @@ func ownedWorld(t *testing.T) (*kit.World, owners.Row) {
 func pausedNow(t *testing.T, w *kit.World) *kit.Drive {
 	t.Helper()
 	drive := w.Drive(nil)
+	holdWarm(w, true) // or a look may go on to the end
+	defer holdWarm(w, false)
 	w.Eventually("the operation is under way", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
