@@ -33,7 +33,8 @@ func (c Cluster) Etcd(b Binaries) Component {
 	}}
 }
 
-// APIServerComponent has every admission plugin that is on by default. It advertises NodeAddress even where that does
+// APIServerComponent has every admission plugin that is on by default, and OwnerReferencesPermissionEnforcement, which is on by
+// default on OpenShift. It advertises NodeAddress even where that does
 // not exist, since a loopback address would leave the Service "kubernetes" without endpoints.
 func (c Cluster) APIServerComponent(b Binaries) Component {
 	p := portsOf(c.Size)
@@ -63,6 +64,7 @@ func (c Cluster) APIServerComponent(b Binaries) Component {
 		"--proxy-client-key-file=" + c.pki("front-proxy.key"),
 		"--enable-aggregator-routing=true",
 		"--allow-privileged=true",
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 	}}
 }
 
