@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/bounded"
 )
 
 // Role is what an object is to an operation.
@@ -84,7 +86,7 @@ func (j Journal) Encode() []byte { return []byte(mustJSON(j)) }
 // LoadJournal reads the record out of its ControllerRevision.
 func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 	journal := &Journal{}
-	if err := json.Unmarshal(revision.Data.Raw, journal); err != nil {
+	if err := bounded.JSON(revision.Data.Raw, journal); err != nil {
 		return nil, fmt.Errorf("reading journal %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
 	if journal.Version != StatusVersion {

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"drydock.dev/shared/bounded"
 )
 
 // AutoRequest is the resize annotation's value that makes claims follow the volumeClaimTemplates.
@@ -74,9 +76,9 @@ func parseTarget(part string) (string, Target, error) {
 	}
 	rest, short, moded := strings.Cut(rest, ":")
 	size, class, named := strings.Cut(rest, "@")
-	quantity, err := parseSize(size)
+	quantity, err := bounded.Quantity(size)
 	if err != nil {
-		return "", Target{}, err
+		return "", Target{}, fmt.Errorf("size %w", err)
 	}
 	if quantity.Sign() <= 0 {
 		return "", Target{}, fmt.Errorf("size %q is not positive", size)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/bounded"
 )
 
 // StatusVersion is the version of the Status and Journal documents that this code writes.
@@ -325,7 +327,7 @@ func loadStatus(set *appsv1.StatefulSet, annotation string) (*Status, error) {
 		return nil, nil
 	}
 	status := &Status{}
-	if err := json.Unmarshal([]byte(text), status); err != nil {
+	if err := bounded.JSON([]byte(text), status); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove the annotation if no operation runs",
 			annotation, set.Namespace, set.Name, err)
 	}

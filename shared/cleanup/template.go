@@ -11,9 +11,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/sts"
 )
 
@@ -57,7 +57,7 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 	written, key := text(set)
 	template := &corev1.PodTemplateSpec{}
 	// JSON is YAML. A field that does not exist is an error, as with kubectl: one that is misspelt would be dropped silently.
-	if err := yaml.UnmarshalStrict([]byte(written), template); err != nil {
+	if err := bounded.YAML(written, template); err != nil {
 		return nil, problem(api.TemplateInvalid, "annotation %s is no pod template: %s", key, clip(strings.ReplaceAll(err.Error(), "\n", " "), longestQuote))
 	}
 	switch policy := template.Spec.RestartPolicy; {

@@ -10,14 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	numbers "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/bounded"
 )
 
-const (
-	// mostText is the longest text that is read, in bytes. A row has some 200.
-	mostText = 64 << 10
-	mostRows = 200
-)
+// mostRows bounds the list. A row has some 200 bytes.
+const mostRows = 200
 
 // Parse reads rows that people have written: a list in YAML, as docs/owners.md has it. The error has all mistakes, each
 // with the number of its row, from 1, and the field. No text is no rows.
@@ -43,14 +41,7 @@ func Parse(text string) (Registry, error) {
 
 // rows reads the list.
 func rows(text string) ([]any, error) {
-	if len(text) > mostText {
-		return nil, fmt.Errorf("the rows of owners have %d bytes, at most %d are read", len(text), mostText)
-	}
-	// Some hundred bytes of anchors stand for gigabytes.
-	if strings.Contains(text, "&") {
-		return nil, errors.New(`the rows of owners have a "&": anchors are not read; write what they stand for, and "and" in words`)
-	}
-	doc, err := yaml.YAMLToJSONStrict([]byte(text))
+	doc, err := bounded.ToJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading the rows of owners: %w", err)
 	}

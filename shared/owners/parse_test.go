@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"drydock.dev/shared/bounded"
 )
 
 const acme = `
@@ -149,9 +151,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		"an item itself":                 {with("field: spec.paused", `field: "spec.parts[*]"`), `is not a path below spec`},
 		"a kind in two rows":             {with() + with("acme\n", "other\n"), `row 2 (operator "other"): kinds: row 1 is about Anvil of the same group already`},
 		"a kind twice in a row":          {with("}]\n  pause", "}, {name: Anvil, plural: anvils}]\n  pause"), `kinds: row 1 is about Anvil`},
-		"an anchor":                      {with("acme\n", "&a acme\n"), `anchors are not read`},
+		"an anchor":                      {with("acme\n", "&a acme\n"), `has an anchor or an alias`},
 		"more rows than anybody needs":   {strings.Repeat("- {}\n", mostRows+1), "there are 201 rows of owners, at most 200 are read"},
-		"more text than anybody needs":   {strings.Repeat("#", mostText+1), "have 65537 bytes, at most 65536 are read"},
+		"more text than anybody needs":   {strings.Repeat("#", bounded.MaxYAML+1), "has 65537 bytes, at most 65536 are read"},
 		"an operator that is too long":   {with("operator: acme", "operator: "+strings.Repeat("a", 100)), fmt.Sprintf("row 1 (operator %q): operator: must be no more than 63", strings.Repeat("a", 63))},
 		"a list in a list, and so on on": {strings.Repeat("[", 20000), "reading the rows of owners: "},
 	} {

@@ -7,9 +7,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 )
 
 // MoverOptions are how the pods that copy volumes run. What is absent is as in the workload's pod template, but for resources
@@ -28,12 +28,12 @@ type MoverOptions struct {
 func MoverOptionsOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (MoverOptions, error) {
 	options := MoverOptions{}
 	if config != nil {
-		if err := yaml.UnmarshalStrict([]byte(config.Data[api.MoverKey]), &options); err != nil {
+		if err := bounded.YAML(config.Data[api.MoverKey], &options); err != nil {
 			return options, fmt.Errorf("key %s of ConfigMap %s/%s: %w", api.MoverKey, config.Namespace, config.Name, err)
 		}
 	}
 	own := MoverOptions{}
-	if err := yaml.UnmarshalStrict([]byte(set.Annotations[api.MoverAnnotation]), &own); err != nil {
+	if err := bounded.YAML(set.Annotations[api.MoverAnnotation], &own); err != nil {
 		return options, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", api.MoverAnnotation, set.Namespace, set.Name, err)
 	}
 	return own.over(options), nil

@@ -39,7 +39,9 @@ var (
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
 var laws = []law{
-	{of: "shared/api", why: "what clusters store must not change because something else does", others: []string{kubeAPI, machinery},
+	{of: "shared/bounded", why: "what it reads is hostile", others: []string{machinery, "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3"},
+		never: effects, nowhere: []string{clientGo}},
+	{of: "shared/api", why: "what clusters store must not change because something else does", own: []string{"shared/bounded"}, others: []string{kubeAPI, machinery},
 		never: effects, nowhere: []string{clientGo, "github.com/cloudevents"}},
 	{of: "shared/fault", why: "every layer sorts its errors by it", others: []string{machinery}},
 	{of: "shared/settings", why: "it says how settings are read, and knows none", others: []string{}},
@@ -52,13 +54,12 @@ var laws = []law{
 		never: effects, nowhere: []string{clientGo}},
 	{of: "shared/idle", why: "when a set is to be awake is a function of objects and a time", own: []string{"shared/api", "shared/sts", "shared/resources"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api", "shared/sts"},
-		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr", "sigs.k8s.io/yaml"}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/cleanup", why: "what a scale-down leaves behind is a function of objects", own: []string{"shared/api", "shared/sts"},
-		others: []string{kubeAPI, machinery, "sigs.k8s.io/yaml"}, never: effects, nowhere: []string{clientGo}},
-	// People write rows in YAML. Whoever talks to the API server links its reader already.
-	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/plan"},
-		others: []string{kubeAPI, machinery, "sigs.k8s.io/yaml"}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api", "shared/bounded", "shared/sts"},
+		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/cleanup", why: "what a scale-down leaves behind is a function of objects", own: []string{"shared/api", "shared/bounded", "shared/sts"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/bounded", "shared/plan"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners/rights", why: "it is made from the table, and no function carries it", own: []string{"shared/api", "shared/owners"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/resize", why: "whoever judges a resize comes to the same end", own: []string{"shared/api", "shared/sts", "shared/resources", "shared/owners"},

@@ -1,0 +1,139 @@
+package bounded
+
+import (
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// quantities has one in every place where a decoder can meet one.
+type quantities struct {
+	One      resource.Quantity                  `json:"one"`
+	Pointer  *resource.Quantity                 `json:"pointer"`
+	List     []struct{ Size resource.Quantity } `json:"list"`
+	Map      corev1.ResourceList                `json:"map"`
+	Embedded                                    // without a name of its own
+}
+
+// Embedded is exported, as an embedded struct has to be for the decoder.
+type Embedded struct {
+	Inner resource.Quantity `json:"inner"`
+}
+
+// bomb takes resource.ParseQuantity minutes.
+const bomb = "1e-99999999"
+
+func TestQuantityWithHugeExponentIsRefused(t *testing.T) {
+	for place, text := range map[string]string{
+		"field":                 `{"one": "BOMB"}`,
+		"field in another case": `{"ONE": "BOMB"}`,
+		"pointer":               `{"pointer": "BOMB"}`,
+		"list":                  `{"list": [{"size": "1Gi"}, {"Size": "BOMB"}]}`,
+		"map":                   `{"map": {"cpu": "BOMB"}}`,
+		"embedded struct":       `{"inner": "BOMB"}`,
+	} {
+		t.Run(place, func(t *testing.T) {
+			text := strings.ReplaceAll(text, "BOMB", bomb)
+			for name, read := range map[string]func() error{
+				"YAML": func() error { return YAML(text, &quantities{}) },
+				"JSON": func() error { return JSON([]byte(text), &quantities{}) },
+			} {
+				if err := read(); err == nil || !strings.Contains(err.Error(), `"`+bomb+`" is not a quantity`) {
+					t.Errorf("%s: error %v", name, err)
+				}
+			}
+		})
+	}
+	if err := JSON([]byte(`{"one": `+bomb+`}`), &quantities{}); err == nil {
+		t.Error("a JSON number with a huge exponent was read")
+	}
+}
+
+// The decoder parses each value of a repeated key, also those that a later one replaces.
+func TestQuantityBehindARepeatedKeyIsNotParsed(t *testing.T) {
+	var got quantities
+	if err := JSON([]byte(`{"list": [{"size": "`+bomb+`"}], "list": []}`), &got); err != nil || len(got.List) != 0 {
+		t.Errorf("error %v, list %v", err, got.List)
+	}
+	if err := YAML(`{"list": [{"size": "`+bomb+`"}], "list": []}`, &got); err == nil {
+		t.Error("YAML with a repeated key was read")
+	}
+}
+
+func TestYAMLWithAnchorIsRefused(t *testing.T) {
+	const sameStringTenThousandTimes = 10_000
+	text := "x: &a " + strings.Repeat("A", 30<<10) + "\ny: [" + strings.TrimSuffix(strings.Repeat("*a,", sameStringTenThousandTimes), ",") + "]\n"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := YAML(text, &map[string]any{})
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "line 1 has an anchor") {
+		t.Errorf("error %v", err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 32<<20 {
+		t.Errorf("reading %d bytes allocated %d", len(text), allocated)
+	}
+}
+
+func TestYAMLKeepsAmpersandsInStrings(t *testing.T) {
+	var got corev1.Container
+	if err := YAML("name: x\ncommand: [sh, -c, 'a && b *c']\nargs:\n- |\n  run &\n", &got); err != nil || got.Command[2] != "a && b *c" {
+		t.Errorf("error %v, container %v", err, got)
+	}
+}
+
+func TestLongTextIsRefused(t *testing.T) {
+	if err := YAML("a: "+strings.Repeat("x", MaxYAML), &map[string]any{}); err == nil || !strings.Contains(err.Error(), "at most 65536 are read") {
+		t.Errorf("error %v", err)
+	}
+	if err := JSON([]byte(`"`+strings.Repeat("x", MaxJSON)+`"`), new(string)); err == nil {
+		t.Error("a long document was read")
+	}
+}
+
+func TestYAMLIsStrict(t *testing.T) {
+	var got corev1.Container
+	if err := YAML("nome: x", &got); err == nil || !strings.Contains(err.Error(), "nome") {
+		t.Errorf("error %v", err)
+	}
+	if err := YAML("env: [{name: N, value: 5}]", &got); err != nil || got.Env[0].Value != "5" {
+		t.Errorf("a number in a text field: error %v, container %v", err, got)
+	}
+	if err := YAML("", &got); err != nil {
+		t.Errorf("empty text: %v", err)
+	}
+}
+
+func FuzzYAML(f *testing.F) {
+	for _, seed := range []string{
+		"", "spec:\n  containers:\n  - name: drain\n    resources: {limits: {memory: 1Gi, cpu: '1e-99999999'}}\n",
+		"a: &x [1]\nb: *x\n", "&a *a", "!!binary aGk=", "? [a]\n: b", "- - - -", "{a: {b: {c: }}}", "<<: {a: b}", "x: !<tag:yaml.org,2002:float> 1e9",
+		`{"spec":{"volumes":[{"emptyDir":{"sizeLimit":1e99999999}}]}}`, "%TAG ! tag:x,2000:\n--- !a b", "\u2028a: b", "a: |2\n  x\n...\n---\nb: *c",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		template := &corev1.PodTemplateSpec{}
+		if YAML(text, template) != nil {
+			return
+		}
+		// What was read is no longer than the text but for escapes and the names of empty fields.
+		if encoded, err := json.Marshal(template); err == nil && len(encoded) > 12*len(text)+1000 {
+			t.Errorf("%d bytes became %d", len(text), len(encoded))
+		}
+	})
+}
+
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{`{"one":"1Gi"}`, `{"one":"` + bomb + `"}`, `{"list":[{"Size":1}],"LIST":null}`, `[]`, `{"map":{"a":{}}}`, `{"one":"1Gi"} {}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var got quantities
+		_ = JSON(text, &got) //nolint:errcheck // no panic and no long computation is all that is asked
+	})
+}
