@@ -45,20 +45,23 @@ type Sender = sift.Sender
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers := map[api.Function]Handler{
 		api.Sift:        sift.New(client, settings, send, log),
-		api.Backup:      serve.Turns(backup.New(client, settings, log)),
-		api.Restore:     serve.Turns(restore.New(client, settings, log)),
-		api.IdleTimeout: serve.Turns(idletimeout.New(client, settings, log)),
-		api.CleanupPod:  serve.Turns(cleanuppod.New(client, settings, log)),
+		api.Backup:      inTurn(backup.New(client, settings, log)),
+		api.Restore:     inTurn(restore.New(client, settings, log)),
+		api.IdleTimeout: inTurn(idletimeout.New(client, settings, log)),
+		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
 		api.DeadLetter:  deadletter.New(client, settings, log),
 	}
 	registry, err := owners.FromSettings(settings.Owners)
 	if err != nil {
 		return handlers, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
 	}
-	handlers[api.DetectResize] = serve.Turns(detectresize.New(client, settings, registry, log))
-	handlers[api.PauseOwner] = serve.Turns(pauseowner.New(client, settings, registry, log))
+	handlers[api.DetectResize] = inTurn(detectresize.New(client, settings, registry, log))
+	handlers[api.PauseOwner] = inTurn(pauseowner.New(client, settings, registry, log))
 	return handlers, nil
 }
+
+// inTurn has a function work on one object at a time, and on no namespace alone.
+func inTurn(function Handler) Handler { return serve.Shares(serve.Turns(function)) }
 
 // Names are the functions that Handlers makes, in order.
 func Names() []string {

@@ -14,7 +14,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/sts"
 )
 
@@ -77,7 +76,7 @@ func seen(object metav1.Object) string {
 // concernsOfAlone is about a change of a set of whose group nothing is known: what wakes it is seen in it, and that others
 // keep it awake is found by who looks.
 func concernsOfAlone(set *appsv1.StatefulSet, change string, now time.Time, retry time.Duration) []api.Function {
-	m := idle.MemberOf(set)
+	m := sleeperOf(set)
 	concerns := append(concernsOfSet(set, change), concernsOfSleep(m, m.Alone(now), m.Rules.Timeout, change, now, retry)...)
 	return append(concerns, concernsOfCleanup(set, change)...)
 }

@@ -3,29 +3,39 @@ package sift
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/sts"
 )
 
-// concernsOfSleep is about a set as idle-timeout sees it, alone or in its group, whose timeout holds for it. A set whose wish
-// and state agree wakes nobody, however long it sleeps.
-func concernsOfSleep(m idle.Member, v idle.Verdict, timeout time.Duration, change string, now time.Time, retry time.Duration) []api.Function {
+// sleeper is a set as idle-timeout sees it.
+type sleeper struct {
+	idle.Member
+	// busy: a resize or a cleanup works on the set, or its record cannot be read.
+	busy bool
+}
+
+func sleeperOf(set *appsv1.StatefulSet) sleeper {
+	return sleeper{Member: idle.MemberOf(set), busy: resizes(set) || sts.CleansUp(set)}
+}
+
+// concernsOfSleep judges a set alone or in its group, whose timeout holds for it. A set that is as awake as it is to be wakes no
+// function, however long it sleeps.
+func concernsOfSleep(m sleeper, v idle.Verdict, timeout time.Duration, change string, now time.Time, retry time.Duration) []api.Function {
 	switch {
 	case m.Set.DeletionTimestamp != nil:
 		return nil
 	case m.NapErr != nil:
 		return []api.Function{api.IdleTimeout}
 	case m.Nap.Active():
-		return concernsOfNap(m, v, change, now)
+		return concernsOfNap(m.Member, v, change, now)
 	case change == events.SourceDelete || !sts.Managed(m.Set):
 		return nil
 	}
-	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() || sts.CleansUp(m.Set) {
-		return nil
-	}
-	if wantsLook(m, v, timeout, now, retry) {
+	if !m.busy && wantsLook(m.Member, v, timeout, now, retry) {
 		return []api.Function{api.IdleTimeout}
 	}
 	return nil

@@ -15,7 +15,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
@@ -35,15 +34,9 @@ func (f *Function) sweep(ctx context.Context) error {
 	if err := f.sweepVolumes(ctx, now, found); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}
-	var failed error
-	for _, ref := range found.order {
-		l := found.looks[ref]
-		if err := f.send.Send(ctx, events.NewChanged(l.ref, l.seen, l.concerns...)); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("sending what the tick found on %s: %w", ref, err))
-		}
-	}
+	err := f.sendAll(ctx, found)
 	f.log.Debug("swept", "sets", found.sets, "found", len(found.order))
-	return failed
+	return err
 }
 
 // findings collects what a sweep found, one look a set.
@@ -77,8 +70,8 @@ func (r *findings) add(l look) {
 }
 
 func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Time, found *findings) error {
-	groups := map[events.Ref]idle.Group{}
-	lagging := map[string][]*appsv1.StatefulSet{} // by namespace: sets that may lag behind
+	groups := map[events.Ref]*group{}
+	lag := map[string][]*lagging{} // by namespace
 	selector := api.ManagedLabel + "=true"
 	err := kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
@@ -99,9 +92,15 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 				found.active[doc.Operation] = true
 			}
 			key := groupOf(set)
-			groups[key] = append(groups[key], idle.MemberOf(set))
-			if err == nil && len(concerns) == 0 && mayLag(set, status) {
-				lagging[set.Namespace] = append(lagging[set.Namespace], set)
+			if groups[key] == nil {
+				groups[key] = &group{}
+			}
+			groups[key].add(slimMember(sleeperOf(set)))
+			if err != nil || len(concerns) != 0 || !mayLag(set, status) {
+				continue
+			}
+			if l := lags(set, status); l != nil {
+				lag[set.Namespace] = append(lag[set.Namespace], l)
 			}
 		}
 	})
@@ -111,7 +110,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b events.Ref) int { return strings.Compare(a.String(), b.String()) }) {
 		f.sweepGroup(groups[key], now, found)
 	}
-	for namespace, sets := range lagging {
+	for namespace, sets := range lag {
 		if err := f.sweepClaims(ctx, found, namespace, sets); err != nil {
 			return err
 		}
@@ -128,15 +127,16 @@ func groupOf(set *appsv1.StatefulSet) events.Ref {
 }
 
 // sweepGroup finds the sets whose wish and state differ, and those on their way: only the tick knows that time has passed.
-func (f *Function) sweepGroup(group idle.Group, now time.Time, found *findings) {
-	group = group.InOrder()
-	timeout := group.Timeout()
-	for i, v := range group.Judge(now, time.Time{}) {
+func (f *Function) sweepGroup(g *group, now time.Time, found *findings) {
+	members := g.members.InOrder()
+	timeout := members.Timeout()
+	for i, v := range members.Judge(now, time.Time{}) {
 		change := events.SourceUpdate
-		if group[i].Nap.Active() {
+		if members[i].Nap.Active() {
 			change = events.SourceAdd
 		}
-		found.add(lookOf(group[i].Set, concernsOfSleep(group[i], v, timeout, change, now, f.retry)))
+		m := sleeper{Member: members[i], busy: g.busy[members[i].Set.Name]}
+		found.add(lookOf(m.Set, concernsOfSleep(m, v, timeout, change, now, f.retry)))
 	}
 }
 
@@ -155,31 +155,21 @@ func mayLag(set *appsv1.StatefulSet, status *api.Status) bool {
 	return asked && !status.Active() && !sleeps(set) && !sts.Answered(status, text)
 }
 
-func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace string, sets []*appsv1.StatefulSet) error {
-	var claims []*corev1.PersistentVolumeClaim
-	err := kube.Pages(ctx, f.client, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
+// sweepClaims compares the sets' claims with what they ask for, page by page.
+func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace string, sets []*lagging) error {
+	return kube.Pages(ctx, f.client, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
+		claims := make([]*corev1.PersistentVolumeClaim, len(l.Items))
 		for i := range l.Items {
-			claims = append(claims, &l.Items[i])
+			claims[i] = &l.Items[i]
 		}
-	})
-	if err != nil {
-		return err
-	}
-	for _, set := range sets {
-		request, err := api.ParseRequest(set.Annotations[api.ResizeAnnotation])
-		if err != nil {
-			continue // concernsOfSet has seen it
-		}
-		status, _ := (&sts.Observed{Set: set}).Status() //nolint:errcheck // mayLag has read it
-		targets := sts.Wanted(set, set.Annotations[api.ResizeAnnotation], request, status)
-		for _, c := range sts.ClaimsOf(set, claims) {
-			if target, named := targets[c.Template]; named && sts.Lags(c.PersistentVolumeClaim, target) {
-				found.add(lookOf(set, []api.Function{api.DetectResize}))
-				break
+		sets = slices.DeleteFunc(sets, func(set *lagging) bool {
+			behind := set.behind(claims)
+			if behind {
+				found.add(set.look)
 			}
-		}
-	}
-	return nil
+			return behind
+		})
+	})
 }
 
 // ownerMinutes is how many minutes pass between two looks at a paused owner.

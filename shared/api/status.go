@@ -303,8 +303,15 @@ func (s *Status) Annotation() string {
 // and a document without operation are errors, never "no operation": who cannot read the state must not act.
 func LoadStatus(set *appsv1.StatefulSet) (*Status, error) { return loadStatus(set, StatusAnnotation) }
 
+// longestSleep bounds a sleep's document, in bytes: the sweep keeps those of all sets of the cluster at once. One has some 1,000.
+const longestSleep = 32 << 10
+
 // LoadSleep reads the document of the StatefulSet's latest sleep, as LoadStatus does.
 func LoadSleep(set *appsv1.StatefulSet) (*Status, error) {
+	if text := set.Annotations[SleepAnnotation]; len(text) > longestSleep {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has %d bytes, at most %d are read; remove it",
+			SleepAnnotation, set.Namespace, set.Name, len(text), longestSleep)
+	}
 	return loadOf(set, KindSleep, SleepAnnotation)
 }
 

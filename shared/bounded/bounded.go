@@ -24,6 +24,13 @@ const MaxYAML = 64 << 10
 // reach. All annotations of an object together have at most 256 KiB.
 const MaxJSON = 3 << 19
 
+// An empty object has two bytes in a list and some hundred when it is decoded. The objects of Drydock's documents have more than
+// smallObject bytes on average, but for the first few.
+const (
+	smallObject = 48
+	fewObjects  = 64
+)
+
 // quantityShape is the text that resource.ParseQuantity may be given. It computes with whatever exponent it finds.
 var quantityShape = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[a-zA-Z]{0,2})$`)
 
@@ -83,6 +90,9 @@ func aliasLine(node *yamlnodes.Node) int {
 func JSON(text []byte, into any) error {
 	if len(text) > MaxJSON {
 		return fmt.Errorf("the document has %d bytes, at most %d are read", len(text), MaxJSON)
+	}
+	if objects := bytes.Count(text, []byte("{")); objects > fewObjects+len(text)/smallObject {
+		return fmt.Errorf("the document has %d objects in %d bytes, which no document of Drydock has", objects, len(text))
 	}
 	if err := checkQuantities(text, into); err != nil {
 		return err

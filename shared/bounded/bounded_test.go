@@ -95,6 +95,13 @@ func TestLongTextIsRefused(t *testing.T) {
 	}
 }
 
+func TestJSONOfManySmallObjectsIsRefused(t *testing.T) {
+	text := []byte(`{"list": [{}` + strings.Repeat(",{}", 80_000) + `]}`)
+	if err := JSON(text, &quantities{}); err == nil || !strings.Contains(err.Error(), "80002 objects") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestYAMLIsStrict(t *testing.T) {
 	var got corev1.Container
 	if err := YAML("nome: x", &got); err == nil || !strings.Contains(err.Error(), "nome") {

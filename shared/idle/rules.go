@@ -37,6 +37,9 @@ const (
 	longest  = 366 * 24 * time.Hour
 )
 
+// longestRule bounds an annotation, in bytes: the sweep keeps the rules of every opted-in set of the cluster at once.
+const longestRule = 4 << 10
+
 // mostReplicas bounds what a set is woken to where Drydock has not counted itself.
 const mostReplicas = 1000
 
@@ -47,6 +50,9 @@ func Read(set *appsv1.StatefulSet) (Rules, error) {
 		text, ok := set.Annotations[key]
 		if !ok {
 			return nil
+		}
+		if len(text) > longestRule {
+			return fmt.Errorf("%s on StatefulSet %s/%s has %d bytes, at most %d are read; shorten it", key, set.Namespace, set.Name, len(text), longestRule)
 		}
 		if err := parse(text); err != nil {
 			return fmt.Errorf("%s=%q on StatefulSet %s/%s: %w", key, text, set.Namespace, set.Name, err)

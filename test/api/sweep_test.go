@@ -1,0 +1,151 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/serve"
+	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/build"
+)
+
+// TestSweepOfLargeSetsStaysWithinItsMemory runs sift as a process of its own, as it is deployed. Its memory limit is 128 MiB; a sweep
+// that exceeds it is killed, and so is every sweep after it.
+func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
+	const (
+		sets  = 300
+		large = 250 << 10 // all annotations of an object may have 256 KiB
+		limit = 128 << 20
+	)
+	w := kit.NewWorld(t)
+	texts := []map[string]string{
+		{"example.com/notes": strings.Repeat("x", large)},
+		{api.SleepAnnotation: claimsBomb(large)},
+		{api.StatusAnnotation: claimsBomb(large)},
+		{api.ResizeAnnotation: strings.Repeat("a=1Gi,", large/6)},
+		{api.DependsOnAnnotation: strings.Repeat("web,", large/4)},
+	}
+	createSets(w, sets, func(i int) *appsv1.StatefulSet {
+		set := build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"), build.Label(api.GroupLabel, "shop"))
+		set.Annotations = texts[i%len(texts)]
+		return set
+	})
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	t.Cleanup(sink.Close)
+	address, process, output := startSift(t, "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	for n := range 3 {
+		sendTick(t, address, fmt.Sprint(n), output)
+	}
+	if peak := peakMemory(t, process); peak > limit {
+		t.Errorf("three sweeps of %d sets took %d MiB, the limit is %d MiB", sets, peak>>20, limit>>20)
+	} else {
+		t.Logf("three sweeps of %d sets took %d MiB", sets, peak>>20)
+	}
+}
+
+// claimsBomb is a record of the size that is much larger when it is decoded.
+func claimsBomb(size int) string {
+	const head = `{"version":1,"operation":"x","kind":"Sleep","phase":"Asleep","set":{"name":"web"},"claims":[{}`
+	return head + strings.Repeat(",{}", (size-len(head))/3) + "]}"
+}
+
+func createSets(w *kit.World, count int, make func(i int) *appsv1.StatefulSet) {
+	w.T.Helper()
+	failed := newResults(count)
+	for i := range count {
+		go func() {
+			set := make(i)
+			set.Namespace, set.ResourceVersion, set.UID = w.Namespace, "", ""
+			_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{})
+			failed <- err
+		}()
+	}
+	for range count {
+		if err := <-failed; err != nil {
+			w.T.Fatalf("creating the sets: %v", err)
+		}
+	}
+}
+
+func newResults(count int) chan error { return make(chan error, count) }
+
+// startSift builds and starts sift, and returns its address and process id.
+func startSift(t *testing.T, variables ...string) (address string, process int, output *bytes.Buffer) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "drydock")
+	compile := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/drydock")
+	compile.Dir = kit.Root(t)
+	if said, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("building drydock: %v: %s", err, said)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	_ = listener.Close()
+	command := exec.CommandContext(t.Context(), binary, "serve", "sift")
+	command.Env = append(append(os.Environ(), "PORT="+port, "KUBECONFIG="+kit.APIPath(t), "GOMEMLIMIT=110MiB"), variables...)
+	output = &bytes.Buffer{}
+	command.Stdout, command.Stderr = output, output
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	return "http://127.0.0.1:" + port + "/", command.Process.Pid, output
+}
+
+// sendTick sends a tick until the process answers.
+func sendTick(t *testing.T, address, id string, output *bytes.Buffer) {
+	t.Helper()
+	tick := event.New()
+	tick.SetID(id)
+	tick.SetSource("test")
+	tick.SetType(events.Tick)
+	var err error
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+		if err = serve.NewSender(address, nil).Send(t.Context(), tick); err == nil {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	t.Fatalf("sift does not answer: %v: %s", err, output)
+}
+
+// peakMemory is the most resident memory that the process has had, in bytes.
+func peakMemory(t *testing.T, process int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kibibytes, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kibibytes << 10
+}
