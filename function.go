@@ -26,6 +26,7 @@ import (
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/functions/restore"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/owners"
@@ -81,27 +82,36 @@ type Environment struct {
 	api.Settings
 }
 
-// Make makes the named function as the environment says.
-func Make(name api.Function, env Environment, log *slog.Logger) (Handler, error) {
+// Make makes the named function as the environment says, and tells whose orders it takes.
+func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.Orders, error) {
 	if !slices.Contains(Names(), string(name)) {
-		return nil, fmt.Errorf("no function %q; there are %s", name, strings.Join(Names(), ", "))
+		return nil, serve.Orders{}, fmt.Errorf("no function %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	var send Sender
 	if name == api.Sift { // all others answer with their events
 		var err error
 		if send, err = env.sender(); err != nil {
-			return nil, fmt.Errorf("function %s sends events: %w", name, err)
+			return nil, serve.Orders{}, fmt.Errorf("function %s sends events: %w", name, err)
 		}
 	}
 	config, err := kube.Config()
 	if err != nil {
-		return nil, err
+		return nil, serve.Orders{}, err
 	}
-	handlers, err := Handlers(kube.NewClient(config), env.Settings, send, log)
+	client := kube.NewClient(config)
+	handlers, err := Handlers(client, env.Settings, send, log)
 	if handler, made := handlers[name]; made {
-		return handler, nil
+		return handler, OrdersOf(client, env.Settings), nil
 	}
-	return nil, err
+	return nil, serve.Orders{}, err
+}
+
+// OrdersOf says who may send events that are orders.
+func OrdersOf(client *kube.Client, settings api.Settings) serve.Orders {
+	if settings.TrustBroker {
+		return serve.Orders{}
+	}
+	return serve.Orders{Access: client}
 }
 
 func (env Environment) sender() (Sender, error) {
@@ -123,7 +133,9 @@ func (env Environment) sender() (Sender, error) {
 type F struct {
 	name    string
 	handler Handler
-	measure *export.Export
+	// trusting: orders need no token. func's server keeps the request's header to itself, so there is none to check.
+	trusting bool
+	measure  *export.Export
 	err     error
 }
 
@@ -135,12 +147,12 @@ func New() *F {
 	}
 	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(os.Stdout, nil)))
 	name := os.Getenv("FUNCTION")
-	handler, err := Make(api.Function(name), env, log)
+	handler, orders, err := Make(api.Function(name), env, log)
 	if err != nil {
 		return &F{err: fmt.Errorf("making the function that $FUNCTION names: %w", err)}
 	}
 	measure, err := export.Setup("drydock-"+name, log)
-	return &F{name: name, handler: handler, measure: measure, err: err}
+	return &F{name: name, handler: handler, trusting: orders.Access == nil, measure: measure, err: err}
 }
 
 // Ready reports whether the function was made.
@@ -159,6 +171,10 @@ func (f *F) Stop(context.Context) error {
 func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if f.err != nil {
 		return nil, f.err
+	}
+	if !f.trusting && events.IsOrder(e.Type()) {
+		return nil, cehttp.NewResult(http.StatusForbidden, "event %q is an order, whose sender cannot be checked here; write the annotation that means "+
+			"the same, or set DRYDOCK_TRUST_BROKER where the Broker authenticates who sends events", e.ID())
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, serve.DefaultDeadline) // func's server sets none, and cuts off after 30 s

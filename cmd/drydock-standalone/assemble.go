@@ -27,12 +27,13 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	// The engine needs the functions, and sift needs the engine to send events to.
 	late := &lateSender{}
 	handlers := map[api.Function]http.Handler{}
-	functions, err := function.Handlers(kube.NewClient(config), o.Settings, late, log)
+	client := kube.NewClient(config)
+	functions, err := function.Handlers(client, o.Settings, late, log)
 	if err != nil {
 		return nil, err
 	}
-	for name, f := range functions {
-		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout, measure.Telemetry, log)
+	for name, f := range functions { // they trust the Broker, which lets no order of a stranger in
+		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout, serve.Orders{}, measure.Telemetry, log)
 	}
 	var source *engine.Source
 	if !o.NoSource {
@@ -40,7 +41,7 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	}
 	e, err := engine.New(engine.Config{
 		Triggers: triggers, Functions: handlers, Source: source, Tick: o.Tick, InFlight: o.InFlight,
-		BrokerAddress: o.Broker, Passed: stream.Passed, Meter: measure.Meter, Log: log,
+		BrokerAddress: o.Broker, Guard: function.OrdersOf(client, o.Settings).Guard, Passed: stream.Passed, Meter: measure.Meter, Log: log,
 	})
 	if err != nil {
 		return nil, err

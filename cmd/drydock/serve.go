@@ -96,11 +96,11 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 
 // handleEvents gives the function the events that are posted.
 func handleEvents(mux *http.ServeMux, name api.Function, env environment, measure *export.Export, log *slog.Logger) error {
-	handler, err := function.Make(name, env.Environment, log)
+	handler, orders, err := function.Make(name, env.Environment, log)
 	if err != nil {
 		return err
 	}
-	mux.Handle("/{$}", serve.NewEventHandler(name, handler, env.Deadline, measure.Telemetry, log))
+	mux.Handle("/{$}", serve.NewEventHandler(name, handler, env.Deadline, orders, measure.Telemetry, log))
 	return nil
 }
 

@@ -45,8 +45,9 @@ type Config struct {
 	Tick time.Duration
 	// InFlight is how many events may be under way before more are refused; zero is DefaultInFlight.
 	InFlight int
-	// BrokerAddress is a TCP address on which anybody may POST events; empty for none.
+	// BrokerAddress is a TCP address on which events may be posted; empty for none. Guard stands before it.
 	BrokerAddress string
+	Guard         func(http.Handler) http.Handler
 	// Passed is called for each event that passes the Broker; nil for none.
 	Passed func(Passed)
 
@@ -165,10 +166,17 @@ func (e *Engine) listen() (*servers, error) {
 			return nil, fmt.Errorf("opening the Broker's address: %w; choose another with --broker", err)
 		}
 		e.config.Log.Info("broker takes events", "url", "http://"+listener.Addr().String()+e.ingressURL().Path)
-		s.start(serve.NewServer(limitBody(e.admission), deliveryTime, e.config.Log), listener)
+		s.start(serve.NewServer(limitBody(e.guarded()), deliveryTime, e.config.Log), listener)
 	}
 	s.start(serve.NewServer(e.handler, deliveryTime, e.config.Log), e.network.listener)
 	return s, nil
+}
+
+func (e *Engine) guarded() http.Handler {
+	if e.config.Guard == nil {
+		return e.admission
+	}
+	return e.config.Guard(e.admission)
 }
 
 // tick sends what a PingSource would, at once and then each period.

@@ -62,7 +62,7 @@ func newTrial(t *testing.T, functions map[api.Function]handlerFunc, change ...fu
 		if f == nil {
 			f = nothing
 		}
-		tr.config.Functions[name] = serve.NewEventHandler(name, f, time.Minute, telemetry.Off(), log)
+		tr.config.Functions[name] = serve.NewEventHandler(name, f, time.Minute, serve.Orders{}, telemetry.Off(), log)
 	}
 	for _, c := range change {
 		c(&tr.config)

@@ -1,7 +1,6 @@
 package sift
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/sts"
 )
@@ -46,7 +46,7 @@ func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (look, error)
 }
 
 func siftAs(e cloudevents.Event, into any, decide func() look) (look, error) {
-	if err := json.Unmarshal(e.Data(), into); err != nil {
+	if err := bounded.JSON(e.Data(), into); err != nil {
 		return look{}, fmt.Errorf("reading the object in event %q (%s): %w", e.ID(), e.Subject(), err)
 	}
 	return decide(), nil

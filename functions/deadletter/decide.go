@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -14,6 +15,9 @@ import (
 func Decide(in Input) plan.Plan {
 	if in.Set == nil {
 		return plan.Noop(api.SetGone)
+	}
+	if events.IsOrder(in.Letter.Type) && in.Letter.Code == forbidden {
+		return plan.Noop(api.OrderRefused) // else a stranger could write on the set by sending orders
 	}
 	if why := unlistable(in); why != "" {
 		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+why))
@@ -40,6 +44,9 @@ func Decide(in Input) plan.Plan {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
 	return plan.Do(api.DeadLettered, append(patch.Actions(), tell(in, redeliver(in)+" sends the event again"))...)
 }
+
+// forbidden is the HTTP status with which package serve refuses an order.
+const forbidden = 403
 
 // unlistable says why nothing is written on the set.
 func unlistable(in Input) string {

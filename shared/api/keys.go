@@ -49,6 +49,10 @@ const (
 	// LastActivityAnnotation on a StatefulSet: RFC 3339, when somebody last used the set. Events only move it later.
 	LastActivityAnnotation = Prefix + "last-activity"
 
+	// SleepRequestedAnnotation on a StatefulSet: RFC 3339, puts the set and its group to sleep although their last activity is younger
+	// than the idle timeout. An activity at or after that time counts again; a time to come has no effect yet.
+	SleepRequestedAnnotation = Prefix + "sleep-requested"
+
 	// AwakeUntilAnnotation on a StatefulSet: RFC 3339, the set is awake before it. Events only move it later.
 	AwakeUntilAnnotation = Prefix + "awake-until"
 

@@ -119,5 +119,6 @@ const (
 	NotReady         Reason = "NotReady"
 	SetReplaced      Reason = "SetReplaced"
 	DeadLettered     Reason = "DeadLettered"
+	OrderRefused     Reason = "OrderRefused" // nobody showed that the sender of an order may patch the set; nothing is written
 	CleanupFailed    Reason = "CleanupFailed"
 )

@@ -102,6 +102,29 @@ func TestJSONOfManySmallObjectsIsRefused(t *testing.T) {
 	}
 }
 
+func TestEscapedQuantityIsRefused(t *testing.T) {
+	for _, text := range []string{
+		`{"one": "1\u0065-99999999"}`, `{"one": "1e\u002d99999999"}`, `{"one": "1e-9\u0039999999"}`, `{"one": "\u0031e-99999999"}`, `{"one": "1\u0045-99999999"}`,
+		`{"one":"+1e-99999999"}`, `{"one":	0.1E+99999999}`, `{"one": "` + strings.Repeat("9", 100) + `"}`,
+	} {
+		text = strings.ReplaceAll(text, `\\`, `\`)
+		if err := JSON([]byte(text), &quantities{}); err == nil || !strings.Contains(err.Error(), "is not a quantity") {
+			t.Errorf("%s: error %v", text, err)
+		}
+	}
+}
+
+func TestOrdinaryObjectsAreHarmless(t *testing.T) {
+	for _, text := range []string{
+		`{"metadata":{"uid":"0a1e2345-12e4-4567-8901-1234567890e1","resourceVersion":"123456"}}`, `{"cpu":"1e3","memory":"12e6"}`,
+		`{"command":["a \u0026\u0026 b \u003c c"]}`, `{"digest":"a12e456"}`,
+	} {
+		if !harmless([]byte(text)) {
+			t.Errorf("%s is looked at value by value", text)
+		}
+	}
+}
+
 func TestYAMLIsStrict(t *testing.T) {
 	var got corev1.Container
 	if err := YAML("nome: x", &got); err == nil || !strings.Contains(err.Error(), "nome") {
@@ -141,6 +164,12 @@ func FuzzJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var got quantities
-		_ = JSON(text, &got) //nolint:errcheck // no panic and no long computation is all that is asked
+		if err := JSON(text, &got); err != nil || !harmless(text) {
+			return
+		}
+		// What harmless lets pass, the check of each value would let pass, or ParseQuantity refuses at once.
+		if err := checkQuantities(text, &got); err != nil && strings.Contains(err.Error(), "e-9999") {
+			t.Errorf("%s: %v", text, err)
+		}
 	})
 }

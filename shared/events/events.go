@@ -34,8 +34,8 @@ const (
 	RestoreCompleted = "dev.drydock.restore.completed"
 	OperationFailed  = "dev.drydock.operation.failed"
 	Retry            = "dev.drydock.retry"
-	// Activity says that somebody uses a set, Wake that somebody is about to, Sleep that nobody will. Anybody may send them,
-	// about a set or about a group.
+	// Activity says that somebody uses a set, Wake that somebody is about to, Sleep that nobody will, about a set or about a
+	// group. See IsOrder for who may send them.
 	Activity = "dev.drydock.activity"
 	Wake     = "dev.drydock.wake"
 	Sleep    = "dev.drydock.sleep"
@@ -58,6 +58,16 @@ const (
 	extPurpose      = "purpose"
 	extPartitionKey = "partitionkey"
 )
+
+// IsOrder reports whether an event of the type changes what a set does, whatever the live objects ask for. Its sender needs the right
+// to patch the set.
+func IsOrder(eventType string) bool {
+	switch eventType {
+	case Activity, Wake, Sleep, Retry:
+		return true
+	}
+	return false
+}
 
 // Ref names a StatefulSet. UID and ResourceVersion are what the sender saw; they are for recognising duplicates, not
 // for deciding anything.

@@ -70,6 +70,9 @@ func (g Group) Judge(now, asked time.Time) []Verdict {
 		if m.Nap.Active() && m.Nap.Request == ForAsk && m.Nap.Started.After(asked) {
 			asked = m.Nap.Started.Time
 		}
+		if at := m.Rules.SleepRequested; at.After(asked) && !at.After(now) {
+			asked = at
+		}
 	}
 	asked = asked.Truncate(time.Second) // as activities are: one in the same second wins
 	timeout, kept := g.Timeout(), ""

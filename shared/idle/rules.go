@@ -22,10 +22,12 @@ type Rules struct {
 	// Timeout is 0 where no clock puts the set to sleep.
 	Timeout      time.Duration
 	LastActivity time.Time
-	AwakeUntil   time.Time
-	KeepWarm     []Window
-	MinUptime    time.Duration
-	DependsOn    []string
+	// SleepRequested is when a user asked for the group's sleep; zero if none did.
+	SleepRequested time.Time
+	AwakeUntil     time.Time
+	KeepWarm       []Window
+	MinUptime      time.Duration
+	DependsOn      []string
 	// WakeReplicas is 0 where a set at zero that Drydock did not put to sleep stays there.
 	WakeReplicas int32
 	Probe        *Probe
@@ -63,6 +65,7 @@ func Read(set *appsv1.StatefulSet) (Rules, error) {
 		read(api.PausedAnnotation, boolInto(&r.Paused)),
 		read(api.IdleTimeoutAnnotation, durationInto(&r.Timeout)),
 		read(api.LastActivityAnnotation, timeInto(&r.LastActivity)),
+		read(api.SleepRequestedAnnotation, timeInto(&r.SleepRequested)),
 		read(api.AwakeUntilAnnotation, timeInto(&r.AwakeUntil)),
 		read(api.KeepWarmAnnotation, into(&r.KeepWarm, ParseWindows)),
 		read(api.MinUptimeAnnotation, durationInto(&r.MinUptime)),

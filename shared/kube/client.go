@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +46,8 @@ var codecs, parameters = newCodecs()
 
 func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme} {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
@@ -63,6 +66,10 @@ func GroupOf(resource plan.Resource) schema.GroupVersion {
 		return batchv1.SchemeGroupVersion
 	case Autoscalers:
 		return autoscalingv2.SchemeGroupVersion
+	case tokenReviews:
+		return authenticationv1.SchemeGroupVersion
+	case accessReviews:
+		return authorizationv1.SchemeGroupVersion
 	case Attachments, StorageClasses:
 		return storagev1.SchemeGroupVersion
 	}

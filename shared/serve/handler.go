@@ -48,16 +48,17 @@ type EventHandler struct {
 	name      api.Function
 	function  Handler
 	deadline  time.Duration
+	orders    Orders
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
 }
 
 // NewEventHandler serves the function under its name. A deadline of zero is DefaultDeadline.
-func NewEventHandler(name api.Function, function Handler, deadline time.Duration, t *telemetry.Telemetry, log *slog.Logger) *EventHandler {
+func NewEventHandler(name api.Function, function Handler, deadline time.Duration, orders Orders, t *telemetry.Telemetry, log *slog.Logger) *EventHandler {
 	if deadline <= 0 {
 		deadline = DefaultDeadline
 	}
-	return &EventHandler{name: name, function: function, deadline: deadline, telemetry: t, log: log}
+	return &EventHandler{name: name, function: function, deadline: deadline, orders: orders, telemetry: t, log: log}
 }
 
 // ServeHTTP handles one event.
@@ -78,6 +79,11 @@ func (h *EventHandler) answer(w http.ResponseWriter, r *http.Request) (context.C
 	e, code, err := read(w, r)
 	if err != nil {
 		return r.Context(), fails(code, "refused", err)
+	}
+	if code, err := h.orders.permit(r.Context(), r.Header, *e); err != nil {
+		a := fails(code, "refused", err)
+		a.event = *e
+		return r.Context(), a
 	}
 	ctx, _ := h.telemetry.Receive(r.Context(), string(h.name), *e, r.Header)
 	a := h.call(ctx, *e)

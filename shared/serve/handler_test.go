@@ -29,7 +29,7 @@ func (f handlerFunc) Handle(ctx context.Context, e event.Event) (*event.Event, e
 }
 
 func quietly(f handlerFunc) *EventHandler {
-	return NewEventHandler("try", f, time.Minute, telemetry.Off(), slog.New(slog.DiscardHandler))
+	return NewEventHandler("try", f, time.Minute, Orders{}, telemetry.Off(), slog.New(slog.DiscardHandler))
 }
 
 func nothing(context.Context, event.Event) (*event.Event, error) { return nil, nil }

@@ -34,7 +34,7 @@ func traced(t *testing.T, f handlerFunc) (*EventHandler, *tracetest.SpanRecorder
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewEventHandler("try", f, time.Minute, measure, slog.New(slog.DiscardHandler)), recorder
+	return NewEventHandler("try", f, time.Minute, Orders{}, measure, slog.New(slog.DiscardHandler)), recorder
 }
 
 func next() event.Event {

@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize"}
+	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.

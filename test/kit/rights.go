@@ -22,7 +22,7 @@ func installRights(t testing.TB) {
 		}
 		files = slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == "kustomization.yaml" })
 		files = append([]string{filepath.Join(config, "namespace", "namespace.yaml")}, files...)
-		for _, parts := range [][]string{{"accounts", "accounts.yaml"}, {"accounts", "volumes.yaml"}, {"overlays", "cluster", "bindings.yaml"}} {
+		for _, parts := range [][]string{{"accounts", "accounts.yaml"}, {"accounts", "senders.yaml"}, {"accounts", "volumes.yaml"}, {"overlays", "cluster", "bindings.yaml"}} {
 			files = append(files, filepath.Join(append([]string{config}, parts...)...))
 		}
 		args := []string{"--kubeconfig", APIPath(t), "apply", "--server-side", "--force-conflicts"}

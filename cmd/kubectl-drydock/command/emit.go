@@ -99,7 +99,18 @@ func (o *emit) run(ctx context.Context, typed string, arguments []string) error 
 		about = "group " + o.group
 	}
 	fmt.Fprintf(o.Out, "%s: event %s sent to %s (id %s)\n", about, e.Type(), to.name, e.ID())
+	if events.IsOrder(e.Type()) && to.token == "" {
+		fmt.Fprintf(o.Out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n", annotationOf(e.Type()))
+	}
 	return nil
+}
+
+// annotationOf returns the annotation that means the same as an order.
+func annotationOf(eventType string) string {
+	return map[string]string{
+		events.Activity: api.LastActivityAnnotation, events.Wake: api.AwakeUntilAnnotation,
+		events.Sleep: api.SleepRequestedAnnotation, events.Retry: api.RetryAnnotation,
+	}[eventType]
 }
 
 // event makes the event about the set that the argument names, or about the group.

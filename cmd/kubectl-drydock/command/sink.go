@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -25,13 +26,15 @@ const (
 
 // sinkFlags say where events are sent to.
 type sinkFlags struct {
-	broker string
-	url    string
+	broker    string
+	url       string
+	tokenFile string
 }
 
 func (f *sinkFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.broker, "broker", "drydock/default", "NAMESPACE/NAME of the Broker, which is reached through the API server's proxy")
 	flags.StringVar(&f.url, "url", "", "post to this URL instead, as http://127.0.0.1:9091/drydock/default")
+	flags.StringVar(&f.tokenFile, "token-file", "", "with --url: file with the token that shows who sends an order (sleep, wake, activity, retry); kubectl create token makes one")
 }
 
 // sink takes events.
@@ -39,6 +42,7 @@ type sink struct {
 	url    string
 	name   string // for people
 	client *http.Client
+	token  string // a bearer token, empty for none
 }
 
 // open finds the sink. The credentials of the cluster go to its API server and nowhere else.
@@ -48,7 +52,11 @@ func (f *sinkFlags) open(ctx context.Context, r *raw) (*sink, error) {
 		if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 			return nil, fmt.Errorf("--url %q is not the URL of a Broker; write it as http://127.0.0.1:9091/drydock/default", f.url)
 		}
-		return &sink{url: f.url, name: target.Redacted(), client: &http.Client{}}, nil
+		token, err := f.token()
+		return &sink{url: f.url, name: target.Redacted(), client: &http.Client{}, token: token}, err
+	}
+	if f.tokenFile != "" {
+		return nil, fmt.Errorf("--token-file goes with --url: the API server's proxy passes no token on, and a Broker keeps none")
 	}
 	namespace, name, ok := strings.Cut(f.broker, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -63,6 +71,17 @@ func (f *sinkFlags) open(ctx context.Context, r *raw) (*sink, error) {
 		return nil, fmt.Errorf("broker %s: %w", f.broker, err)
 	}
 	return &sink{url: r.url(path), name: "broker " + f.broker, client: r.client()}, nil
+}
+
+func (f *sinkFlags) token() (string, error) {
+	if f.tokenFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(f.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("reading --token-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // brokerAddress reads where the Broker takes events.
@@ -116,6 +135,9 @@ func (s *sink) send(ctx context.Context, e event.Event) error {
 	}
 	if err := cehttp.WriteRequest(ctx, binding.ToMessage(&e), request); err != nil {
 		return fmt.Errorf("encoding event %s of type %s: %w", e.ID(), e.Type(), err)
+	}
+	if s.token != "" {
+		request.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	response, err := s.client.Do(request)
 	if err != nil {

@@ -1,0 +1,56 @@
+package bounded
+
+import "bytes"
+
+// harmless reports whether no value of the JSON text can take resource.ParseQuantity long: there is no number with an exponent of three
+// digits, none of more than longestNumber digits, and no escape that may hide one. It is much cheaper than looking at each value, and
+// true for nearly every object of a cluster.
+func harmless(text []byte) bool {
+	digits := 0
+	for i, c := range text {
+		switch {
+		case isDigit(c):
+			if digits++; digits > longestNumber {
+				return false
+			}
+			continue
+		case (c == 'e' || c == 'E') && digits > 0 && startsValue(text[:i-digits]) && largeExponent(text[i+1:]):
+			return false
+		case c == '\\' && escapesDigit(text[i+1:]):
+			return false
+		}
+		digits = 0
+	}
+	return true
+}
+
+const longestNumber = 40
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' || c == '.' }
+
+// startsValue reports whether a number that follows the text is a value, or the beginning of one, and not the end of a word.
+func startsValue(before []byte) bool {
+	before = bytes.TrimRight(before, "+-")
+	return len(before) == 0 || bytes.IndexByte([]byte("\":,[ \t\r\n"), before[len(before)-1]) >= 0
+}
+
+func largeExponent(after []byte) bool {
+	after = bytes.TrimLeft(after, "+-")
+	return len(after) >= 3 && isDigit(after[0]) && isDigit(after[1]) && isDigit(after[2])
+}
+
+// escapesDigit reports whether an escape stands for a character of a number: 0 to 9, +, -, ., E or e.
+func escapesDigit(after []byte) bool {
+	if len(after) < 5 || after[0] != 'u' || after[1] != '0' || after[2] != '0' {
+		return false
+	}
+	switch after[3] {
+	case '3':
+		return isDigit(after[4])
+	case '2':
+		return bytes.IndexByte([]byte("bBdDeE"), after[4]) >= 0
+	case '4', '6':
+		return after[4] == '5'
+	}
+	return false
+}
