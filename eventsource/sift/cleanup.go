@@ -66,6 +66,8 @@ func unaccounted(set *appsv1.StatefulSet, doc *api.Status) bool {
 		return false
 	case doc.Span == nil || doc.Generation != set.Generation || doc.Span.Start != sts.Start(set):
 		return true // a set that was scaled up and down again asks for as many replicas as before
+	case slices.ContainsFunc(doc.Ordinals, func(o api.OrdinalStatus) bool { return o.Reason == api.ClaimUnbound }):
+		return true // the claim may have been bound since, which no event tells
 	}
 	return doc.Span.Start+int(min(set.Status.Replicas, sts.Replicas(set))) > doc.Span.End
 }

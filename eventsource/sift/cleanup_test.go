@@ -59,14 +59,20 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 		options []build.Option
 		want    string
 	}{
-		"a new template":                              {updated, nil, wakes},
-		"all is accounted for":                        {updated, opts(ready), ""},
-		"the same, the set was added":                 {added, opts(ready), ""},
-		"the set was scaled, or up and down again":    {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Generation = 3 })), wakes},
-		"a replica came":                              {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), wakes},
-		"a replica is to come":                        {updated, opts(build.Counting(1, 1), tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), ""},
-		"more are there than are wanted":              {updated, opts(build.Counting(5, 5), ready), ""},
-		"the start has moved":                         {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span.Start = 1 })), wakes},
+		"a new template":                           {updated, nil, wakes},
+		"all is accounted for":                     {updated, opts(ready), ""},
+		"the same, the set was added":              {added, opts(ready), ""},
+		"the set was scaled, or up and down again": {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Generation = 3 })), wakes},
+		"a replica came":                           {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), wakes},
+		"a replica is to come":                     {updated, opts(build.Counting(1, 1), tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), ""},
+		"more are there than are wanted":           {updated, opts(build.Counting(5, 5), ready), ""},
+		"the start has moved":                      {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span.Start = 1 })), wakes},
+		"a claim was not bound": {updated, opts(tells(api.Succeeded, func(s *api.Status) {
+			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.ClaimUnbound}}
+		})), wakes},
+		"a claim was never used": {updated, opts(tells(api.Succeeded, func(s *api.Status) {
+			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.NeverUsed}}
+		})), ""},
 		"nobody has counted":                          {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span = nil })), wakes},
 		"another template":                            {updated, opts(tells(api.Succeeded, older)), wakes},
 		"no template":                                 {updated, opts(none), ""},

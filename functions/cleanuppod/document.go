@@ -117,12 +117,12 @@ func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 		if o.Wanted || claim == "" || len(reports) == mostReports {
 			continue
 		}
-		message := fmt.Sprintf("claim %s is left alone: no replica of this StatefulSet is known to have used it; if one has: "+
+		reason, message := api.NeverUsed, fmt.Sprintf("claim %s is left alone: no replica of this StatefulSet is known to have used it; if one has: "+
 			"kubectl annotate pvc %s %s=%s, then kubectl drydock emit retry sts/%s", claim, claim, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)
 		if in.unbound(claim) {
-			message = fmt.Sprintf("claim %s is left alone: it is bound to no volume, so no replica has used it; delete it if nobody needs it", claim)
+			reason, message = api.ClaimUnbound, fmt.Sprintf("claim %s is left alone: it is bound to no volume, so no replica has used it; delete it if it is not needed", claim)
 		}
-		reports = append(reports, api.OrdinalStatus{Ordinal: o.Number, Reason: api.NeverUsed, Message: message})
+		reports = append(reports, api.OrdinalStatus{Ordinal: o.Number, Reason: reason, Message: message})
 	}
 	return reports
 }
@@ -206,7 +206,7 @@ func withoutEntry(doc *api.Status, ordinal int) *api.Status {
 
 // given reports whether the cleanup of the ordinal has been given up.
 func given(entry *api.OrdinalStatus) bool {
-	return entry != nil && entry.NextTry == nil && entry.Deadline == nil && entry.Reason != api.NeverUsed && entry.Reason != api.ScaleUpWaits
+	return entry != nil && entry.NextTry == nil && entry.Deadline == nil && entry.Reason != api.NeverUsed && entry.Reason != api.ClaimUnbound && entry.Reason != api.ScaleUpWaits
 }
 
 // failedOf are the entries of ordinals that are left and whose cleanup has been given up.

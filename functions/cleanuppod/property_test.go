@@ -47,7 +47,7 @@ func (c chance) maybe(n int, options ...build.Option) []build.Option {
 }
 
 func (c chance) reason() api.Reason {
-	return one(c, api.CleanupFailed, api.CleanupTriedOnce, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.ReplicaEnding, api.ScaleUpWaits, api.NeverUsed)
+	return one(c, api.CleanupFailed, api.CleanupTriedOnce, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.ReplicaEnding, api.ScaleUpWaits, api.NeverUsed, api.ClaimUnbound)
 }
 
 func (c chance) document() build.Option {

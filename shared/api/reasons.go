@@ -102,6 +102,7 @@ const (
 	SiblingAwake       Reason = "SiblingAwake"
 	DeletesClaims      Reason = "DeletesClaims"
 	TemplateInvalid    Reason = "TemplateInvalid"
+	ClaimUnbound       Reason = "ClaimUnbound" // a claim of an unwanted ordinal is bound to no volume; looked at again with each tick
 	NeverUsed          Reason = "NeverUsed"    // a claim that no pod of the set was seen to use
 	NameTaken          Reason = "NameTaken"    // the replica's name is somebody else's
 	ClaimMissing       Reason = "ClaimMissing" // an ordinal lacks one of its claims

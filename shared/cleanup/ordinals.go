@@ -84,7 +84,9 @@ func (o Ordinal) Unknown(set *appsv1.StatefulSet) string {
 }
 
 // Known reports whether the claim is bound and was a replica's of this very set: a pod of it was seen that uses the claim, or
-// the StatefulSet controller has made it, with the set's labels and after this set, which it does just before it makes the pod.
+// the StatefulSet controller has made it, with the set's labels and after this set, which it does just before it makes the pod. Times
+// are whole seconds, and the first claims are made in the second of the set. A claim of that second that an earlier set of the name had
+// is less than a second old, too young for a pod to have used it.
 func Known(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 	if claim.Status.Phase != corev1.ClaimBound {
 		return false
@@ -93,7 +95,7 @@ func Known(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 		return of == string(set.UID)
 	}
 	labelled := set.Spec.Selector != nil && len(set.Spec.Selector.MatchLabels) > 0 // or the labels would tell nothing
-	return labelled && madeByController(claim) && sts.Belongs(claim, set) && set.CreationTimestamp.Before(&claim.CreationTimestamp)
+	return labelled && madeByController(claim) && sts.Belongs(claim, set) && !claim.CreationTimestamp.Before(&set.CreationTimestamp)
 }
 
 // controllerManager is the field manager of Kubernetes' own controllers.

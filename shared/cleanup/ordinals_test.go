@@ -152,7 +152,7 @@ func TestKnown(t *testing.T) {
 		"a pod was seen, but its volume is lost":              {[]build.Option{mark, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })}, false},
 		"the controller made it after the set":                {[]build.Option{created, later}, true},
 		"I3: before the set":                                  {[]build.Option{created, build.Age(61 * time.Second)}, false},
-		"I3: in the second of the set":                        {[]build.Option{created}, false},
+		"in the second of the set, as the first claims are":   {[]build.Option{created}, true},
 		"somebody else made it, it was bound by a controller": {[]build.Option{managed("kubectl-create", made), managed("kube-controller-manager", bound), later}, false},
 		"it was only bound by a controller":                   {[]build.Option{managed("kube-controller-manager", bound), later}, false},
 		"somebody else made it":                               {[]build.Option{managed("velero", made), later}, false},

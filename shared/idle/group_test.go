@@ -77,7 +77,7 @@ func TestJudgeOfASetAlone(t *testing.T) {
 		"ready after its last use":                  {[]build.Option{hour, used, nap(api.Succeeded, build.Up(time.Hour))}, 0, "web awake: web: it was active at 2026-03-01T11:00:00Z"},
 		"asked":                                     {[]build.Option{hour, build.Active(time.Minute)}, time.Second, asked},
 		"a sleep is requested":                      {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339))}, 0, asked},
-		"a sleep is requested for later":            {[]build.Option{hour, used, build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
+		"a sleep is requested for later":            {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
 		"a sleep was requested before its last use": {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-time.Hour).Format(time.RFC3339))}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
 		"asked, of unknown use":                     {[]build.Option{hour}, time.Second, asked},
 		"asked, without a timeout":                  {nil, time.Second, "web awake: it has no drydock.dev/idle-timeout"},

@@ -34,6 +34,31 @@ func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World
 	return w, drive
 }
 
+// TestScaleDownWhileDrydockIsAwayIsCleanedUp: no pod of the removed ordinals was ever seen. The claims themselves prove that the
+// StatefulSet controller made them for this set.
+func TestScaleDownWhileDrydockIsAwayIsCleanedUp(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	set := w.CleanedSet("web", 3)
+	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement // all claims are made in the second of the set
+	w.CreateSet(set)
+	w.Scale("web", 1)
+	w.Eventually("the pods are gone", func() string {
+		if n := w.Set("web").Status.Replicas; n != 1 {
+			return fmt.Sprintf("%d are there", n)
+		}
+		return ""
+	})
+	drive := w.Drive(nil)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	deleted := w.Node.DeletedClaims()
+	slices.Sort(deleted)
+	if !slices.Equal(deleted, []string{"data-web-1", "data-web-2"}) {
+		t.Errorf("deleted claims: %v", deleted)
+	}
+	expectClean(t, w, drive)
+}
+
 // expectClean checks that nothing is left of a cleanup but its document, and that no rule about data was broken.
 func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
 	t.Helper()

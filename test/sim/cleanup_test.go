@@ -127,7 +127,7 @@ func (c *cleaner) judge(drive *kit.Drive, claims ...string) {
 func (c *cleaner) reported(claim string) bool {
 	doc := c.Cleanup("web")
 	return doc != nil && slices.ContainsFunc(doc.Ordinals, func(o api.OrdinalStatus) bool {
-		return o.Reason == api.NeverUsed && strings.HasSuffix(claim, fmt.Sprintf("-web-%d", o.Ordinal)) && c.Claim(claim).Status.Phase == corev1.ClaimPending
+		return o.Reason == api.ClaimUnbound && strings.HasSuffix(claim, fmt.Sprintf("-web-%d", o.Ordinal)) && c.Claim(claim).Status.Phase == corev1.ClaimPending
 	})
 }
 
