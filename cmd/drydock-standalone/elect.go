@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
-	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -34,6 +32,10 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 	if err != nil {
 		return fmt.Errorf("making a client for leases: %w", err)
 	}
+	own := identity()
+	if err := takeFromDead(ctx, client.Leases(namespace), own); err != nil {
+		log.Warn("taking the lease of a process that has ended; it is waited for instead", "error", err.Error())
+	}
 	// The election goes on while lead winds up.
 	electing, giveBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveBack()
@@ -42,7 +44,7 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
 			Client:     client,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: identity()},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: own},
 		},
 		Name:            leaseName,
 		LeaseDuration:   leaseDuration,
@@ -86,12 +88,4 @@ func ended(electing context.Context, result <-chan error) error {
 		return errLeaseLost
 	}
 	return nil // told to end while another replica led
-}
-
-func identity() string {
-	name := os.Getenv("POD_NAME")
-	if name == "" {
-		name, _ = os.Hostname()
-	}
-	return name + "_" + uuid.NewString()
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	coordinationapi "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// holderWith is an identity as another process of this machine has it.
+func holderWith(own string, pid int) string {
+	parts := strings.Split(own, "_")
+	return fmt.Sprintf("%s_%s_%d_another", parts[0], parts[1], pid)
+}
+
+func endedProcess(t *testing.T) int {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "true")
+	if err := command.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return command.Process.Pid
+}
+
+func TestOnlyTheLeaseOfAnEndedProcessOfThisMachineIsTaken(t *testing.T) {
+	own, ended := identity(), endedProcess(t)
+	if processSpace() == "" {
+		t.Fatal("this system does not tell what a process id is unique in")
+	}
+	for name, row := range map[string]struct {
+		holder string
+		want   bool
+	}{
+		"a process that has ended":           {holderWith(own, ended), true},
+		"a process that runs":                {holderWith(own, os.Getppid()), false},
+		"a process of another host":          {"x" + holderWith(own, ended), false},
+		"a process of another pid namespace": {strings.Replace(holderWith(own, ended), processSpace(), processSpace()+"1", 1), false},
+		"a pod":                              {"drydock-standalone-1_uid", false},
+		"not a process id":                   {strings.Replace(holderWith(own, ended), fmt.Sprintf("_%d_", ended), "_-1_", 1), false},
+		"no holder":                          {"", false},
+	} {
+		if got := dead(row.holder, own); got != row.want {
+			t.Errorf("%s (%s): dead %t", name, row.holder, got)
+		}
+	}
+	t.Setenv("POD_NAME", "drydock-standalone-1")
+	t.Setenv("POD_UID", "uid")
+	if first, second := identity(), identity(); first != second || first != "drydock-standalone-1_uid" {
+		t.Errorf("a container that starts again in its pod has another identity: %s, %s", first, second)
+	}
+}
+
+func TestLeaseOfACrashedProcessIsFree(t *testing.T) {
+	config := cluster(t)
+	leases, own := coordinationv1.NewForConfigOrDie(config).Leases("kube-public"), identity()
+	if err := takeFromDead(t.Context(), leases, own); err != nil {
+		t.Fatalf("no lease: %v", err)
+	}
+	holder := holderWith(own, endedProcess(t))
+	lease := &coordinationapi.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: coordinationapi.LeaseSpec{HolderIdentity: &holder}}
+	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}) //nolint:errcheck // the next run finds it
+	if err := takeFromDead(t.Context(), leases, own); err != nil {
+		t.Fatal(err)
+	}
+	got, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
+	if err != nil || got.Spec.HolderIdentity == nil || *got.Spec.HolderIdentity != "" {
+		t.Errorf("lease %+v, error %v", got, err)
+	}
+}
