@@ -54,6 +54,16 @@ type findings struct {
 	looks map[events.Ref]look
 	// active holds the operations that a set's own status tells of.
 	active map[string]bool
+	// recorded holds the operations of which a ControllerRevision tells.
+	recorded map[string]bool
+}
+
+// record notes that a ControllerRevision tells of the operation.
+func (r *findings) record(operation string) {
+	if r.recorded == nil {
+		r.recorded = map[string]bool{}
+	}
+	r.recorded[operation] = true
 }
 
 // add notes who has to look at a set. A set may have an unmet request and the rest of another operation at once, and
@@ -191,16 +201,20 @@ const ownerMinutes = 10
 func (f *Function) sweepJournals(ctx context.Context, namespace string, now time.Time, found *findings) error {
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
-			operation := l.Items[i].Labels[api.OperationLabel]
-			owner := api.Linked(&l.Items[i], operation, api.RoleOwner)
+			link := api.LoadRecord(&l.Items[i])
+			if link == nil {
+				continue
+			}
+			found.record(link.Operation)
+			active := found.active[link.Operation]
 			switch {
-			case !found.active[operation] && api.Linked(&l.Items[i], operation, api.RoleSleep):
+			case !active && link.Role == api.RoleSleep:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.IdleTimeout}))
-			case !found.active[operation] && owner:
+			case !active && link.Role == api.RoleOwner:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
-			case !found.active[operation]:
+			case !active:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
-			case owner && now.Minute()%ownerMinutes == 0:
+			case link.Role == api.RoleOwner && now.Minute()%ownerMinutes == 0:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner}))
 			}
 		}

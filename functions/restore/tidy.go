@@ -50,9 +50,18 @@ type part struct {
 	returning string
 }
 
+// partsOf are the claims of an operation as its journal has them, which is gone once everything is tidied up. Only the status knows which
+// copy a claim was given.
 func partsOf(in Input, status *api.Status) []part {
 	var parts []part
-	for _, c := range status.Claims {
+	claims := status.Claims
+	if record := in.Recorded(status.Operation); record != nil {
+		claims = record.Claims
+	}
+	for _, c := range claims {
+		if now := status.Claim(c.Name); now != nil && !c.Returns() {
+			c.NewVolume = now.NewVolume
+		}
 		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, copies: copiesOf(in, status.Operation, c)}
 		if c.Returns() {
 			p.returning = c.NewVolume
@@ -122,7 +131,8 @@ func has(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) b
 // its reclaim policy says.
 func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
 	ours := linked(volume.Labels, p.operation)
-	made := volume.Name != p.returning && (api.Linked(volume, p.operation, api.RoleTarget) || isCopy(volume, p.operation))
+	made := volume.Name != p.returning && (api.Linked(volume, p.operation, api.RoleTarget) || isCopy(volume, p.operation, p.name)) &&
+		!older(in, p.operation, volume)
 	switch {
 	case api.Linked(volume, p.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // kept already

@@ -299,7 +299,17 @@ func (s *Status) Annotation() string {
 
 // LoadStatus reads the StatefulSet's status. A set without one yields nil. Unreadable text, a version of the future
 // and a document without operation are errors, never "no operation": who cannot read the state must not act.
-func LoadStatus(set *appsv1.StatefulSet) (*Status, error) { return loadStatus(set, StatusAnnotation) }
+func LoadStatus(set *appsv1.StatefulSet) (*Status, error) {
+	status, err := loadStatus(set, StatusAnnotation)
+	if err != nil || status == nil {
+		return nil, err
+	}
+	if status.Kind == KindSleep || status.Kind == KindCleanup || !IsOperationID(status.Operation) { // names of objects derive from the id
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s is about %q operation %q, which is no resize; remove it if no operation runs",
+			StatusAnnotation, set.Namespace, set.Name, status.Kind, status.Operation)
+	}
+	return status, nil
+}
 
 // LoadSleep reads the document of the StatefulSet's latest sleep, as LoadStatus does.
 func LoadSleep(set *appsv1.StatefulSet) (*Status, error) {
