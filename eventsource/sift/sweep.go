@@ -18,6 +18,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
+	"drydock.dev/shared/telemetry"
 )
 
 // sweep finds every unfinished piece of work from the objects alone, so that a lost event delays and never stalls: the
@@ -47,6 +48,16 @@ type findings struct {
 	looks map[events.Ref]look
 	// active holds the operations that a set's own status tells of.
 	active map[string]bool
+	// recorded holds the operations of which a ControllerRevision tells.
+	recorded map[string]bool
+}
+
+// record notes that a ControllerRevision tells of the operation.
+func (r *findings) record(operation string) {
+	if r.recorded == nil {
+		r.recorded = map[string]bool{}
+	}
+	r.recorded[operation] = true
 }
 
 // add notes who has to look at a set. A set may have an unmet request and the rest of another operation at once, and
@@ -181,38 +192,69 @@ const ownerMinutes = 10
 func (f *Function) sweepJournals(ctx context.Context, namespace string, now time.Time, found *findings) error {
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
-			operation := l.Items[i].Labels[api.OperationLabel]
-			owner := api.Linked(&l.Items[i], operation, api.RoleOwner)
+			link := api.LoadRecord(&l.Items[i])
+			if link == nil {
+				continue
+			}
+			found.record(link.Operation)
+			active := found.active[link.Operation]
 			switch {
-			case !found.active[operation] && api.Linked(&l.Items[i], operation, api.RoleSleep):
+			case !active && link.Role == api.RoleSleep:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.IdleTimeout}))
-			case !found.active[operation] && owner:
+			case !active && link.Role == api.RoleOwner:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
-			case !found.active[operation]:
+			case !active:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
-			case owner && now.Minute()%ownerMinutes == 0:
+			case link.Role == api.RoleOwner && now.Minute()%ownerMinutes == 0:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner}))
 			}
 		}
 	})
 }
 
-// sweepVolumes finds old volumes whose window is over. Volumes are not namespaced; their links are.
+// sweepVolumes finds old volumes whose window is over, and volumes of operations of which no set and no journal tells, as after the end
+// of a namespace. Volumes are not namespaced; their links are. It also counts the volumes that operations keep from being reclaimed.
 func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findings) error {
 	selector := api.OperationLabel
 	if !slices.Contains(f.namespaces, metav1.NamespaceAll) {
 		selector += fmt.Sprintf(",%s in (%s)", api.NamespaceLabel, strings.Join(f.namespaces, ","))
 	}
-	return kube.Pages(ctx, f.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+	kept := telemetry.Kept{}
+	err := kube.Pages(ctx, f.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
-			if err != nil || link == nil || !f.looksAfter(link.Namespace) || !sts.Expired(&l.Items[i], now) {
+			if err != nil || link == nil || !f.looksAfter(link.Namespace) {
+				continue
+			}
+			orphaned := found.orphaned(&l.Items[i], link, now)
+			count(&kept, &l.Items[i], orphaned)
+			if !orphaned && !sts.Expired(&l.Items[i], now) {
 				continue
 			}
 			ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID}
 			found.add(look{ref: ref, seen: seen(&l.Items[i]), concerns: []api.Function{api.Restore}})
 		}
 	})
+	if err == nil {
+		telemetry.From(ctx).Volumes(kept)
+	}
+	return err
+}
+
+// orphaned reports whether no set and no journal that the sweep saw tells of the operation that holds the volume.
+func (r *findings) orphaned(volume *corev1.PersistentVolume, link *api.Link, now time.Time) bool {
+	return !r.active[link.Operation] && !r.recorded[link.Operation] && sts.MayBeOrphan(volume, now)
+}
+
+func count(kept *telemetry.Kept, volume *corev1.PersistentVolume, orphaned bool) {
+	switch {
+	case orphaned:
+		kept.Orphaned++
+	case sts.InWindow(volume):
+		kept.Retained++
+	default:
+		kept.InUse++
+	}
 }
 
 // sweepCleanups finds what no opted-in set tells of: cleanup pods whose set is gone, is another one, or has lost its document,

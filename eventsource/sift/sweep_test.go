@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -60,6 +63,10 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 			build.Annotation(api.RetainedUntilAnnotation, until.UTC().Format(time.RFC3339)))
 	}
 	journal := func() metav1.Object { return build.Journal(copying) }
+	left := func(options ...build.Option) metav1.Object {
+		return build.Volume("pv-left", build.Claim("data-web-0", "64Mi"), append([]build.Option{build.Held(api.RoleSource, "data-web-0"), build.Released()}, options...)...)
+	}
+	releasedNow := build.Edit(func(v *corev1.PersistentVolume) { v.Status.LastPhaseTransitionTime = ptr.To(metav1.Now()) })
 	for name, row := range map[string]struct {
 		in   cluster
 		want string
@@ -99,6 +106,16 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 			cluster{"statefulsets": list{build.Set("web", data, build.Status(copying))}, "persistentvolumes": list{old(time.Now().Add(-time.Minute))}}, "web: backup restore"},
 		"an old volume in its window": {
 			cluster{"persistentvolumes": list{old(time.Now().Add(time.Minute))}}, ""},
+		"a volume whose set and journal are gone": {
+			cluster{"persistentvolumes": list{left()}}, "web: restore"},
+		"a volume that was released a moment ago": {
+			cluster{"persistentvolumes": list{left(releasedNow)}}, ""},
+		"a volume whose journal is there: the journal leads to it": {
+			cluster{"persistentvolumes": list{left()}, "controllerrevisions": list{journal()}}, "web: restore backup pause-owner"},
+		"a volume of an operation under way": {
+			cluster{"persistentvolumes": list{left()}, "statefulsets": list{build.Set("web", data, build.Status(copying))}, "controllerrevisions": list{journal()}}, "web: backup"},
+		"a revision that the StatefulSet controller made of a set with the journal's annotations": {
+			cluster{"controllerrevisions": list{build.With(build.Journal(copying), build.Edit(func(r *appsv1.ControllerRevision) { r.Name = "evil-5c9f4d7b8" }))}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := &sent{}

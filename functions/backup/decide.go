@@ -43,6 +43,10 @@ func Decide(in Input) plan.Plan {
 
 // hopeless says why the operation has to be rolled back, or nothing.
 func hopeless(in Input, status *api.Status) (api.Reason, string) {
+	if problem := disowned(in, status); problem != "" {
+		return api.StatusInvalid, fmt.Sprintf("the annotation %s was not written by Drydock: %s. No volume was touched; if nobody wrote it, %s",
+			api.StatusAnnotation, problem, plan.AskAgain(status))
+	}
 	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort && !status.HalfBack() {
 		return api.Aborted, "aborted; the set goes on with its old volumes"
 	}
@@ -58,12 +62,11 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 			"operator or deployment tool that does so, then %s", maxRounds, told(status).stopped, plan.AskAgain(status))
 	}
 	for _, part := range pending(status) {
-		claim := in.Claim(part.Name)
 		if part.Returns() && !comesBack(in, status, part) {
 			return api.ClaimLost, fmt.Sprintf("volume %s, which claim %s is to get back, is gone, or is not kept for it any more; look at kubectl get pv %s",
 				part.NewVolume, part.Name, part.NewVolume)
 		}
-		if claim == nil || claim.UID != part.UID || claim.DeletionTimestamp != nil || in.Volume(part.OldVolume) == nil {
+		if !owns(in, part) {
 			return api.ClaimLost, fmt.Sprintf("claim %s or its volume %s was deleted or replaced during the operation; the volume is kept, "+
 				"look at kubectl get pv %s", part.Name, part.OldVolume, part.OldVolume)
 		}

@@ -55,7 +55,10 @@ func set(status *api.Status, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Status(status), build.Template("data", "64Mi", "fixed")}, options...)...)}
 }
 
-func journal() objects { return objects{build.Journal(operation(api.ClaimPending))} }
+// journal names a third claim, too, which some operations have.
+func journal() objects {
+	return objects{build.Journal(operation(api.ClaimPending, build.Parts(api.ClaimPending, "data-web-2")))}
+}
 
 // claims are the sources as found.
 func claims(options ...build.Option) objects {
@@ -107,11 +110,11 @@ func TestDecideSaysWhoseTurnItIs(t *testing.T) {
 }
 
 func TestI2JournalAndRetainComeBeforeAnythingElse(t *testing.T) {
-	started := set(operation(api.ClaimPending), build.Replicas(3))
+	started, genuine := set(operation(api.ClaimPending), build.Replicas(3)), operation(api.ClaimPending, build.Genuine)
 	check(t, map[string]row{
 		"nothing was done: the journal comes first": {
-			in:   world(started, claims()),
-			want: "do Preparing: create controllerrevisions drydock-0123456789ab",
+			in:   world(set(genuine, build.Replicas(3)), claims()),
+			want: "do Preparing: create controllerrevisions " + api.JournalName(genuine.Operation),
 		},
 		"I1: then the volumes are retained and linked": {
 			in: world(started, journal(), claims()),
@@ -138,15 +141,15 @@ func TestI2JournalAndRetainComeBeforeAnythingElse(t *testing.T) {
 			want: "do Preparing: patch controllerrevisions drydock-0123456789ab {+replicas}",
 		},
 		"I4: it gets back what it has now, and is frozen": {
-			in: world(set(operation(api.ClaimPending), build.Replicas(0)), objects{build.With(build.Journal(build.Operation(api.Copying)), build.Annotation(api.ReplicasAnnotation, "0"))},
+			in: world(set(operation(api.ClaimPending), build.Replicas(0)), objects{build.With(journal()[0].(*appsv1.ControllerRevision), build.Annotation(api.ReplicasAnnotation, "0"))},
 				held()[1:], targets(1)),
 			want: "do CopyRunning: patch statefulsets web {+status, +label frozen}",
 			next: "Copying CopyRunning, attempt 1, round 1, generation 0, replicas 0, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"the volume of another set is never touched, whatever the status names": {
 			in:   world(set(operation(api.ClaimPending, func(s *api.Status) { s.Claims[0].OldVolume = "pv-of-payroll" }), build.Replicas(3)), held(), targets(1)),
-			want: "do ClaimLost: patch statefulsets web {+status}",
-			next: "RollingBack ClaimLost at Copying, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending; data-web-1 Pending",
+			want: "do StatusInvalid: patch statefulsets web {+status}",
+			next: "RollingBack StatusInvalid at Copying, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 	})
 }

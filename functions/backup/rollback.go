@@ -67,5 +67,5 @@ func comesBack(in Input, status *api.Status, part api.ClaimStatus) bool {
 	case link.Role == api.RoleReturning:
 		return link.Operation == status.Operation
 	}
-	return link.Role == api.RoleRetired
+	return link.Role == api.RoleRetired && link.Operation == status.RollsBack
 }

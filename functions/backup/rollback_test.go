@@ -17,6 +17,7 @@ const before = "ba9876543210"
 func regretted(phase api.ClaimPhase, options ...func(*api.Status)) *api.Status {
 	return build.Operation(api.Copying, append([]func(*api.Status){build.Parts(phase, "data-web-0"), build.Due(time.Hour), func(s *api.Status) {
 		s.Reason, s.Method, s.Claims[0].Method, s.Claims[0].NewVolume = api.CopyRunning, api.MethodRollback, api.MethodRollback, "pv-old"
+		s.RollsBack = before
 	}}, options...)...)
 }
 
@@ -48,13 +49,14 @@ func heldOne() objects {
 const handedBack = `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "the set is stopped, its claims get their old volumes back" -> backup.completed`
 
 func TestI1RollbackCopiesNothing(t *testing.T) {
+	genuine := regretted(api.ClaimPending, build.Genuine)
 	pending := set(regretted(api.ClaimPending), build.Replicas(3))
 	stopped := set(regretted(api.ClaimPending, build.Stopped(time.Minute)), build.Replicas(0))
 	quiet := set(regretted(api.ClaimPending, build.Quiet(5)), build.Replicas(0))
 	const handed = "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-old"
 	touched := set(regretted(api.ClaimVerified, build.Quiet(4)), build.Replicas(0))
 	check(t, map[string]row{
-		"I2: the journal comes first": {in: world(pending, one(), behind(nil)), want: "do Preparing: create controllerrevisions drydock-0123456789ab"},
+		"I2: the journal comes first": {in: world(set(genuine, build.Replicas(3)), one(), behind(nil)), want: "do Preparing: create controllerrevisions " + api.JournalName(genuine.Operation)},
 		"I1: both volumes are held, and the window of the old one does not end now": {in: world(pending, one(), behind(nil), journalOfOne()),
 			want: "do Preparing: patch persistentvolumes pv-data-web-0 {+label operation, +operation, +reclaim-policy, reclaim Retain}; " +
 				"patch persistentvolumeclaims data-web-0 {+label operation, +operation}; patch persistentvolumes pv-old {+label operation, +operation, -retained-until}"},
@@ -120,8 +122,9 @@ func TestI3OnlyTheClaimsOwnOldVolumeComesBack(t *testing.T) {
 	const lost = "do ClaimLost: patch statefulsets web {+status}"
 	const ended = "RollingBack ClaimLost at Copying, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending on "
 	pending := set(regretted(api.ClaimPending), build.Replicas(3))
-	forged := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "pv-data-web-0" }), build.Replicas(3))
-	none := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "" }), build.Replicas(3))
+	forged := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "pv-data-web-0" }, build.Genuine), build.Replicas(3))
+	fresh := set(regretted(api.ClaimPending, build.Genuine), build.Replicas(3))
+	none := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "" }, build.Genuine), build.Replicas(3))
 	rows := map[string]row{
 		"the volume in use is no old one":         {in: world(forged, one()), want: lost, next: ended + "pv-data-web-0"},
 		"it names none":                           {in: world(none, one()), want: lost, next: ended[:len(ended)-4]},
@@ -137,9 +140,10 @@ func TestI3OnlyTheClaimsOwnOldVolumeComesBack(t *testing.T) {
 		"of another namespace":            behind(func(l *api.Link) { l.Namespace = "payroll" }),
 		"a copy":                          behind(func(l *api.Link) { l.Role = api.RoleTarget }),
 		"the source of another operation": behind(func(l *api.Link) { l.Role = api.RoleSource }),
+		"of another operation":            behind(func(l *api.Link) { l.Operation = "ba9876543211" }),
 		"somebody has bound it":           behind(nil, build.TakenBy("debug", "uid-debug")),
 	} {
-		rows[name] = row{in: world(pending, one(), volume), want: lost, next: ended + "pv-old"}
+		rows[name] = row{in: world(fresh, one(), volume), want: lost, next: ended + "pv-old"}
 	}
 	check(t, rows)
 }

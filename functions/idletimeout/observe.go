@@ -42,8 +42,8 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal) (
 func (f *Function) observeRecords(ctx context.Context, namespace string, into map[string][]Record) error {
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
-			link, err := api.LoadLink(&l.Items[i])
-			if err != nil || link == nil || link.Role != api.RoleSleep {
+			link := api.LoadRecord(&l.Items[i])
+			if link == nil || link.Role != api.RoleSleep {
 				continue
 			}
 			into[link.Set.Name] = append(into[link.Set.Name], Record{Revision: &l.Items[i], Link: link})

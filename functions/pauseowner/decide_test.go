@@ -168,7 +168,7 @@ func TestResume(t *testing.T) {
 		return Input{Observed: build.World(append(objects, build.Set("web", build.Status(status)))...), Records: paused}
 	}
 	other := build.Operation(api.Copying)
-	other.Operation = "other"
+	other.Operation = "0123456789ac"
 	stuck := build.Operation(api.Failed)
 	stuck.FailedAt = api.Switching
 	unreadable := recordOf(build.ID, redis(held(build.ID)))

@@ -191,8 +191,8 @@ func (f *Function) look(ctx context.Context, namespace string, o *Owner) (proble
 func (f *Function) observeRecords(ctx context.Context, namespace string, in *Input) error {
 	err := kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
-			link, err := api.LoadLink(&l.Items[i])
-			if err != nil || link == nil || link.Set.Name != in.Name {
+			link := api.LoadRecord(&l.Items[i])
+			if link == nil || link.Set.Name != in.Name {
 				continue
 			}
 			switch link.Role {

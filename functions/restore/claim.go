@@ -93,7 +93,7 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 
 // free keeps both volumes, and takes the new one from its temporary claim. It says why the volume cannot be used, if that is so.
 func free(in Input, status *api.Status, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) (actions []plan.Action, unusable string) {
-	if !part.Returns() && !isMade(fresh, status.Operation) {
+	if !part.Returns() && !isMade(fresh, status.Operation, part.Name) {
 		return nil, fmt.Sprintf("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
 	}
 	link := api.Link{Operation: status.Operation, Role: api.RoleTarget, Namespace: in.Namespace, Set: status.Set, Claim: part.Name}
@@ -137,9 +137,9 @@ func ownLink(volume *corev1.PersistentVolume, link api.Link) api.Link {
 }
 
 // isMade reports whether the volume was provisioned for the operation: it is held for it, and is no old one.
-func isMade(volume *corev1.PersistentVolume, operation string) bool {
+func isMade(volume *corev1.PersistentVolume, operation, claim string) bool {
 	old := api.Linked(volume, operation, api.RoleReturning) || api.Linked(volume, operation, api.RoleRetired) || api.Linked(volume, operation, api.RoleSource)
-	return !old && linked(volume.Labels, operation) || isCopy(volume, operation)
+	return !old && linked(volume.Labels, operation) || isCopy(volume, operation, claim)
 }
 
 // comesBack reports whether an old volume is still held for the claim to get it back. One that somebody has bound to another
@@ -253,11 +253,10 @@ func reservation(volume *corev1.PersistentVolume, claim *corev1.PersistentVolume
 		Replace("/spec/claimRef", ref, "reserved for "+claim.Name).Actions()
 }
 
-// isCopy reports whether the volume was provisioned for a temporary claim of the operation: a status that names another
-// volume was not written by Drydock.
-func isCopy(volume *corev1.PersistentVolume, operation string) bool {
+// isCopy reports whether the volume has, or last had, a temporary claim that the operation creates for the claim.
+func isCopy(volume *corev1.PersistentVolume, operation, claim string) bool {
 	ref := volume.Spec.ClaimRef
-	return ref != nil && resources.IsCopyName(operation, ref.Name)
+	return ref != nil && api.IsCopyName(operation, claim, ref.Name)
 }
 
 // reserved is the name that the volume is reserved for, empty if it is for none.

@@ -37,7 +37,7 @@ func Decide(in Input) plan.Plan {
 		case err != nil || status != nil && owns(status, revision):
 			continue
 		}
-		return leftover(in, revision, journal, manifest)
+		return leftover(confine(in, &journal.Status), revision, journal, manifest)
 	}
 	if status == nil {
 		return rest(in, status)
@@ -46,12 +46,8 @@ func Decide(in Input) plan.Plan {
 		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
 	}
 	switch status.Phase {
-	case api.Switching:
-		return switching(in, status)
-	case api.Starting:
-		return starting(in, status)
-	case api.RollingBack:
-		return rollingBack(in, status)
+	case api.Switching, api.Starting, api.RollingBack:
+		return proceed(in, status)
 	}
 	return rest(in, status)
 }

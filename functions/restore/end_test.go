@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
@@ -225,10 +226,16 @@ func TestI9Window(t *testing.T) {
 			in:   world(objects{over}),
 			want: "do VolumeReleased: " + release(web0),
 		},
-		"no window is over":          {in: world(done, objects{open}), want: "noop NotOurPhase"},
-		"a time that cannot be read": {in: world(done, objects{retired(web0, "yesterday")}), want: "noop NotOurPhase"},
-		"a volume that is no old one, whatever its annotation says": {
+		"no window is over": {in: world(done, objects{open}), want: "noop NotOurPhase"},
+		"a time that cannot be read: the window begins again": {in: world(done, objects{retired(web0, "yesterday")}),
+			want: "do VolumeOrphaned: patch persistentvolumes pv-data-web-0 {-retained-until, +retained-until}"},
+		"a volume that is no old one is not given back, whatever its annotation says": {
 			in:   world(done, objects{build.With(over.DeepCopy(), build.Link(api.RoleSource, web0, 0))}),
+			want: "do VolumeOrphaned: patch persistentvolumes pv-data-web-0 {+operation, -retained-until, +retained-until}",
+		},
+		"a volume of another set that the status names": {
+			in: world(set(build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, web0))),
+				objects{build.With(over.DeepCopy(), build.LinkOf(api.Link{Operation: id, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "db"}, Claim: web0}))}),
 			want: "noop NotOurPhase",
 		},
 		"a volume without window": {
@@ -236,6 +243,43 @@ func TestI9Window(t *testing.T) {
 			want: "noop NotOurPhase",
 		},
 	})
+}
+
+// TestOrphanedVolumeGetsItsWindow: neither a set nor a journal tells of the operation that holds the volume.
+func TestOrphanedVolumeGetsItsWindow(t *testing.T) {
+	const (
+		kept   = "do VolumeOrphaned: patch persistentvolumes pv-data-web-0 {+operation, +retained-until}"
+		nobody = "noop NotOurPhase"
+	)
+	released := func(ago time.Duration) build.Option {
+		return build.Edit(func(v *corev1.PersistentVolume) { v.Status.LastPhaseTransitionTime = plan.Moment(build.Now.Add(-ago)) })
+	}
+	bound := build.Edit(func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound })
+	other := objects{build.Set("web", build.UID("uid-2"))}
+	rows := map[string]row{
+		"the set and its journal are gone":         {in: world(oldVolume(web0)), want: kept},
+		"another set has the name":                 {in: world(other, oldVolume(web0)), want: kept},
+		"its operation ended without it":           {in: world(set(build.Operation(api.Failed)), oldVolume(web0)), want: kept},
+		"an hour ago":                              {in: world(oldVolume(web0, released(time.Hour))), want: kept},
+		"a minute ago: its claim may come back":    {in: world(oldVolume(web0, released(time.Minute))), want: nobody},
+		"a claim has it":                           {in: world(oldVolume(web0, bound)), want: nobody},
+		"its operation is under way":               {in: world(set(build.Operation(api.Copying)), oldVolume(web0)), want: nobody},
+		"its operation is held":                    {in: world(set(build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })), oldVolume(web0)), want: nobody},
+		"of another namespace":                     {in: world(oldVolume(web0, build.LinkOf(api.Link{Operation: id, Role: api.RoleSource, Namespace: "payroll", Set: api.SetRef{Name: "web"}}))), want: nobody},
+		"it was reserved: for nobody any more":     {in: world(oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))), want: "do VolumeOrphaned: patch persistentvolumes pv-data-web-0 {+operation, +retained-until, -claim, no longer reserved}"},
+		"the journal is there: the rest is undone": {in: world(journalOf(web0), oldVolume(web0)), want: "do CleaningUp: patch persistentvolumes pv-data-web-0 {+operation, +retained-until}"},
+	}
+	for _, role := range []api.Role{api.RoleTarget, api.RoleReturning} {
+		rows["role "+string(role)] = row{in: world(oldVolume(web0, build.Link(role, web0, 0))), want: kept}
+	}
+	check(t, rows)
+	for _, a := range Decide(rows["it was reserved: for nobody any more"].in).Actions {
+		for _, op := range a.Ops {
+			if ref, ok := op.Value.(*corev1.ObjectReference); ok && ref.UID == "" {
+				t.Error("the next claim of that name in a namespace of that name is bound to it")
+			}
+		}
+	}
 }
 
 func TestOtherPhasesAreOtherFunctions(t *testing.T) {

@@ -249,19 +249,19 @@ func TestClaimsThatHaveGrownAreNotSwitched(t *testing.T) {
 	grown := own()[2:4]
 	check(t, map[string]row{
 		"the copied one goes its way": {
-			in: world(set(both), journalOf(web0, web1), source(web0), copied(web0), grown), want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {+finalizer switch}"},
+			in: world(set(both), objects{build.Journal(both)}, source(web0), copied(web0), grown), want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {+finalizer switch}"},
 		"it is switched: the set is started": {
-			in:   world(set(both), journalOf(web0, web1), switched(web0), grown),
+			in:   world(set(both), objects{build.Journal(both)}, switched(web0), grown),
 			want: `do ClaimsSwitched: patch statefulsets web {replicas 0 to 3, +status}; event ClaimsSwitched "every claim is on its new volume, the set is started"`,
 			next: "Starting ClaimsSwitched, attempt 1, round 1, generation 5, replicas 3, due in 30m0s; data-web-0 Switched on pv-new-data-web-0; data-web-1 Expanded",
 		},
 		"somebody started pods meanwhile: the copied one is copied again, the other one has nothing to lose": {
-			in:   world(set(both, build.Generation(7)), journalOf(web0, web1), source(web0), target(web0), grown),
+			in:   world(set(both, build.Generation(7)), objects{build.Journal(both)}, source(web0), target(web0), grown),
 			want: `do StartedByOthers: patch statefulsets web {+status}; event StartedByOthers "the set was changed before the switch; what is not switched is copied again" -> owner.paused`,
 			next: "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending; data-web-1 Expanded",
 		},
 		"I4: rolled back, the stopped set gets its replicas back": {
-			in:   world(set(with(both.Clone(), func(s *api.Status) { s.Phase, s.FailedAt = api.RollingBack, api.Copying })), journalOf(web0, web1), source(web0), grown),
+			in:   world(set(with(both.Clone(), func(s *api.Status) { s.Phase, s.FailedAt = api.RollingBack, api.Copying })), objects{build.Journal(both)}, source(web0), grown),
 			want: "do RollingBack: patch statefulsets web {replicas 0 to 3}"},
 	})
 	if both.Live() {

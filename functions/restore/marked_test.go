@@ -74,9 +74,9 @@ func TestI8MarkedClaimThatSomebodyDeletes(t *testing.T) {
 			in:   world(at, journal, doomed(web0), copied(web0)),
 			want: "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {+claim, reserved for data-web-0}",
 		},
-		"I3: a volume that was not made for the operation is not given": {
+		"I3: a volume that was not made for the operation is not given: the claim goes back to its old volume, with its old template": {
 			in:   world(at, journal, doomed(web0), oldVolume(web0), objects{foreign}),
-			want: "wait SwitchRunning (volume pv-new-data-web-0 was not provisioned for operation 0123456789ab)",
+			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}",
 		},
 	})
 }

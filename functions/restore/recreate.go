@@ -101,7 +101,7 @@ func fits(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) 
 // if it is found without that, somebody else may have started pods and deleted the set before us.
 func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan.Plan {
 	journal := in.Journal(status.Operation)
-	if journal == nil {
+	if journal == nil { // of a live operation: it touches no volume, and backup was not part of it
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status)))
 	}
 	order := func(generation int64) *plan.Patch {

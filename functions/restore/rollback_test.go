@@ -43,6 +43,10 @@ func TestI1SwitchToAnOldVolume(t *testing.T) {
 	status := set(with(switchingOf(web0), regret))
 	fresh := manifest(web0, new0, "128Mi")
 	const again = `do StartedByOthers: patch statefulsets web {+status}; event StartedByOthers "the set was changed before the switch; what is not switched is copied again" -> owner.paused`
+	const disagrees = `do StatusInvalid: patch statefulsets web {+status}; event StatusInvalid "the annotation drydock.dev/status does not agree with the journal: ` +
+		`ControllerRevision drydock-0123456789ab does not name claim data-web-0 on volume pv-data-web-0. No volume was touched. ` +
+		`Remove the annotation: the operation is then undone as its journal says" -> operation.failed`
+	const given = "Failed StatusInvalid at Switching, attempt 1, round 1, generation 5, replicas 3; data-web-0 Verified on pv-new-data-web-0"
 	const next = "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending on pv-new-data-web-0"
 	check(t, map[string]row{
 		"it is held already: the claim is marked":  {in: world(status, regrettedJournal(), source(web0), returning()), want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {+finalizer switch}"},
@@ -57,19 +61,19 @@ func TestI1SwitchToAnOldVolume(t *testing.T) {
 			want: "do SwitchRunning: patch persistentvolumes pv-data-web-0 {+claim, reserved for data-web-0}"},
 		"I1: its link is lost: it is not made a copy, which could be thrown away": {in: world(status, regrettedJournal(), source(web0), returning(unlinked())), want: again, next: next},
 		"I3: a document that calls it a copy": {in: world(set(switchingOf(web0)), regrettedJournal(), source(web0), returning()),
-			want: "wait SwitchRunning (volume pv-new-data-web-0 was not provisioned for operation 0123456789ab)"},
+			want: disagrees, next: given},
 		"I3: or an old volume in its window": {in: world(set(switchingOf(web0)), regrettedJournal(), source(web0), returning(build.Held(api.RoleRetired, web0))),
-			want: "wait SwitchRunning (volume pv-new-data-web-0 was not provisioned for operation 0123456789ab)"},
+			want: disagrees, next: given},
 	})
 }
 
 // TestI1OldVolumeIsNeverThrownAway: however a rollback ends, and whatever is forged or lost.
 func TestI1OldVolumeIsNeverThrownAway(t *testing.T) {
 	back := func(phase api.ClaimPhase, options ...func(*api.Status)) objects {
-		return set(rollingBackOf(phase, append([]func(*api.Status){regret}, options...)...), build.Replicas(3))
+		return append(set(rollingBackOf(phase, append([]func(*api.Status){regret}, options...)...), build.Replicas(3)), regrettedJournal()...)
 	}
-	forged := set(rollingBackOf(api.ClaimVerified), build.Replicas(3)) // it says nothing of a rollback
-	ended := set(startingOf(ready, regret), build.Replicas(3))
+	forged := append(set(rollingBackOf(api.ClaimVerified), build.Replicas(3)), regrettedJournal()...) // it says nothing of a rollback
+	ended := append(set(startingOf(ready, regret), build.Replicas(3)), regrettedJournal()...)
 	claimed := func(options ...build.Option) objects {
 		claim := successor(web0, new0, "128Mi", options...)
 		return append(oldVolume(web0), claim, build.Volume(new0, claim, build.Held(api.RoleReturning, web0)))
@@ -103,10 +107,10 @@ func TestI1OldVolumeIsNeverThrownAway(t *testing.T) {
 		"it has ended well, and somebody deleted the claim":     {in: world(ended, oldVolume(web0), returning()), want: all + oldKept + "; " + kept},
 		"I3: a document that names what the set has left as a copy": {in: world(set(startingOf(ready, func(s *api.Status) {
 			s.Claims[0].OldVolume, s.Claims[0].NewVolume = "pv-x", old0
-		}), build.Replicas(3)), claimed()), want: all + unlink + oldKept + "; " + back0},
+		}), build.Replicas(3)), regrettedJournal(), claimed()), want: all + unlink + oldKept + "; " + back0},
 		"I3: and the claim is gone": {in: world(set(startingOf(ready, func(s *api.Status) {
 			s.Claims[0].OldVolume, s.Claims[0].NewVolume = "pv-x", old0
-		}), build.Replicas(3)), oldVolume(web0)), want: all + oldKept},
+		}), build.Replicas(3)), regrettedJournal(), oldVolume(web0)), want: all + oldKept},
 
 		"the set is gone: it has a window again":    {in: world(regrettedJournal(), source(web0), returning()), want: all + unlink + released + "; " + kept},
 		"the set is gone, its claims with it":       {in: world(regrettedJournal(), oldVolume(web0), returning()), want: all + oldKept + "; " + kept},
@@ -133,7 +137,7 @@ func TestI1OldVolumeIsNeverThrownAway(t *testing.T) {
 // TestI1OldVolumeIsAsItWasAgain: a rollback that did not take place leaves no volume to itself, so that another try finds all of them.
 func TestI1OldVolumeIsAsItWasAgain(t *testing.T) {
 	link := api.Link{Operation: build.ID, Role: api.RoleReturning, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: web0, Before: "ba9876543210"}
-	undone := set(rollingBackOf(api.ClaimPending, regret), build.Replicas(3))
+	undone := append(set(rollingBackOf(api.ClaimPending, regret), build.Replicas(3)), regrettedJournal()...)
 	actions := Decide(world(undone, source(web0), returning(build.LinkOf(link)))).Actions
 	patch := actions[len(actions)-1]
 	is := link

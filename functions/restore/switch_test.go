@@ -302,20 +302,26 @@ func TestHostileStatusNamesVolumesOfOthers(t *testing.T) {
 	names := func(change func(*api.ClaimStatus)) objects {
 		return set(with(switchingOf(web0), func(s *api.Status) { change(&s.Claims[0]) }))
 	}
+	disagrees := func(volume string) string {
+		return `do StatusInvalid: patch statefulsets web {+status}; event StatusInvalid "the annotation drydock.dev/status does not agree with the journal: ` +
+			`ControllerRevision drydock-0123456789ab does not name claim data-web-0 on volume ` + volume + `. No volume was touched. ` +
+			`Remove the annotation: the operation is then undone as its journal says" -> operation.failed`
+	}
+	const given = "Failed StatusInvalid at Switching, attempt 1, round 1, generation 5, replicas 3; data-web-0 Verified on pv-new-data-web-0"
 	payroll := build.VolumeOf(build.Claim("data-payroll-0", "64Mi"), keepsReleased())
 	check(t, map[string]row{
 		"a new volume that was not provisioned for the operation": {
 			in:   world(names(func(c *api.ClaimStatus) { c.NewVolume = "pv-data-payroll-0" }), journalOf(web0), source(web0), objects{payroll}),
-			want: "wait SwitchRunning (volume pv-data-payroll-0 was not provisioned for operation 0123456789ab)",
+			want: `do StartedByOthers: patch statefulsets web {+status}; event StartedByOthers "the set was changed before the switch; what is not switched is copied again" -> owner.paused`,
+			next: "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending",
 		},
 		"an old volume that the claim does not have": {
-			in: world(names(func(c *api.ClaimStatus) { c.OldVolume = "pv-data-payroll-0" }), journalOf(web0), source(web0), copied(web0), objects{payroll}),
-			want: "wait SwitchRunning (claim data-web-0 is bound to volume pv-data-web-0, which is neither its old volume pv-data-payroll-0 " +
-				"nor its new one pv-new-data-web-0; delete the claim if its volume is empty)",
+			in:   world(names(func(c *api.ClaimStatus) { c.OldVolume = "pv-data-payroll-0" }), journalOf(web0), source(web0), copied(web0), objects{payroll}),
+			want: disagrees("pv-data-payroll-0"), next: given,
 		},
 		"a volume of another namespace, which is not even observed": {
 			in:   world(names(func(c *api.ClaimStatus) { c.OldVolume = "pv-elsewhere" }), journalOf(web0), source(web0), copied(web0)),
-			want: "wait SwitchRunning (volume pv-elsewhere or pv-new-data-web-0 of claim data-web-0 does not exist any more)",
+			want: disagrees("pv-elsewhere"), next: given,
 		},
 		"when the operation is rolled back, the other volume is left alone too": {
 			in: world(set(build.Operation(api.RollingBack, build.Parts(api.ClaimVerified, web0), func(s *api.Status) { s.Claims[0].NewVolume = "pv-data-payroll-0" }),
@@ -357,9 +363,12 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 			in:   world(scaled, order(at, status), source(web0), target(web0), objects{build.Mover(build.Job(web0, 1), build.InPhase(corev1.PodSucceeded))}),
 			want: "wait SwitchRunning (mover pod " + copy0 + "-x is still there)",
 		},
-		"the journal got lost": {
-			in:   world(at, source(web0), target(web0)),
-			want: "do SwitchRunning: create controllerrevisions drydock-0123456789ab",
+		"the journal got lost: without it the status is anyone's words": {
+			in: world(at, source(web0), target(web0)),
+			want: `do StatusInvalid: patch statefulsets web {+status}; event StatusInvalid "the annotation drydock.dev/status does not agree with the journal: ` +
+				`ControllerRevision drydock-0123456789ab does not exist, or belongs to another controller. No volume was touched. Remove the annotation if nobody asked ` +
+				`for a resize; otherwise look at kubectl get pv -l drydock.dev/operation=0123456789ab, and give the claims their volumes back by hand" -> operation.failed`,
+			next: "Failed StatusInvalid at Switching, attempt 1, round 1, generation 5, replicas 3; data-web-0 Verified on pv-new-data-web-0",
 		},
 		"I1: only then the set is deleted, and only when that was accepted the order says that the copies are current": {
 			in:   world(at, order(at, status), source(web0), target(web0)),

@@ -50,9 +50,18 @@ type part struct {
 	returning string
 }
 
+// partsOf are the claims of an operation as its journal has them, which is gone once everything is tidied up. Only the status knows which
+// copy a claim was given.
 func partsOf(in Input, status *api.Status) []part {
 	var parts []part
-	for _, c := range status.Claims {
+	claims := status.Claims
+	if record := in.Recorded(status.Operation); record != nil {
+		claims = record.Claims
+	}
+	for _, c := range claims {
+		if now := status.Claim(c.Name); now != nil && !c.Returns() {
+			c.NewVolume = now.NewVolume
+		}
 		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, copies: copiesOf(in, status.Operation, c)}
 		if c.Returns() {
 			p.returning = c.NewVolume
@@ -122,7 +131,8 @@ func has(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) b
 // its reclaim policy says.
 func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
 	ours := linked(volume.Labels, p.operation)
-	made := volume.Name != p.returning && (api.Linked(volume, p.operation, api.RoleTarget) || isCopy(volume, p.operation))
+	made := volume.Name != p.returning && (api.Linked(volume, p.operation, api.RoleTarget) || isCopy(volume, p.operation, p.name)) &&
+		!older(in, p.operation, volume)
 	switch {
 	case api.Linked(volume, p.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // kept already
@@ -157,24 +167,58 @@ func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
 	if link.Before != "" { // it does not come back: it is as it was before the rollback
 		link.Operation, link.Before = link.Before, ""
 	}
-	link.Role = api.RoleRetired
-	until := in.Now.Add(in.Settings.Retention).UTC().Truncate(time.Second).Format(time.RFC3339)
-	return plan.HoldVolume(old, *link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)
+	return retain(in, old, *link)
 }
 
-// retire gives the old volumes whose window is over back to their own reclaim policy, but for those that are about to come back.
+// retain gives a volume that an operation has left behind its window.
+func retain(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
+	link.Role = api.RoleRetired
+	until := in.Now.Add(in.Settings.Retention).UTC().Truncate(time.Second).Format(time.RFC3339)
+	return plan.HoldVolume(volume, link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)
+}
+
+// retire gives the old volumes whose window is over back to their own reclaim policy, but for those that are about to come back, and
+// orphans a window.
 func retire(in Input, status *api.Status) plan.Plan {
-	var actions []plan.Action
+	var released, adopted []plan.Action
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		volume := in.Volumes[name]
-		if sts.Expired(volume, in.Now) && !awaited(status, name) {
-			actions = append(actions, plan.ReleaseVolume(volume).Actions()...)
+		link, err := api.LoadLink(volume)
+		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
+			continue // the status may name any
+		}
+		switch {
+		case sts.Expired(volume, in.Now) && !awaited(status, name):
+			released = append(released, plan.ReleaseVolume(volume).Actions()...)
+		case orphan(in, status, volume, link):
+			adopted = append(adopted, adopt(in, volume, *link).Actions()...)
 		}
 	}
-	if len(actions) == 0 {
+	switch {
+	case len(released)+len(adopted) == 0:
 		return plan.Noop(api.NotOurPhase)
+	case len(released) == 0:
+		return plan.Do(api.VolumeOrphaned, adopted...)
 	}
-	return plan.Do(api.VolumeReleased, actions...)
+	return plan.Do(api.VolumeReleased, append(released, adopted...)...)
+}
+
+// orphan reports whether neither a set nor a journal tells of the operation that holds the volume.
+func orphan(in Input, status *api.Status, volume *corev1.PersistentVolume, link *api.Link) bool {
+	runs := (status.Active() || status.Held()) && status.Operation == link.Operation
+	return !runs && in.Journal(link.Operation) == nil && sts.MayBeOrphan(volume, in.Now)
+}
+
+// adopt gives an orphan its window. One that is reserved for the name of a claim gets a claim UID that no claim has, so that Kubernetes
+// does not bind it to whoever comes with that name next.
+func adopt(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
+	patch := retain(in, volume, link)
+	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" && link.Set.UID != "" {
+		spent := *ref
+		spent.UID = link.Set.UID
+		patch.Replace("/spec/claimRef", &spent, "no longer reserved")
+	}
+	return patch
 }
 
 // awaited reports whether the operation under way is to put the volume back: it was asked for in time.

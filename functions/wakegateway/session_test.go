@@ -82,7 +82,7 @@ func owned(s *appsv1.StatefulSet) {
 }
 
 func resizing(s *appsv1.StatefulSet) {
-	doc := &api.Status{Version: api.StatusVersion, Operation: "op", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}
+	doc := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}
 	s.Annotations[api.StatusAnnotation] = doc.Encode()
 }
 

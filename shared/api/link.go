@@ -72,6 +72,29 @@ func Linked(obj metav1.Object, operation string, role Role) bool {
 	return err == nil && link != nil && link.Operation == operation && link.Role == role
 }
 
+// LoadRecord reads the link of a ControllerRevision in which Drydock records an operation. It returns nil for every other one: the
+// StatefulSet controller copies labels and annotations of a set onto the revisions that it creates, so a link alone proves nothing.
+// A record has the name that derives from its operation and role, which no controller gives a revision, and no controller of its own.
+func LoadRecord(revision *appsv1.ControllerRevision) *Link {
+	link, err := LoadLink(revision)
+	if err != nil || link == nil || !IsOperationID(link.Operation) || metav1.GetControllerOf(revision) != nil {
+		return nil
+	}
+	named := false
+	switch link.Role {
+	case RoleJournal:
+		named = revision.Name == JournalName(link.Operation)
+	case RoleSleep:
+		named = revision.Name == SleepRecordName(link.Operation)
+	case RoleOwner:
+		named = isOwnerRecordName(link.Operation, revision.Name)
+	}
+	if !named {
+		return nil
+	}
+	return link
+}
+
 // Journal is the durable record of an operation outside of the StatefulSet, the data of a ControllerRevision. It is
 // written before anything is done that a lost StatefulSet would leave half done.
 type Journal struct {
@@ -97,6 +120,13 @@ func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 		return nil, fmt.Errorf("journal %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
 	return journal, nil
+}
+
+// Records reports whether the document, as a journal has it, is about the claim with the same volumes and by the same method. What the
+// status annotation says beyond that may be anyone's words.
+func (s *Status) Records(part ClaimStatus) bool {
+	own := s.Claim(part.Name)
+	return own != nil && own.OldVolume == part.OldVolume && own.Method == part.Method && (!part.Returns() || own.NewVolume == part.NewVolume)
 }
 
 // EncodeManifest renders a StatefulSet for RecreateAnnotation.

@@ -57,6 +57,7 @@ const (
 	NothingToClean   Reason = "NothingToClean"   // no ordinal is left behind
 	NoCleanup        Reason = "NoCleanup"        // the set has no cleanup pod template
 	CleanupReady     Reason = "CleanupReady"     // the template is understood, the ordinals are accounted for
+	VolumeOrphaned   Reason = "VolumeOrphaned"   // a volume whose operation has no set and no journal any more got its window
 	ReplicasSeen     Reason = "ReplicasSeen"     // claims were found in use by the set's pods
 	CleanupStarted   Reason = "CleanupStarted"   // a cleanup pod was made
 	CleanupRunning   Reason = "CleanupRunning"   // a cleanup pod runs

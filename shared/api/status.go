@@ -301,7 +301,17 @@ func (s *Status) Annotation() string {
 
 // LoadStatus reads the StatefulSet's status. A set without one yields nil. Unreadable text, a version of the future
 // and a document without operation are errors, never "no operation": who cannot read the state must not act.
-func LoadStatus(set *appsv1.StatefulSet) (*Status, error) { return loadStatus(set, StatusAnnotation) }
+func LoadStatus(set *appsv1.StatefulSet) (*Status, error) {
+	status, err := loadStatus(set, StatusAnnotation)
+	if err != nil || status == nil {
+		return nil, err
+	}
+	if status.Kind == KindSleep || status.Kind == KindCleanup || !IsOperationID(status.Operation) { // names of objects derive from the id
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s is about %q operation %q, which is no resize; remove it if no operation runs",
+			StatusAnnotation, set.Namespace, set.Name, status.Kind, status.Operation)
+	}
+	return status, nil
+}
 
 // longestSleep bounds a sleep's document, in bytes: the sweep keeps those of all sets of the cluster at once. One has some 1,000.
 const longestSleep = 32 << 10

@@ -67,7 +67,7 @@ func (c *Client) observeLinked(ctx context.Context, namespace string, o *sts.Obs
 	}
 	return Pages(ctx, c, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
-			if link, err := api.LoadLink(&l.Items[i]); err == nil && link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal {
+			if link := api.LoadRecord(&l.Items[i]); link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal {
 				o.Journals = append(o.Journals, &l.Items[i])
 			}
 		}

@@ -22,7 +22,7 @@ type returning struct {
 // them. Whether anything is in the way is for Unsettled and PreflightRollback to say.
 func Rollback(in Input, operation string) *Wish {
 	// Without its document the set tells of no attempt; the id must not be that of the operation which is rolled back.
-	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: "rollback " + operation, undoes: operation,
+	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: api.RollbackRequest(operation), undoes: operation,
 		targets: map[string]api.Target{}, back: map[string]returning{}}
 	status, _ := in.Status() //nolint:errcheck // the volumes tell without it, and whoever acts has asked Busy
 	if status != nil {

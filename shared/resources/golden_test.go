@@ -304,9 +304,13 @@ func TestNamesAreDeterministicDistinctAndShort(t *testing.T) {
 	if op != "bfb79beaf119" || resources.CopyName("0123456789ab", "data-web-0", 1) != "drydock-0123456789ab-191f4772-1" {
 		t.Errorf("names have changed: %s, %s", op, resources.CopyName("0123456789ab", "data-web-0", 1))
 	}
-	for name, want := range map[string]bool{resources.CopyName(op, "data-web-0", 1): true, resources.CopyName("other", "data-web-0", 1): false,
+	for name, want := range map[string]bool{resources.CopyName(op, "data-web-0", 1): true, resources.CopyName(op, "data-web-0", 12): true,
+		resources.CopyName("bfb79beaf11a", "data-web-0", 1): false, resources.CopyName(op, "data-web-1", 1): false,
+		resources.CopyName(op, "data-web-0", 1) + "-x": false, resources.CopyName(op, "data-web-0", 1) + "/..": false,
+		strings.TrimSuffix(resources.CopyName(op, "data-web-0", 1), "1") + "01": false,
+		strings.TrimSuffix(resources.CopyName(op, "data-web-0", 1), "1"):        false,
 		resources.JournalName(op): false, "data-web-0": false} {
-		if resources.IsCopyName(op, name) != want {
+		if api.IsCopyName(op, "data-web-0", name) != want {
 			t.Errorf("%s is a copy of the operation: %t", name, !want)
 		}
 	}

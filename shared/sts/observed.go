@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 )
@@ -158,7 +159,7 @@ func (o *Observed) Volume(name string) *corev1.PersistentVolume {
 // TargetClaim returns the operation's temporary claim for the set's claim in the round, or nil.
 func (o *Observed) TargetClaim(operation, claim string, round int) *corev1.PersistentVolumeClaim {
 	for _, c := range o.TargetClaims(operation) {
-		if link, err := api.LoadLink(c); err == nil && link.Claim == claim && link.Round == round {
+		if c.Name == api.CopyName(operation, claim, round) {
 			return c
 		}
 	}
@@ -169,18 +170,24 @@ func (o *Observed) TargetClaim(operation, claim string, round int) *corev1.Persi
 func (o *Observed) TargetClaims(operation string) []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim
 	for _, c := range o.Claims {
-		if api.Linked(c, operation, api.RoleTarget) {
+		if isCopy(c, c.Name, operation, api.RoleTarget) {
 			claims = append(claims, c)
 		}
 	}
 	return claims
 }
 
+// isCopy reports whether the object belongs to the operation in the role and the name is one of those that the operation gives to what
+// it creates for the claim. The link alone proves nothing: anyone who may write the object can write one.
+func isCopy(object metav1.Object, name, operation string, role api.Role) bool {
+	link, err := api.LoadLink(object)
+	return err == nil && link != nil && link.Operation == operation && link.Role == role && api.IsCopyName(operation, link.Claim, name)
+}
+
 // Job returns the operation's copy Job for the claim in the round, or nil.
 func (o *Observed) Job(operation, claim string, round int) *batchv1.Job {
-	for _, j := range o.Jobs {
-		if link, err := api.LoadLink(j); err == nil && link != nil &&
-			link.Operation == operation && link.Claim == claim && link.Round == round {
+	for _, j := range o.JobsOf(operation) {
+		if j.Name == api.CopyName(operation, claim, round) {
 			return j
 		}
 	}
@@ -191,7 +198,7 @@ func (o *Observed) Job(operation, claim string, round int) *batchv1.Job {
 func (o *Observed) JobsOf(operation string) []*batchv1.Job {
 	var jobs []*batchv1.Job
 	for _, j := range o.Jobs {
-		if api.Linked(j, operation, api.RoleMover) {
+		if isCopy(j, j.Name, operation, api.RoleMover) {
 			jobs = append(jobs, j)
 		}
 	}
@@ -203,7 +210,7 @@ func (o *Observed) JobsOf(operation string) []*batchv1.Job {
 func (o *Observed) Movers(operation string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, p := range o.Pods {
-		if api.Linked(p, operation, api.RoleMover) {
+		if isMover(p) && p.Labels[api.OperationLabel] == operation {
 			pods = append(pods, p)
 		}
 	}
@@ -214,11 +221,17 @@ func (o *Observed) Movers(operation string) []*corev1.Pod {
 func (o *Observed) Users(claim string) []*corev1.Pod {
 	var users []*corev1.Pod
 	for _, p := range Consumers(o.Pods, claim) {
-		if link, err := api.LoadLink(p); err != nil || link == nil || link.Role != api.RoleMover { // the label alone says nothing
+		if !isMover(p) {
 			users = append(users, p)
 		}
 	}
 	return users
+}
+
+// isMover reports whether a copy Job of Drydock controls the pod.
+func isMover(pod *corev1.Pod) bool {
+	job := metav1.GetControllerOf(pod)
+	return job != nil && job.Kind == "Job" && isCopy(pod, job.Name, pod.Labels[api.OperationLabel], api.RoleMover)
 }
 
 // OnePodOnly reports whether no second pod may use the claim.
@@ -253,11 +266,30 @@ func (o *Observed) Attached(volume string) bool {
 // Journal returns the operation's journal, or nil.
 func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
 	for _, r := range o.Journals {
-		if api.Linked(r, operation, api.RoleJournal) {
+		if link := api.LoadRecord(r); link != nil && link.Operation == operation && link.Role == api.RoleJournal {
 			return r
 		}
 	}
 	return nil
+}
+
+// Recorded returns what the operation's journal says, or nil if there is no journal that can be read.
+func (o *Observed) Recorded(operation string) *api.Status {
+	revision := o.Journal(operation)
+	if revision == nil {
+		return nil
+	}
+	journal, err := api.LoadJournal(revision)
+	if err != nil || journal.Status.Operation != operation || journal.Status.Set.Name != o.Name {
+		return nil
+	}
+	return &journal.Status
+}
+
+// Bound reports whether claim and volume are bound to each other, and not only one of them to the other's name.
+func Bound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+	ref := volume.Spec.ClaimRef
+	return claim.Spec.VolumeName == volume.Name && ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && ref.UID == claim.UID
 }
 
 // Quiet says what still runs on the claims of the operation, or is empty when nothing can write to their volumes: the

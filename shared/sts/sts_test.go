@@ -253,12 +253,14 @@ func TestI1CurrentCopies(t *testing.T) {
 }
 
 func TestWhatBelongsToAnOperation(t *testing.T) {
+	first, second := api.CopyName(build.ID, "data-web-0", 1), api.CopyName(build.ID, "data-web-0", 2)
+	forged := build.Target("data-web-1", "data-web-0", "1Gi", 1) // a claim that only its annotations call a target
 	other := api.Link{Operation: "other", Role: api.RoleMover, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: "data-web-0", Round: 1}
 	o := build.World(build.Set("web"),
-		build.Target("t1", "data-web-0", "1Gi", 1), build.Target("t2", "data-web-0", "1Gi", 2), build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)),
+		build.Target(first, "data-web-0", "1Gi", 1), build.Target(second, "data-web-0", "1Gi", 2), forged, build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)),
 		build.Job("data-web-0", 1), build.With(build.Job("data-web-0", 1), build.LinkOf(other)), build.Mover(build.Job("data-web-0", 2)),
 		build.Pod("x", []string{"data-web-0"}), build.Journal(build.Operation(api.Copying)), build.Attachment("pv-1"))
-	if c := o.TargetClaim(build.ID, "data-web-0", 2); c == nil || c.Name != "t2" {
+	if c := o.TargetClaim(build.ID, "data-web-0", 2); c == nil || c.Name != second {
 		t.Errorf("target of round 2: %v", c)
 	}
 	if o.TargetClaim(build.ID, "data-web-0", 3) != nil || o.TargetClaim("other", "data-web-0", 1) != nil || len(o.TargetClaims(build.ID)) != 2 {

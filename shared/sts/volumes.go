@@ -49,6 +49,36 @@ func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 	if err != nil || link == nil || link.Role != api.RoleRetired {
 		return false
 	}
+	until, known := retainedUntil(volume)
+	return known && now.After(until)
+}
+
+// InWindow reports whether an operation has left the volume behind and says until when it is kept.
+func InWindow(volume *corev1.PersistentVolume) bool {
+	link, err := api.LoadLink(volume)
+	_, known := retainedUntil(volume)
+	return err == nil && link != nil && link.Role == api.RoleRetired && known
+}
+
+func retainedUntil(volume *corev1.PersistentVolume) (until time.Time, known bool) {
 	until, err := time.Parse(time.RFC3339, volume.Annotations[api.RetainedUntilAnnotation])
-	return err == nil && now.After(until)
+	return until, err == nil
+}
+
+// orphanGrace is how long a volume has no claim before it may be an orphan: long enough for a claim that comes back, and for a cache
+// that is behind.
+const orphanGrace = 10 * time.Minute
+
+// MayBeOrphan reports whether no claim has the volume, for a while already, and an operation still holds it, which says of no time
+// when it is given back. If the operation has no set and no journal any more, as after the end of a namespace, nothing else finds it.
+func MayBeOrphan(volume *corev1.PersistentVolume, now time.Time) bool {
+	link, err := api.LoadLink(volume)
+	if err != nil || link == nil || InWindow(volume) {
+		return false
+	}
+	if volume.Status.Phase != corev1.VolumeReleased && volume.Status.Phase != corev1.VolumeAvailable {
+		return false
+	}
+	since := volume.Status.LastPhaseTransitionTime
+	return since == nil || now.Sub(since.Time) >= orphanGrace
 }

@@ -49,7 +49,10 @@ func (t *Telemetry) instrument(meter metric.Meter) error {
 	if err != nil {
 		return fmt.Errorf("making the instrument for API calls: %w", err)
 	}
-	t.cleanups, err = newCleanups(meter)
+	if t.cleanups, err = newCleanups(meter); err != nil {
+		return err
+	}
+	t.volumes, err = newVolumes(meter)
 	return err
 }
 

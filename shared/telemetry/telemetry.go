@@ -27,6 +27,7 @@ type Telemetry struct {
 	handled  metric.Float64Histogram
 	requests metric.Float64Histogram
 	cleanups *cleanups
+	volumes  *volumes
 
 	warm  atomic.Bool // an event was received before
 	mu    sync.Mutex

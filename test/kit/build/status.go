@@ -43,6 +43,15 @@ func Parts(phase api.ClaimPhase, claims ...string) func(*api.Status) {
 	}
 }
 
+// Genuine gives the operation the id that Drydock derives for it. Do it last.
+func Genuine(s *api.Status) {
+	request := s.Request
+	if s.RollsBack != "" {
+		request = api.RollbackRequest(s.RollsBack)
+	}
+	s.Operation = api.OperationID(s.Set.UID, request, s.Attempt)
+}
+
 // Stopped says that the set was scaled to zero so long ago.
 func Stopped(ago time.Duration) func(*api.Status) {
 	return func(s *api.Status) {

@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// tenantOf returns a client with the rights that Kubernetes' own ClusterRole edit gives in the world's namespace.
+func tenantOf(t *testing.T, w *kit.World) kubernetes.Interface {
+	t.Helper()
+	ctx, user := context.Background(), "system:serviceaccount:"+w.Namespace+":tenant"
+	_, err := w.Kube.RbacV1().RoleBindings(w.Namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "tenant"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(w.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	tenant := kubernetes.NewForConfigOrDie(config)
+	w.Eventually("the tenant has rights", func() string {
+		if _, err := tenant.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, metav1.ListOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	if _, err := tenant.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Fatalf("a tenant may list volumes: %v", err)
+	}
+	return tenant
+}
+
+// forge writes the status as the tenant, who may: it is an annotation.
+func forge(t *testing.T, w *kit.World, tenant kubernetes.Interface, status *api.Status) {
+	t.Helper()
+	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.StatusAnnotation: status.Encode()}}})
+	_, err := tenant.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), status.Set.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// evidence is a volume that an administrator has kept with the policy Retain. The claim of the name had it last, and is deleted.
+func evidence(t *testing.T, w *kit.World, claim string) *corev1.PersistentVolume {
+	t.Helper()
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: "evidence-", Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "kit"}},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")},
+			StorageClassName: kit.Class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/evidence"}},
+			ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: w.Namespace, Name: claim, UID: "uid-of-a-deleted-claim"},
+		}}
+	made, err := w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), volume, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the volume is released", func() string {
+		if made = volumeOf(t, w, made.Name); made.Status.Phase != corev1.VolumeReleased {
+			return string(made.Status.Phase)
+		}
+		return ""
+	})
+	return made
+}
+
+func volumeOf(t *testing.T, w *kit.World, name string) *corev1.PersistentVolume {
+	t.Helper()
+	v, err := w.Kube.CoreV1().PersistentVolumes().Get(context.Background(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// forged is a status of the phase about one claim, with the id that Drydock would give it.
+func forged(set string, uid types.UID, phase api.Phase, part api.ClaimStatus) *api.Status {
+	past := metav1.NewTime(time.Now().Add(-time.Minute).UTC().Truncate(time.Second))
+	part.Template, part.From, part.To = "data", resource.MustParse("64Mi"), resource.MustParse("64Mi")
+	status := &api.Status{Version: api.StatusVersion, Kind: api.KindResize, Method: api.MethodCopy, Phase: phase, Request: "data=64Mi", Attempt: 1, Round: 1,
+		Set: api.SetRef{Name: set, UID: uid}, Replicas: 1, Started: past, Stopped: &past, Claims: []api.ClaimStatus{part}}
+	status.Operation = api.OperationID(uid, status.Request, status.Attempt)
+	return status
+}
+
+// TestForgedStatusReachesNoRetainedVolume: Kubernetes keeps a released volume from being bound again, and only an administrator may
+// allow it. A tenant's words on his StatefulSet must not do so, nor have the volume deleted.
+func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
+	t.Parallel()
+	const missing = "data-web-7"
+	for name, row := range map[string]struct {
+		phases []api.Phase
+		last   func(operation string) string // the claim that had the volume last
+		part   func(volume string) api.ClaimStatus
+	}{
+		"reserved as the old volume of a claim": {
+			[]api.Phase{api.Switching}, func(string) string { return "evidence" },
+			func(v string) api.ClaimStatus {
+				return api.ClaimStatus{Name: missing, Phase: api.ClaimPending, OldVolume: v}
+			}},
+		"held by a copy first": {
+			[]api.Phase{api.Copying, api.RollingBack}, func(string) string { return missing },
+			func(v string) api.ClaimStatus {
+				return api.ClaimStatus{Name: missing, Phase: api.ClaimPending, OldVolume: v}
+			}},
+		"reserved as the copy of a claim": {
+			[]api.Phase{api.Switching}, func(op string) string { return api.CopyName(op, "data-web-0", 1) },
+			func(v string) api.ClaimStatus {
+				return api.ClaimStatus{Name: "data-web-0", Phase: api.ClaimVerified, OldVolume: "-", NewVolume: v}
+			}},
+		"thrown away as a copy that is not needed": {
+			[]api.Phase{api.RollingBack}, func(op string) string { return api.CopyName(op, "data-web-0", 1) },
+			func(v string) api.ClaimStatus {
+				return api.ClaimStatus{Name: "data-web-0", Phase: api.ClaimVerified, OldVolume: "-", NewVolume: v}
+			}},
+		"thrown away as the copy of an operation that failed": {
+			[]api.Phase{api.Starting}, func(op string) string { return "drydock-" + op + "-x" },
+			func(v string) api.ClaimStatus {
+				return api.ClaimStatus{Name: "data-web-0", Phase: api.ClaimVerified, OldVolume: "-", NewVolume: v}
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			tenant := tenantOf(t, w)
+			set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+			own := w.Claim("data-web-0")
+			operation := forged("web", set.UID, api.Copying, api.ClaimStatus{}).Operation
+			kept := evidence(t, w, row.last(operation))
+			drive := w.Drive(nil)
+			for _, phase := range row.phases {
+				part := row.part(kept.Name)
+				if part.OldVolume == "-" {
+					part.OldVolume, part.UID = own.Spec.VolumeName, own.UID
+				}
+				forge(t, w, tenant, forged("web", set.UID, phase, part))
+				ticks(t, drive, 3)
+				now := volumeOf(t, w, kept.Name)
+				switch {
+				case now == nil:
+					t.Fatalf("in phase %s the volume was deleted", phase)
+				case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain, now.Status.Phase != corev1.VolumeReleased,
+					now.Labels[api.OperationLabel] != "", now.Annotations[api.OperationAnnotation] != "":
+					t.Errorf("in phase %s the volume was written to: %+v", phase, now)
+				}
+			}
+		})
+	}
+}
+
+// TestRevisionOfAnotherSetIsNoJournal: the StatefulSet controller copies annotations and labels of a set onto its revisions.
+func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	tenant := tenantOf(t, w)
+	web := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	operation := api.OperationID(web.UID, "data=128Mi", 1)
+	link := api.Link{Operation: operation, Role: api.RoleJournal, Namespace: w.Namespace, Set: api.SetRef{Name: "web", UID: web.UID}}
+	evil := kit.WorldSet("aaa", 0, "64Mi", "data")
+	evil.Namespace, evil.Annotations = w.Namespace, map[string]string{api.OperationAnnotation: link.Encode()}
+	evil.Spec.Template.Labels[api.OperationLabel] = operation
+	if _, err := tenant.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), evil, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("there is a revision with the annotations of a journal", func() string {
+		revisions, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel + "=" + operation})
+		if err != nil {
+			return err.Error()
+		}
+		for i := range revisions.Items {
+			if api.Linked(&revisions.Items[i], operation, api.RoleJournal) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%d revisions", len(revisions.Items))
+	})
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	expectPhase(t, w.Finish(w.Drive(nil), "web"), api.Succeeded)
+	for _, problem := range w.Whole("data-web-0") {
+		t.Error(problem)
+	}
+}
+
+// TestNamespaceDeletedMidwayLeavesNoVolumeForever: the set, its claims and the journal go with the namespace. The volumes of the
+// operation get their window, then their own reclaim policy.
+func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	old := w.Claim("data-web-0").Spec.VolumeName
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	w.Eventually("the volume is held", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if v := volumeOf(t, w, old); !api.Linked(v, v.Labels[api.OperationLabel], api.RoleSource) {
+			return "it is not"
+		}
+		return ""
+	})
+	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the namespace is gone, and the volume is released", func() string {
+		if _, err := w.Kube.CoreV1().Namespaces().Get(context.Background(), w.Namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("namespace: %v", err)
+		}
+		return wantPhase(volumeOf(t, w, old), corev1.VolumeReleased)
+	})
+	ticks(t, drive, 1)
+	if v := volumeOf(t, w, old); v.Annotations[api.RetainedUntilAnnotation] != "" {
+		t.Error("it was given a window before its grace time was over")
+	}
+	long := fmt.Sprintf(`{"status":{"lastPhaseTransitionTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), old, types.MergePatchType, []byte(long), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	ticks(t, drive, 1)
+	v := volumeOf(t, w, old)
+	if v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Fatalf("it is not kept for its window: %+v", v)
+	}
+	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil || until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
+		t.Fatalf("it is kept until %s (%v)", until, err)
+	}
+	endWindow(t, w, old)
+	w.Eventually("it is given back to its policy, and gone", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if volumeOf(t, w, old) != nil {
+			return "it is there"
+		}
+		return ""
+	})
+}
+
+func wantPhase(v *corev1.PersistentVolume, phase corev1.PersistentVolumePhase) string {
+	if v == nil || v.Status.Phase != phase {
+		return fmt.Sprintf("volume: %+v", v)
+	}
+	return ""
+}
