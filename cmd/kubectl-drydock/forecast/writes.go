@@ -94,8 +94,9 @@ func (f *Forecast) set() ([]plan.Action, []Check) {
 	if f.status.Live() {
 		build = resources.MakeSet
 	}
-	set := build(f.in.Set, f.status.Templates, f.status)
-	set.UID, set.ResourceVersion = "", ""
+	set := build(f.in.Manifest, f.status.Templates, f.status)
+	set.SetUID("")
+	set.SetResourceVersion("")
 	return []plan.Action{plan.Create(plan.StatefulSets, set)}, nil
 }
 
