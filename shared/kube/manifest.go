@@ -8,8 +8,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -37,30 +39,64 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *sts.Observed
 	return nil
 }
 
-// observeManifests reads, as JSON, the claims that only our finalizer holds: restore makes their successors from them. A claim whose
-// volume is reserved already has its successor.
+// observeManifests reads, as JSON, the claims that our finalizer holds: restore makes their successors from them. A claim whose
+// volume is reserved already has its successor. One list serves them all, since they carry the operation's label. A claim that lost the
+// label is listed by its name.
 func (c *Client) observeManifests(ctx context.Context, namespace string, o *sts.Observed) error {
+	wanted := map[string]bool{}
 	for _, claim := range o.Claims {
-		if claim.DeletionTimestamp == nil || !slices.Contains(claim.Finalizers, api.SwitchFinalizer) || reservedFor(o, claim.Name) {
-			continue
+		if claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && !reservedFor(o, claim.Name) {
+			wanted[claim.Name] = true
 		}
-		text, err := c.getJSON(ctx, plan.Claims, namespace, claim.Name)
-		if err != nil {
-			return err
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	o.ClaimManifests = map[string]*unstructured.Unstructured{}
+	if err := c.listManifests(ctx, namespace, metav1.ListOptions{LabelSelector: api.OperationLabel}, wanted, o); err != nil {
+		return err
+	}
+	for name := range wanted {
+		if o.ClaimManifests[name] == nil {
+			if err := c.listManifests(ctx, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, wanted, o); err != nil {
+				return err
+			}
 		}
-		if text == nil {
-			continue
-		}
-		manifest, err := api.ParseManifest(text, "v1", "PersistentVolumeClaim")
-		if err != nil {
-			return err
-		}
-		if o.ClaimManifests == nil {
-			o.ClaimManifests = map[string]*unstructured.Unstructured{}
-		}
-		o.ClaimManifests[claim.Name] = manifest
 	}
 	return nil
+}
+
+// listManifests lists claims as JSON, and keeps those that are wanted.
+func (c *Client) listManifests(ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *sts.Observed) error {
+	client, err := c.rest(plan.Claims)
+	if err != nil {
+		return err
+	}
+	for options.Limit = pageSize; ; {
+		text, err := answerOf(ctx, client.Get().Namespace(namespace).Resource(plural(plan.Claims)).VersionedParams(&options, parameters))
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", plan.Claims, err)
+		}
+		var page struct {
+			Metadata metav1.ListMeta   `json:"metadata"`
+			Items    []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return fmt.Errorf("listing %s: %w", plan.Claims, err)
+		}
+		for _, item := range page.Items {
+			manifest, err := api.ParseManifest(item, "v1", "PersistentVolumeClaim")
+			if err != nil {
+				return err
+			}
+			if wanted[manifest.GetName()] {
+				o.ClaimManifests[manifest.GetName()] = manifest
+			}
+		}
+		if options.Continue = page.Metadata.Continue; options.Continue == "" {
+			return nil
+		}
+	}
 }
 
 // reservedFor reports whether a volume is reserved for the claim's name.
@@ -79,12 +115,21 @@ func (c *Client) getJSON(ctx context.Context, resource plan.Resource, namespace,
 	if err != nil {
 		return nil, err
 	}
-	result := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).
-		SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx)
-	if err := result.Error(); apierrors.IsNotFound(err) {
+	text, err := answerOf(ctx, client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name))
+	if apierrors.IsNotFound(err) {
 		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("reading %s %s: %w", resource, name, fault.FromAPI(err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
+	}
+	return text, nil
+}
+
+// answerOf sends the request and returns the answer as JSON.
+func answerOf(ctx context.Context, request *rest.Request) ([]byte, error) {
+	result := request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, fault.FromAPI(err)
 	}
 	return result.Raw()
 }
