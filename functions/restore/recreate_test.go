@@ -407,4 +407,3 @@ func TestClaimGoesBackWithTheAttributesOfItsVolume(t *testing.T) {
 		}
 	}
 }
-
