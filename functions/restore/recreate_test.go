@@ -109,7 +109,7 @@ func TestSwitchWithUntouchedClaimsIsRolledBackAtTheDeadline(t *testing.T) {
 			want: "noop Rejected",
 		},
 		"a finalizer on the set would hold it: it is not deleted": {
-			in: waited(world(oldSet(with(late.Clone(), recreating), build.Finalizers("example.com/keep")), journalOf(web0), source(web0), target(web0))),
+			in: world(oldSet(with(late.Clone(), recreating), build.Finalizers("example.com/keep")), journalOf(web0), source(web0), target(web0)),
 			want: "do DeadlineExceeded: " + tells + "finalizer example.com/keep would hold StatefulSet web when it is deleted to be created again. Remove it. Mend the cause, " +
 				again + `"`,
 			next: back,

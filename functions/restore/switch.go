@@ -26,7 +26,7 @@ func switching(in Input, status *api.Status) plan.Plan {
 		return giveUp(in, status, "the API server fails to carry out a step: "+in.Failing)
 	}
 	p := nextOfSwitch(in, status)
-	if p.Kind == plan.KindWait && exhausted(in, status) {
+	if p.Kind == plan.KindWait && (exhausted(in, status) || !p.Soon && overdue) { // one that is not looked at again within the event
 		return giveUp(in, status, p.Detail)
 	}
 	return p

@@ -128,7 +128,7 @@ func awaitRefusal(w *kit.World) {
 		set := w.Set("web")
 		set.UID, set.ResourceVersion, set.ManagedFields = "", "", nil
 		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if !apierrors.IsForbidden(err) {
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			return fmt.Sprint(err)
 		}
 		return ""
@@ -180,6 +180,10 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 				t.Error("the set was deleted")
 			}
 			expectEvents(t, w, "web", "Warning "+string(api.RecreateRefused))
+			w.Eventually("the journal goes", func() string {
+				ticks(t, drive, 1)
+				return strings.Join(w.Leftovers(), ", ")
+			})
 			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 		})
 	}
