@@ -36,8 +36,8 @@ func afterwards(in Input, status *api.Status) string {
 	return "Drydock undoes the operation when the set is gone"
 }
 
-// stuck bounds the wait of an undoing: the set that would tell of it is lost. The journal keeps since when it waits, and its end is told.
-// The journal stays, so that the undoing goes on when the cause is gone.
+// stuck bounds the wait for the undoing of an operation whose set is lost. The journal keeps the start of the wait. After the switch's
+// time people get a Warning. The journal stays, so that a later tick resumes the undoing.
 func stuck(in Input, revision *appsv1.ControllerRevision, waiting string) plan.Plan {
 	if in.Waited < lastWait {
 		return plan.WaitSoon(api.SetReplaced, "%s", waiting)

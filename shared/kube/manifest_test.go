@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -51,5 +50,3 @@ func TestObserveReadsManifestsOfFrozenClaimsOnly(t *testing.T) {
 		})
 	}
 }
-
-var _ metav1.Object = later{}
