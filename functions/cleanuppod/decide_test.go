@@ -133,6 +133,10 @@ func TestFinalizer(t *testing.T) {
 			s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: "Delete"}
 		}), ready(1))),
 			want: "do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}"},
+		"it is asked for while restore replaces the set": {in: on(web(onDelete, build.Status(build.Operation(api.Switching)), ready(1))),
+			want: "noop InProgress"},
+		"it is asked for while claims are copied": {in: on(web(onDelete, build.Status(build.Operation(api.Copying)), ready(1))),
+			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
 		"it is asked for while a cleanup runs": {in: on(web(onDelete, cleaning()), left("data-web-1"), on1(1)),
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
 		"it is asked for, but the set goes": {in: on(web(onDelete, build.Deleting(), ready(1))),

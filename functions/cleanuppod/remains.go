@@ -91,13 +91,20 @@ func (in Input) canceled(doc *api.Status, reason api.Reason, message string) *ap
 func (in Input) finalize() plan.Plan {
 	is, wanted := cleanup.Finalized(in.Set), cleanup.Finalizes(in.Set)
 	switch {
-	case in.Set.DeletionTimestamp != nil || is == wanted:
+	case in.Set.DeletionTimestamp != nil || is == wanted || wanted && in.replaced():
 		return plan.Noop(api.NothingToClean)
 	case wanted:
 		patch := plan.PatchOf(plan.StatefulSets, in.Set).AddFinalizer(api.CleanupFinalizer).Label(api.FinalizerLabel, api.FinalizerForCleanup)
 		return plan.Do(api.FinalizerAdded, patch.Actions()...)
 	}
 	return plan.Do(api.FinalizerRemoved, unfinalize(plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
+}
+
+// replaced reports whether restore replaces the set, or its claims: it takes our finalizer off before it deletes the set, and the set
+// that it creates has it.
+func (in Input) replaced() bool {
+	resize, err := (&sts.Observed{Set: in.Set}).Status()
+	return err == nil && resize != nil && resize.Phase == api.Switching
 }
 
 func unfinalize(patch *plan.Patch) *plan.Patch {

@@ -23,7 +23,7 @@ func bringBack(in Input, status *api.Status) (actions []plan.Action, waiting str
 		part.Phase, part.NewVolume = api.ClaimPending, "" // no copy counts any more
 		move := step(in, status, part)
 		if claim != nil && claim.Spec.VolumeName == "" && reserved(old) == "" {
-			move = act(reservation(old, fromTemplate(in, part, old.Name, api.Target{Size: part.From})))
+			move = act(reservation(old, fromTemplate(in, part, old, api.Target{Size: part.From})))
 		}
 		actions = append(actions, move.actions...)
 		if move.waiting != "" {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -43,7 +45,7 @@ func wait(format string, args ...any) move { return move{waiting: fmt.Sprintf(fo
 func step(in Input, status *api.Status, part api.ClaimStatus) move {
 	claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
 	if claim != nil && claim.DeletionTimestamp == nil && fresh != nil && claim.Spec.VolumeName == fresh.Name {
-		return settle(claim, fresh) // whatever has become of the volume that it had
+		return settle(in, claim, fresh) // whatever has become of the volume that it had
 	}
 	if part.Returns() && part.Phase == api.ClaimSwitched && claim != nil && claim.Spec.VolumeName == part.OldVolume {
 		part.Phase, part.UID = api.ClaimVerified, claim.UID // somebody has undone it, and a rollback goes forward
@@ -71,7 +73,7 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 		if _, reserved := old.Annotations[api.ClaimManifestAnnotation]; !reserved {
 			return move{again: true}
 		}
-		back := settle(claim, old)
+		back := settle(in, claim, old)
 		back.again, back.switched = back.switched, false
 		return back
 	}
@@ -221,10 +223,14 @@ func dies(in Input, status *api.Status, part api.ClaimStatus, fresh *corev1.Pers
 // old one is right otherwise, since nothing was ever started on the new one.
 func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
-	if staysCurrent(in, status, part, claim, fresh) {
-		return act(reservation(fresh, resources.MakeSuccessor(claim, fresh.Name, part.Target(), link)))
+	manifest := in.ClaimManifest(claim)
+	if manifest == nil {
+		return wait("claim %s has changed and is read again", claim.Name)
 	}
-	return act(reservation(old, resources.MakeSuccessor(claim, old.Name, api.Target{Size: fits(claim, old)}, link)))
+	if staysCurrent(in, status, part, claim, fresh) {
+		return act(reservation(fresh, resources.MakeSuccessor(manifest, fresh, part.Target(), link)))
+	}
+	return act(reservation(old, resources.MakeSuccessor(manifest, old, api.Target{Size: fits(claim, old)}, link)))
 }
 
 // unbound is about a claim that the StatefulSet controller was first to create. It is bound to the reserved volume,
@@ -232,11 +238,21 @@ func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
 	if volume != nil {
 		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], sts.Requested(claim)
-		if wants.Cmp(has) > 0 || sts.ClassOf(claim) != volume.Spec.StorageClassName || !offers(volume, claim.Spec.AccessModes) {
+		if wants.Cmp(has) > 0 || sts.ClassOf(claim) != volume.Spec.StorageClassName || !offers(volume, claim.Spec.AccessModes) || attributes(claim) != attributesOf(volume) {
 			return act([]plan.Action{plan.Delete(plan.Claims, claim)})
 		}
 	}
 	return wait("claim %s is not bound yet", claim.Name)
+}
+
+// attributes returns the claim's VolumeAttributesClass, attributesOf the volume's; empty if it has none. The volume controller binds a
+// claim only to a volume with the same (kubernetes pkg/controller/volume/persistentvolume/index.go).
+func attributes(claim *corev1.PersistentVolumeClaim) string {
+	return ptr.Deref(claim.Spec.VolumeAttributesClassName, "")
+}
+
+func attributesOf(volume *corev1.PersistentVolume) string {
+	return ptr.Deref(volume.Spec.VolumeAttributesClassName, "")
 }
 
 // offers reports whether the volume has all the access modes: the volume controller binds no other
@@ -247,10 +263,10 @@ func offers(volume *corev1.PersistentVolume, modes []corev1.PersistentVolumeAcce
 
 // reservation points the volume at the claim's name, without UID (kubernetes calls such a volume pre-bound), and
 // stores the claim to create with it in the same write.
-func reservation(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []plan.Action {
-	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name}
+func reservation(volume *corev1.PersistentVolume, claim *unstructured.Unstructured) []plan.Action {
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.GetNamespace(), Name: claim.GetName()}
 	return plan.PatchOf(plan.Volumes, volume).Annotate(api.ClaimManifestAnnotation, api.EncodeClaim(claim)).
-		Replace("/spec/claimRef", ref, "reserved for "+claim.Name).Actions()
+		Replace("/spec/claimRef", ref, "reserved for "+claim.GetName()).Actions()
 }
 
 // isCopy reports whether the volume has, or last had, a temporary claim that the operation creates for the claim.
@@ -271,36 +287,30 @@ func reserved(volume *corev1.PersistentVolume) string {
 // reserved; then the volume that is whole is.
 func create(in Input, status *api.Status, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) move {
 	if volume := reservedOf(old, fresh); volume != nil {
-		claim, err := api.LoadClaim(volume)
+		manifest, err := api.ClaimManifest(volume)
 		if err != nil {
 			return wait("%v", err)
 		}
-		delete(claim.Annotations, api.OperationAnnotation) // settle adds it
+		claim := resources.UnblockOwners(manifest)                                                       // settle blocks them again
+		unstructured.RemoveNestedField(claim.Object, "metadata", "annotations", api.OperationAnnotation) // settle adds it
 		return act([]plan.Action{plan.Create(plan.Claims, claim)})
 	}
 	if in.Set == nil || sts.Template(in.Set, part.Template) == nil {
 		return wait("claim %s was deleted; its data is on volume %s", part.Name, old.Name)
 	}
 	if part.Phase == api.ClaimSwitched && fresh != nil && linked(fresh.Labels, status.Operation) { // what it was on, and has the newest data
-		return act(reservation(fresh, fromTemplate(in, part, fresh.Name, part.Target())))
+		return act(reservation(fresh, fromTemplate(in, part, fresh, part.Target())))
 	}
-	return act(reservation(old, fromTemplate(in, part, old.Name, api.Target{Size: part.From})))
+	return act(reservation(old, fromTemplate(in, part, old, api.Target{Size: part.From})))
 }
 
 // fromTemplate builds a claim as the StatefulSet controller would.
-func fromTemplate(in Input, part api.ClaimStatus, volume string, target api.Target) *corev1.PersistentVolumeClaim {
-	claim := sts.Template(in.Set, part.Template).DeepCopy()
-	claim.Namespace, claim.Name = in.Namespace, part.Name
-	if claim.Labels == nil {
-		claim.Labels = map[string]string{}
-	}
-	for key, value := range in.Set.Spec.Selector.MatchLabels {
-		claim.Labels[key] = value
-	}
+func fromTemplate(in Input, part api.ClaimStatus, volume *corev1.PersistentVolume, target api.Target) *unstructured.Unstructured {
 	status, _ := in.Status()
 	link := api.Link{Role: api.RoleSuccessor, Namespace: in.Namespace, Set: api.SetRef{Name: in.Name}, Claim: part.Name}
 	if status != nil {
 		link.Operation, link.Set = status.Operation, status.Set
 	}
+	claim := resources.MakeClaim(in.Manifest, part.Template, part.Name)
 	return resources.MakeSuccessor(claim, volume, target, link)
 }

@@ -21,6 +21,10 @@ type Input struct {
 	Waited time.Duration
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
+	// Refused is why the API server would not create the StatefulSet again, as a dry run tells; empty if it would, or was not asked.
+	Refused string
+	// Failing is what the API server said when it could not carry out a write of this event; empty if it could.
+	Failing string
 }
 
 // Decide is pure. Each call plans the next step only; the executor comes back until there is none.
@@ -42,8 +46,11 @@ func Decide(in Input) plan.Plan {
 	if status == nil {
 		return rest(in, status)
 	}
+	if in.Failing != "" && !plan.Overdue(status, in.Now) {
+		return plan.Noop(api.Rejected) // the event fails, and is delivered again
+	}
 	if in.Set.DeletionTimestamp != nil {
-		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
+		return leaving(in, status)
 	}
 	switch status.Phase {
 	case api.Switching, api.Starting, api.RollingBack:
@@ -79,7 +86,8 @@ func starting(in Input, status *api.Status) plan.Plan {
 	if !ready && status.Ready == nil && !late {
 		return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set))
 	}
-	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
+	later, p := clearUp(in, status)
+	if later == "" && p.Kind != "" {
 		return p
 	}
 	next := end(in, status, api.Succeeded)
@@ -91,10 +99,11 @@ func starting(in Input, status *api.Status) plan.Plan {
 			next.Message = fmt.Sprintf("%s, but only %d of %d replicas were ready within %s; look at the pods",
 				plan.Summary(status, in.Settings.Retention), in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout)
 		}
+		next.Message += later
 		return conclude(in, next, events.OperationFailed)
 	}
 	next.Reason = api.ResizeCompleted
-	next.Message = plan.Summary(status, in.Settings.Retention)
+	next.Message = plan.Summary(status, in.Settings.Retention) + later
 	return conclude(in, next, events.RestoreCompleted)
 }
 
@@ -116,13 +125,25 @@ func rollingBack(in Input, status *api.Status) plan.Plan {
 		return plan.Do(api.RollingBackNow, back.Thaw().Actions()...)
 	}
 	next := end(in, status, api.Failed)
-	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
-		if p.Kind != plan.KindWait || !exhausted(in, status) {
-			return p
-		}
-		next.Message += "; what is left is cleared later: " + p.Detail // the journal stays for that
+	later, p := clearUp(in, status)
+	if later == "" && p.Kind != "" {
+		return p
 	}
+	next.Message += later
 	return conclude(in, next, events.OperationFailed)
+}
+
+// clearUp removes what the operation made. When it has waited for that beyond the deadline, it returns words for the message instead: the
+// journal stays, so that the sweep finds the rest.
+func clearUp(in Input, status *api.Status) (later string, p plan.Plan) {
+	p, busy := tidy(in, status.Operation, partsOf(in, status))
+	switch {
+	case !busy:
+		return "", plan.Plan{}
+	case p.Kind == plan.KindWait && exhausted(in, status):
+		return "; what is left is cleared later: " + p.Detail, p
+	}
+	return "", p
 }
 
 // giveBack patches replicas and retention policy to what was found before the operation.

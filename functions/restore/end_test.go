@@ -299,7 +299,7 @@ func TestI3SetIsGoneOrAnother(t *testing.T) {
 	fresh, back := manifest(web0, new0, "128Mi"), manifest(web0, old0, "64Mi")
 	const told = `event SetReplaced "the StatefulSet was deleted or replaced during a resize; the resize was undone, every claim is whole" -> operation.failed`
 	ordered := objects{build.With(journal[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation, api.EncodeManifest(
-		resources.MakeHeldSet(build.Set("web"), nil, build.Operation(api.Switching)))))}
+		resources.MakeHeldSet(build.Raw(build.Set("web")), nil, build.Operation(api.Switching)))))}
 	journal = journalOf(web0)
 	check(t, map[string]row{
 		"the movers go": {
@@ -402,13 +402,13 @@ func garbage() build.Option {
 func TestI3SetIsCreatedAsItWasOrdered(t *testing.T) {
 	before := build.Set("web", zero, build.Annotation("team", "data"), build.Template("data", "64Mi", "fixed"))
 	status := with(switchingOf(web0), func(s *api.Status) { s.Set.UID = "" })
-	made := resources.MakeHeldSet(before, status.Templates, status)
+	made := resources.MakeHeldSet(build.Raw(before), status.Templates, status)
 	journal := build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)))
 	p := Decide(world(objects{journal}, source(web0)))
 	if p.String() != "do SwitchRunning: create statefulsets web" {
 		t.Fatal(p)
 	}
-	created := p.Actions[0].Object.(*appsv1.StatefulSet)
+	created := build.As[appsv1.StatefulSet](p.Actions[0].Object)
 	if created.UID != "" || created.ResourceVersion != "" || *created.Spec.Replicas != 0 || created.Annotations["team"] != "data" {
 		t.Errorf("it is %+v", created)
 	}
@@ -416,7 +416,7 @@ func TestI3SetIsCreatedAsItWasOrdered(t *testing.T) {
 
 func TestClaimsThatAreMadeKeepWhatPeopleWrote(t *testing.T) {
 	p := Decide(world(set(switchingOf(web0)), journalOf(web0), oldVolume(web0), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")))))
-	claim := p.Actions[0].Object.(*corev1.PersistentVolumeClaim)
+	claim := build.As[corev1.PersistentVolumeClaim](p.Actions[0].Object)
 	if claim.Annotations["people"] != "wrote this" || claim.Labels["app"] != "web" || claim.Spec.VolumeName != new0 || claim.UID != "" {
 		t.Errorf("it is %+v", claim)
 	}

@@ -97,7 +97,7 @@ func TestI9NoSetStaysFrozenForNothing(t *testing.T) {
 func TestI4RecreatedSetIsFrozenFromTheStart(t *testing.T) {
 	smaller := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(with(switchingOf(web0), recreating)))}
 	p := Decide(world(smaller, journalOf(web0), source(web0), target(web0)))
-	if !strings.Contains(p.String(), "{+recreate}") || len(p.Actions) != 1 {
+	if !strings.Contains(p.String(), "{+recreate, +set-metadata}") || len(p.Actions) != 1 {
 		t.Fatal(p)
 	}
 	for _, op := range p.Actions[0].Ops {

@@ -37,15 +37,16 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once. A write that the API server refuses for good is told,
-// and tried again with the next event.
+// and tried again with the next event. One that it fails to carry out counts once the deadline is over.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	var since time.Time // of the present wait
-	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
+	return f.apply.HandleFailing(ctx, e, func(ctx context.Context, ref events.Ref, failure error) (plan.Plan, error) {
 		observed, err := f.client.Observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings, Rejected: fault.Text(denied)}
+		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings}
+		in.learn(failure)
 		if !since.IsZero() {
 			in.Waited = observed.Now.Sub(since)
 		}
@@ -57,4 +58,17 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		}
 		return p, nil
 	})
+}
+
+// learn sorts what the API server has said to a write of this event.
+func (in *Input) learn(failure error) {
+	switch {
+	case failure == nil:
+	case !fault.IsPermanent(failure):
+		in.Failing = fault.Words(failure)
+	case fault.IsTrial(failure):
+		in.Refused = fault.Words(failure)
+	default:
+		in.Rejected = fault.Text(failure)
+	}
 }

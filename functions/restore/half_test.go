@@ -20,7 +20,7 @@ import (
 // 128Mi back at once, whatever the generation.
 func TestI8RollbackDoesNotCreateTheSetForEver(t *testing.T) {
 	const (
-		order    = "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}"
+		order    = "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}"
 		reserved = "do SwitchRunning: patch persistentvolumes pv-data-web-0 {+claim, reserved for data-web-0}"
 	)
 	for name, situation := range map[string]struct {
@@ -86,7 +86,7 @@ func TestI3OrderIsWithdrawnWhileTheSetIsNotAtRest(t *testing.T) {
 	status := with(switchingOf(web0), regret, recreating, func(s *api.Status) { s.Templates[0].Size = resource.MustParse("64Mi") })
 	at := set(status, build.Generation(7))
 	revision := regrettedJournal()
-	build.Annotation(api.RecreateAnnotation, api.EncodeManifest(resources.MakeHeldSet(build.Set("web", zero, build.Template("data", "128Mi", "fixed")), status.Templates, status)))(revision[0])
+	build.Annotation(api.RecreateAnnotation, api.EncodeManifest(resources.MakeHeldSet(build.Raw(build.Set("web", zero, build.Template("data", "128Mi", "fixed"))), status.Templates, status)))(revision[0])
 	pod := objects{build.PodOf("web", 0, "data")}
 	if p := Decide(world(at, revision, source(web0), returning(), pod)); !strings.Contains(p.String(), "-recreate") {
 		t.Errorf("the order stands while pods are waited for: %s", p)

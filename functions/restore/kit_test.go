@@ -1,12 +1,15 @@
 package restore
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -57,6 +60,28 @@ var (
 func switchingOf(claims ...string) *api.Status {
 	return build.Operation(api.Switching, build.Parts(api.ClaimVerified, claims...), build.Quiet(5), build.Due(time.Minute),
 		func(s *api.Status) { s.Reason = api.CopyVerified })
+}
+
+// ordered stores the order to create the set in the journal, as recreate does.
+func ordered(journal *appsv1.ControllerRevision, from *appsv1.StatefulSet, made *unstructured.Unstructured) *appsv1.ControllerRevision {
+	return build.With(journal, build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)),
+		build.Annotation(api.SetMetadataAnnotation, api.SetMetadataOf(from).Encode()))
+}
+
+// storedOrder is the journal with the order that the plan stores.
+func storedOrder(t *testing.T, journal *appsv1.ControllerRevision, p plan.Plan) *appsv1.ControllerRevision {
+	t.Helper()
+	for _, op := range p.Actions[len(p.Actions)-1].Ops {
+		for _, key := range []string{api.RecreateAnnotation, api.SetMetadataAnnotation} {
+			if strings.HasSuffix(op.Path, strings.ReplaceAll(key, "/", "~1")) {
+				build.Annotation(key, op.Value.(string))(journal)
+			}
+		}
+	}
+	if journal.Annotations[api.RecreateAnnotation] == "" {
+		t.Fatalf("no order is stored: %s", p)
+	}
+	return journal
 }
 
 func with(status *api.Status, options ...func(*api.Status)) *api.Status {
@@ -110,7 +135,8 @@ func doomed(name string, finalizers ...string) objects {
 func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
 	old := build.Claim(name, "64Mi", build.Annotation("people", "wrote this"), build.Finalizers("kubernetes.io/pvc-protection", "example.com/keep"))
 	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: name}
-	return resources.MakeSuccessor(old, volume, api.Target{Size: resource.MustParse(size)}, link)
+	on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}}
+	return build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(old), on, api.Target{Size: resource.MustParse(size)}, link))
 }
 
 // successor is the claim that came after the old one, complete.

@@ -25,13 +25,27 @@ func leftover(in Input, revision *appsv1.ControllerRevision, journal *api.Journa
 	if in.Set != nil || manifest == nil {
 		return undo(in, &journal.Status, revision)
 	}
-	if in.Rejected != "" {
-		return plan.Do(api.Rejected, tell(in, api.Rejected, "the StatefulSet cannot be created again: "+in.Rejected+
+	if refusal := notCreated(in, manifest); refusal != "" {
+		return plan.Do(api.Rejected, tell(in, api.Rejected, "the StatefulSet cannot be created again: "+refusal+
 			"; its manifest is in the annotation "+api.RecreateAnnotation+" of ControllerRevision "+revision.Name+", it is tried again at each tick"))
 	}
-	set := manifest.DeepCopy()
-	set.UID, set.ResourceVersion = "", ""
-	return plan.Do(api.SwitchRunning, plan.Create(plan.StatefulSets, set))
+	if in.Failing != "" {
+		return plan.Noop(api.Rejected) // the event fails, and is delivered again
+	}
+	set, err := api.SetManifest(revision)
+	if err != nil {
+		return plan.Do(api.LinkInvalid, tell(in, api.LinkInvalid, err.Error()))
+	}
+	return plan.Do(api.SwitchRunning, plan.Create(plan.StatefulSets, created(set)))
+}
+
+// notCreated says why the set cannot be created, if people must know: the API server refuses it, or fails to create it since the end of the
+// switch's time.
+func notCreated(in Input, manifest *appsv1.StatefulSet) string {
+	if status, err := api.LoadStatus(manifest); in.Failing != "" && err == nil && status != nil && plan.Overdue(status, in.Now) {
+		return in.Failing
+	}
+	return in.Rejected
 }
 
 // read loads what the journal says.
@@ -79,12 +93,14 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 		return plan.Do(api.SetReplaced, actions...)
 	}
 	if waiting != "" {
-		return plan.WaitSoon(api.SetReplaced, "%s", waiting)
+		return stuck(in, revision, waiting)
 	}
 	if back := forgotten(in, status); len(back) > 0 {
 		return plan.Do(api.SetReplaced, back...)
 	}
-	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy {
+	if p, busy := tidy(in, status.Operation, partsOf(in, status)); busy && p.Kind == plan.KindWait {
+		return stuck(in, revision, p.Detail)
+	} else if busy {
 		return last(in, status, revision, p)
 	}
 	return plan.Noop(api.SetReplaced)
@@ -139,9 +155,9 @@ func complete(in Input, status *api.Status, c api.ClaimStatus) move {
 	case claim.Spec.VolumeName == "" && reservedOf(old, fresh) != nil:
 		return unbound(claim, reservedOf(old, fresh))
 	case fresh != nil && claim.Spec.VolumeName == fresh.Name && reserved(fresh) != "":
-		return settle(claim, fresh)
+		return settle(in, claim, fresh)
 	case claim.Spec.VolumeName == old.Name && reserved(old) != "":
-		return settle(claim, old)
+		return settle(in, claim, old)
 	}
 	return move{}
 }

@@ -52,8 +52,8 @@ func own() objects {
 func liveJournal(from objects, status *api.Status) objects {
 	next := status.Clone()
 	next.Set.UID, next.Generation = "", never
-	made := resources.MakeSet(from[0].(*appsv1.StatefulSet), status.Templates, next)
-	return objects{build.Journal(status, build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)))}
+	set := from[0].(*appsv1.StatefulSet)
+	return objects{ordered(build.Journal(status), set, resources.MakeSet(build.Raw(set), status.Templates, next))}
 }
 
 const wasLive = ", attempt 1, round 1, generation 0, replicas 3"
@@ -74,9 +74,9 @@ func TestI1SetIsCreatedAgainWhileItRuns(t *testing.T) {
 		"I2: the journal first": {
 			in: world(at, own()), want: "do SwitchRunning: create controllerrevisions drydock-0123456789ab"},
 		"I2: then what is to be created": {
-			in: world(at, own(), objects{build.Journal(status)}), want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}"},
+			in: world(at, own(), objects{build.Journal(status)}), want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}"},
 		"only then the set goes, and its pods stay": {
-			in: world(at, own(), liveJournal(at, status)), want: "do SwitchRunning: delete statefulsets web (orphan)"},
+			in: world(at, own(), liveJournal(at, status)), want: "do SwitchRunning: try statefulsets web; delete statefulsets web (orphan)"},
 		"somebody has edited it meanwhile: that is not lost": {
 			in: world(edited, own(), liveJournal(at, status)), want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}"},
 		"I4: somebody has scaled it meanwhile: that is not lost": {
@@ -130,17 +130,17 @@ func TestI1SetIsCreatedAgainWhileItRuns(t *testing.T) {
 func TestWhatIsCreatedOfASetThatRuns(t *testing.T) {
 	status := live(api.Switching)
 	from := build.Set("web", build.Replicas(7), build.Template("data", "64Mi", "fixed"), build.Template("logs", "32Mi", "fixed"), build.Status(status),
-		build.Annotation("team", "data"), build.WhenScaled("Delete"), build.Owned("Database", "main"), build.Finalizers("example.com/keep"))
+		build.Annotation("team", "data"), build.WhenScaled("Delete"), build.Owned("Database", "main"))
 	p := Decide(world(objects{from}, own(), objects{build.Journal(status)}))
-	if len(p.Actions) != 1 || !strings.HasSuffix(p.String(), "{+recreate}") {
+	if len(p.Actions) != 1 || !strings.HasSuffix(p.String(), "{+recreate, +set-metadata}") {
 		t.Fatal(p)
 	}
-	order := build.Journal(status, build.Annotation(api.RecreateAnnotation, p.Actions[0].Ops[len(p.Actions[0].Ops)-1].Value.(string)))
+	order := storedOrder(t, build.Journal(status), p)
 	p = Decide(world(own(), objects{order}))
 	if len(p.Actions) != 1 || p.Actions[0].Verb != plan.VerbCreate {
 		t.Fatal(p)
 	}
-	made := p.Actions[0].Object.(*appsv1.StatefulSet)
+	made := build.As[appsv1.StatefulSet](p.Actions[0].Object)
 	next, err := api.LoadStatus(made)
 	if err != nil || next.Set.UID != "" || next.Generation != never || !next.Live() {
 		t.Errorf("its status is %+v (%v)", next, err)
@@ -227,7 +227,7 @@ func TestI8LiveOperationThatIsGivenUp(t *testing.T) {
 			in:   rejected(world(at, own(), liveJournal(at, late)), "not today"),
 			want: "do DeadlineExceeded: patch controllerrevisions drydock-0123456789ab {-recreate}; " + gaveUp, next: ended},
 		"before the deadline it is tried again": {
-			in: rejected(world(runs(live(api.Switching)), own(), objects{build.Journal(late)}), "not today"), want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}"},
+			in: rejected(world(runs(live(api.Switching)), own(), objects{build.Journal(late)}), "not today"), want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}"},
 		"I9: then its journal goes, and nothing is said twice": {
 			in: world(runs(failed), own(), objects{build.Journal(failed)}), want: "do CleaningUp: delete controllerrevisions drydock-0123456789ab"},
 		"I9: nothing is left": {in: world(runs(failed), own()), want: "noop NotOurPhase"},
@@ -268,7 +268,7 @@ func TestClaimsThatHaveGrownAreNotSwitched(t *testing.T) {
 		t.Error("a claim is copied, but the set is to run all through")
 	}
 	held := build.Set("web", build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](3) }), build.Template("data", "64Mi", "fixed"))
-	if made := resources.MakeHeldSet(held, both.Templates, both); *made.Spec.Replicas != 0 {
+	if made := build.As[appsv1.StatefulSet](resources.MakeHeldSet(build.Raw(held), both.Templates, both)); *made.Spec.Replicas != 0 {
 		t.Errorf("I1: a set of which a claim is copied is made with %d replicas", *made.Spec.Replicas)
 	}
 }

@@ -6,8 +6,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -94,51 +97,93 @@ func fits(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) 
 }
 
 // recreate replaces the set by one with the given templates, before any claim changes: at zero, or, of a live operation, with
-// its replicas, whose pods the new set adopts. What is to be created is
-// stored first; then exactly the state that it was made from is deleted, so that no edit of somebody else is lost.
+// its replicas, whose pods the new set adopts. What is to be created is stored first. Then the API server is asked whether it
+// would create it, and exactly the state that it was made from is deleted, so that no edit of another process is lost.
 //
 // The order says at first that the copies are current for no set, and for this one only once our own delete was accepted:
-// if it is found without that, somebody else may have started pods and deleted the set before us.
+// if it is found without that, another process may have started pods and deleted the set before us.
 func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan.Plan {
 	journal := in.Journal(status.Operation)
 	if journal == nil { // of a live operation: it touches no volume, and backup was not part of it
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status)))
 	}
-	order := func(generation int64) *plan.Patch {
-		next := status.Clone()
-		next.Set.UID, next.Generation = "", generation // the new set's identity is not known before it exists
-		make := resources.MakeHeldSet
-		if status.Live() {
-			make = resources.MakeSet
-		}
-		return plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, api.EncodeManifest(make(in.Set, templates, next)))
+	if finalizer := foreignFinalizer(in.Set); finalizer != "" {
+		return plan.Wait(api.SetHeld, "finalizer %s would hold StatefulSet %s when it is deleted to be created again. Remove it", finalizer, in.Set.Name)
 	}
-	if status.Generation != never && order(status.Generation).Empty() { // another process has deleted the set since it was read
+	if release := dropCleanupFinalizer(in.Set); !release.Empty() {
+		return plan.Do(api.SwitchRunning, release.Actions()...)
+	}
+	current := orderOf(in, status, templates, status.Generation)
+	if status.Generation != never && current.patch(journal).Empty() { // another process has deleted the set since it was read
 		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
 	}
-	if store := order(never); !store.Empty() {
+	order := orderOf(in, status, templates, never)
+	if store := order.patch(journal); !store.Empty() {
 		return plan.Do(api.SwitchRunning, store.Actions()...)
 	}
 	remove := plan.Delete(plan.StatefulSets, in.Set)
 	remove.Orphan = true
-	if status.Live() {
-		return plan.Do(api.SwitchRunning, remove)
+	actions := []plan.Action{plan.Try(plan.StatefulSets, created(order.set)), remove}
+	if !status.Live() {
+		actions = append(actions, current.patch(journal).Actions()...)
 	}
-	return plan.Do(api.SwitchRunning, append([]plan.Action{remove}, order(status.Generation).Actions()...)...)
+	return plan.Do(api.SwitchRunning, actions...)
 }
 
 // never is a generation that no set has: copies that are current for none.
 const never = -1
 
-// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn, and copies
-// that were current for the set before are so for this one, if nobody has written to it since.
-func recordIdentity(in Input, status *api.Status) plan.Plan {
+// order is what the journal says is to be created.
+type order struct {
+	set      *unstructured.Unstructured
+	metadata api.SetMetadata
+}
+
+// orderOf makes the order to create the set again, with copies that are current for the generation.
+func orderOf(in Input, status *api.Status, templates []api.TemplateTarget, generation int64) order {
 	next := status.Clone()
-	next.Set.UID = in.Set.UID
-	if in.Set.Generation != 1 { // as created (kubernetes pkg/registry/apps/statefulset/strategy.go)
-		next.Generation = never
-	} else if status.Generation != never {
-		next.Generation = in.Set.Generation
+	next.Set.UID, next.Generation = "", generation // the new set's identity is not known before it exists
+	make := resources.MakeHeldSet
+	if status.Live() {
+		make = resources.MakeSet
 	}
-	return plan.Do(api.SwitchRunning, append(withdraw(in, status), plan.Store(in.Set, next).Actions()...)...)
+	set := make(in.Manifest, templates, next)
+	if cleanup.Finalizes(in.Set) {
+		set = resources.AddCleanupFinalizer(set)
+	}
+	return order{set: set, metadata: api.SetMetadataOf(in.Set)}
+}
+
+// patch stores the order in the journal.
+func (o order) patch(journal *appsv1.ControllerRevision) *plan.Patch {
+	return plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, api.EncodeManifest(o.set)).
+		Annotate(api.SetMetadataAnnotation, o.metadata.Encode())
+}
+
+// created returns the set as it is sent to the API server: without the identity of the one that it was made from.
+func created(set *unstructured.Unstructured) *unstructured.Unstructured {
+	fresh := set.DeepCopy()
+	fresh.SetUID("")
+	fresh.SetResourceVersion("")
+	return fresh
+}
+
+// foreignFinalizer returns a finalizer of the set that is neither ours nor Kubernetes' own; empty if there is none. It would keep the
+// deleted set for as long as its controller likes.
+func foreignFinalizer(set *appsv1.StatefulSet) string {
+	for _, finalizer := range set.Finalizers {
+		if finalizer != api.CleanupFinalizer && finalizer != metav1.FinalizerOrphanDependents && finalizer != metav1.FinalizerDeleteDependents {
+			return finalizer
+		}
+	}
+	return ""
+}
+
+// dropCleanupFinalizer removes the finalizer by which cleanup-pod would hold the deleted set. The set that is created has it again.
+func dropCleanupFinalizer(set *appsv1.StatefulSet) *plan.Patch {
+	patch := plan.PatchOf(plan.StatefulSets, set)
+	if !cleanup.Finalized(set) {
+		return patch
+	}
+	return patch.RemoveFinalizer(api.CleanupFinalizer).Unlabel(api.FinalizerLabel)
 }

@@ -183,7 +183,7 @@ func TestI1RollbackPutsTheTemplatesBackAfterATouch(t *testing.T) {
 		return objects{build.Volume(new0, build.Claim(web0, "64Mi"), append([]build.Option{build.Released(), build.Held(api.RoleReturning, web0)}, options...)...)}
 	}
 	untouched := Decide(world(set(status), regrettedJournal(), doomed(web0), small()))
-	if untouched.String() != "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}" {
+	if untouched.String() != "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}" {
 		t.Fatalf("%s", untouched)
 	}
 	t.Run("the name is given to a volume that a claim of the template does not fit", func(t *testing.T) {

@@ -1,10 +1,13 @@
 package restore
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -14,11 +17,11 @@ import (
 // not later: the volume controller binds a reserved volume in two workers at once, and when they collide, the claim is
 // left Pending until something writes to it, or for 15 s (kubernetes pkg/controller/volume/persistentvolume, bind and
 // syncVolume). The link, which every claim lacks at first, is that write.
-func settle(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
+func settle(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
 	if volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
 		return wait("volume %s is being bound to claim %s", volume.Name, claim.Name)
 	}
-	if merge := mergeManifest(claim, volume); len(merge) > 0 {
+	if merge := mergeManifest(in, claim, volume); len(merge) > 0 {
 		return act(merge)
 	}
 	if claim.Status.Phase != corev1.ClaimBound {
@@ -29,7 +32,7 @@ func settle(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume
 
 // mergeManifest gives a claim what people wrote on its predecessor: all of it, in case the StatefulSet controller was
 // the one to create the claim.
-func mergeManifest(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) []plan.Action {
+func mergeManifest(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) []plan.Action {
 	manifest, err := api.LoadClaim(volume)
 	if err != nil || manifest == nil {
 		return nil
@@ -44,7 +47,30 @@ func mergeManifest(claim *corev1.PersistentVolumeClaim, volume *corev1.Persisten
 	for _, finalizer := range manifest.Finalizers {
 		patch.AddFinalizer(finalizer)
 	}
+	mergeOwners(patch, claim, manifest.OwnerReferences, in.Rejected == "")
 	return patch.Actions()
+}
+
+// mergeOwners adds the owners that the claim lacks. With block it also sets blockOwnerDeletion where it was found; the API server may
+// refuse that.
+func mergeOwners(patch *plan.Patch, claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference, block bool) {
+	if len(owners) > 0 && claim.OwnerReferences == nil {
+		patch.Replace("/metadata/ownerReferences", []metav1.OwnerReference{}, "owners")
+	}
+	for _, owner := range owners {
+		blocks := ptr.Deref(owner.BlockOwnerDeletion, false)
+		i := slices.IndexFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+		if i >= 0 && blocks && block {
+			plan.Set(patch, fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i), ptr.Deref(claim.OwnerReferences[i].BlockOwnerDeletion, false), true,
+				"blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
+		}
+		if i < 0 {
+			if blocks {
+				owner.BlockOwnerDeletion = ptr.To(block)
+			}
+			patch.Replace("/metadata/ownerReferences/-", owner, "owner "+owner.Kind+" "+owner.Name)
+		}
+	}
 }
 
 func forgetManifest(volume *corev1.PersistentVolume) []plan.Action {

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,15 +13,21 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// switching takes the set through the switch. It is given up only where it has to wait: after a long absence of the
-// functions the deadline is over, but nothing may be wrong.
+// switching takes the set through the switch. It is given up where it has to wait, or where a write fails: after a long absence of
+// the functions the deadline is over, but nothing may be wrong. A refusal to create the set again ends it at once.
 func switching(in Input, status *api.Status) plan.Plan {
-	p := nextOfSwitch(in, status)
-	if p.Kind == plan.KindWait && exhausted(in, status) {
-		return giveUp(in, status, p.Detail)
+	overdue := plan.Overdue(status, in.Now)
+	switch {
+	case in.Refused != "" && (status.Live() || untouched(in, status)):
+		return backOut(in, status, api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Mend that", in.Name, in.Refused))
+	case in.Rejected+in.Refused != "" && overdue:
+		return giveUp(in, status, "the API server refuses a step: "+in.Rejected+in.Refused)
+	case in.Failing != "":
+		return giveUp(in, status, "the API server fails to carry out a step: "+in.Failing)
 	}
-	if in.Rejected != "" && plan.Overdue(status, in.Now) {
-		return giveUp(in, status, "the API server refuses a step: "+in.Rejected)
+	p := nextOfSwitch(in, status)
+	if p.Kind == plan.KindWait && (exhausted(in, status) || !p.Soon && overdue) { // one that is not looked at again within the event
+		return giveUp(in, status, p.Detail)
 	}
 	return p
 }
@@ -156,20 +163,58 @@ func exhausted(in Input, status *api.Status) bool {
 // lastWait is how long a wait is watched after the deadline; below the executor's patience.
 const lastWait = 5 * time.Second
 
-// giveUp ends an operation that cannot complete its switch. The set stays at zero: one of its claims is not whole.
+// giveUp ends an operation that cannot complete its switch. As long as no claim was touched, the set is given back as it was.
+// Otherwise it stays at zero: one of its claims is not whole.
 func giveUp(in Input, status *api.Status, waiting string) plan.Plan {
+	switch {
+	case status.Live():
+		return backOut(in, status, api.DeadlineExceeded, fmt.Sprintf("creating the set again with its new templates was given up after %s: %s", in.Settings.SwitchTimeout, waiting))
+	case untouched(in, status):
+		return backOut(in, status, api.DeadlineExceeded, fmt.Sprintf("the switch was given up after %s: %s. Mend the cause", in.Settings.SwitchTimeout, waiting))
+	}
 	next := status.Clone()
 	next.Phase, next.FailedAt, next.Reason, next.Finished = api.Failed, api.Switching, api.DeadlineExceeded, plan.Moment(in.Now)
 	next.Deadline = nil
 	next.Message = fmt.Sprintf("the switch was given up after %s: %s. No data is lost, every volume is kept; the set stays at zero. "+
 		"Mend the cause, then go on with the annotation %s", in.Settings.SwitchTimeout, waiting, api.RetryAnnotation)
-	if status.Live() {
-		next.Message = fmt.Sprintf("creating the set again with its new templates was given up after %s: %s. Its pods run and its claims have grown; "+
-			"mend the cause, then ask again with the annotation %s", in.Settings.SwitchTimeout, waiting, api.RetryAnnotation)
-	}
 	p := conclude(in, next, events.OperationFailed)
 	p.Actions = append(withdraw(in, status), p.Actions...)
 	return p
+}
+
+// backOut ends a switch before any claim was touched. The set runs on if it runs; else it is rolled back.
+func backOut(in Input, status *api.Status, reason api.Reason, message string) plan.Plan {
+	if status.Live() {
+		next := end(in, status, api.Failed)
+		next.FailedAt, next.Reason = api.Switching, reason
+		next.Message = fmt.Sprintf("%s. Its pods run and its claims have grown; mend the cause, then ask again with the annotation %s", message, api.RetryAnnotation)
+		p := conclude(in, next, events.OperationFailed)
+		p.Actions = append(withdraw(in, status), p.Actions...)
+		return p
+	}
+	next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, reason, message+", then "+plan.AskAgain(status))
+	store := append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))
+	return plan.Do(reason, append(withdraw(in, status), store...)...)
+}
+
+// untouched reports whether nothing of the switch has been done: each claim is on its old volume and was neither marked nor deleted,
+// no volume is reserved, and the set has its old templates.
+func untouched(in Input, status *api.Status) bool {
+	if in.Set == nil || status.Set.UID != in.Set.UID || status.Recreate && !differ(in.Set, status.Templates) {
+		return false
+	}
+	return !slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return touched(in, c) })
+}
+
+func touched(in Input, c api.ClaimStatus) bool {
+	if c.Phase == api.ClaimExpanded {
+		return false
+	}
+	claim, old := in.Claim(c.Name), in.Volume(c.OldVolume)
+	if claim == nil || old == nil || c.Phase == api.ClaimSwitched || reservedOf(old, in.Volume(c.NewVolume)) != nil {
+		return true
+	}
+	return claim.DeletionTimestamp != nil || claim.Spec.VolumeName != old.Name || slices.Contains(claim.Finalizers, api.SwitchFinalizer)
 }
 
 func deleteJobs(jobs []*batchv1.Job) []plan.Action {

@@ -339,8 +339,8 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 	orderFor := func(from objects, status *api.Status, generation int64) objects {
 		held := with(build.Operation(status.Phase), func(s *api.Status) { *s = *status.Clone() })
 		held.Set.UID, held.Generation = "", generation
-		made := resources.MakeHeldSet(from[0].(*appsv1.StatefulSet), status.Templates, held)
-		return objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)))}
+		set := from[0].(*appsv1.StatefulSet)
+		return objects{ordered(journalOf(web0)[0].(*appsv1.ControllerRevision), set, resources.MakeHeldSet(build.Raw(set), status.Templates, held))}
 	}
 	order := func(from objects, status *api.Status) objects { return orderFor(from, status, never) }
 	edited := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status), build.Annotation("team", "new"))}
@@ -349,15 +349,15 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 	check(t, map[string]row{
 		"the set is to be created with the new template: that is written into the journal": {
 			in:   world(at, journalOf(web0), source(web0), target(web0)),
-			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}",
+			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}",
 		},
 		"the mover's Job goes at the same time": {
 			in:   world(at, journalOf(web0), source(web0), target(web0), objects{build.Job(web0, 1)}),
-			want: "do SwitchRunning: delete jobs " + copy0 + "; patch controllerrevisions drydock-0123456789ab {+recreate}",
+			want: "do SwitchRunning: delete jobs " + copy0 + "; patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}",
 		},
 		"its pod is not waited for: it has ended, and no claim changes yet": {
 			in:   world(at, order(at, status), source(web0), target(web0), objects{build.Mover(build.Job(web0, 1), build.InPhase(corev1.PodSucceeded))}),
-			want: "do SwitchRunning: delete statefulsets web (orphan); patch controllerrevisions drydock-0123456789ab {+recreate}",
+			want: "do SwitchRunning: try statefulsets web; delete statefulsets web (orphan); patch controllerrevisions drydock-0123456789ab {+recreate}",
 		},
 		"I1: somebody has scaled the set meanwhile: nothing more is done before the pod is gone": {
 			in:   world(scaled, order(at, status), source(web0), target(web0), objects{build.Mover(build.Job(web0, 1), build.InPhase(corev1.PodSucceeded))}),
@@ -372,7 +372,7 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 		},
 		"I1: only then the set is deleted, and only when that was accepted the order says that the copies are current": {
 			in:   world(at, order(at, status), source(web0), target(web0)),
-			want: "do SwitchRunning: delete statefulsets web (orphan); patch controllerrevisions drydock-0123456789ab {+recreate}",
+			want: "do SwitchRunning: try statefulsets web; delete statefulsets web (orphan); patch controllerrevisions drydock-0123456789ab {+recreate}",
 		},
 		"another process has deleted the set since it was read: its word that the copies are current stays": {
 			in:   world(at, orderFor(at, status, status.Generation), source(web0), target(web0)),
@@ -388,14 +388,14 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 		},
 		"the deadline is over, but nothing is in the way: it goes on": {
 			in:   world(late, journalOf(web0), source(web0), target(web0)),
-			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}",
+			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}",
 		},
-		"I3: the delete is refused until the deadline: the operation is given up, the order is withdrawn": {
+		"the delete is refused until the deadline: no claim was touched, so the set is rolled back": {
 			in: rejected(world(late, order(at, status), source(web0), target(web0)), "not today"),
 			want: "do DeadlineExceeded: patch controllerrevisions drydock-0123456789ab {-recreate}; patch statefulsets web {+status}; " +
-				`event DeadlineExceeded "the switch was given up after 12m0s: the API server refuses a step: not today. No data is lost, every volume is kept; ` +
-				`the set stays at zero. Mend the cause, then go on with the annotation drydock.dev/retry" -> operation.failed`,
-			next: "Failed DeadlineExceeded at Switching, attempt 1, round 1, generation 5, replicas 3; data-web-0 Verified on pv-new-data-web-0",
+				`event DeadlineExceeded "the switch was given up after 12m0s: the API server refuses a step: not today. ` +
+				`Mend the cause, then ask again with the annotation drydock.dev/retry"`,
+			next: "RollingBack DeadlineExceeded at Switching, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-new-data-web-0",
 		},
 		"the set is going": {
 			in:   world(objects{build.With(at[0].(*appsv1.StatefulSet).DeepCopy(), build.Deleting())}, order(at, status), source(web0), target(web0)),
@@ -443,7 +443,7 @@ func TestI3NewSetIsTakenOver(t *testing.T) {
 		"the deadline is no reason to leave it without an identity": {
 			in:   world(set(fresh(build.Due(-time.Hour)), build.UID("uid-2"), build.Generation(1)), source(web0), target(web0)),
 			want: "do SwitchRunning: patch statefulsets web {+status}",
-			next: "Switching CopyVerified, attempt 1, round 1, generation 1, replicas 3, due in -1h0m0s; data-web-0 Verified on pv-new-data-web-0",
+			next: "Switching CopyVerified, attempt 1, round 1, generation 1, replicas 3, due in 12m0s; data-web-0 Verified on pv-new-data-web-0",
 		},
 	})
 	stored := build.Stored(Decide(world(set(fresh(nothing), build.UID("uid-2"), build.Generation(1)), ordered)))
@@ -474,10 +474,10 @@ func TestI1OldTemplateFitsEveryVolume(t *testing.T) {
 func TestI1OldTemplateComesBackBeforeAnOldVolumeDoes(t *testing.T) {
 	touched := set(with(switchingOf(web0), recreating), build.Generation(7))
 	p := Decide(world(touched, journalOf(web0), doomed(web0), copied(web0)))
-	if got := p.String(); got != "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}" {
+	if got := p.String(); got != "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}" {
 		t.Fatal(got)
 	}
-	revision := build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation, p.Actions[0].Ops[len(p.Actions[0].Ops)-1].Value.(string)))
+	revision := storedOrder(t, journalOf(web0)[0].(*appsv1.ControllerRevision), p)
 	next, err := api.LoadManifest(revision)
 	if err != nil {
 		t.Fatal(err)
@@ -489,7 +489,7 @@ func TestI1OldTemplateComesBackBeforeAnOldVolumeDoes(t *testing.T) {
 	if err != nil || status.Generation != -1 || !status.Recreate || status.Set.UID != "" {
 		t.Errorf("its status is %+v (%v); the copies must be current for no generation", status, err)
 	}
-	if p := Decide(world(touched, objects{revision}, doomed(web0), copied(web0))); p.String() != "do SwitchRunning: delete statefulsets web (orphan)" {
+	if p := Decide(world(touched, objects{revision}, doomed(web0), copied(web0))); p.String() != "do SwitchRunning: try statefulsets web; delete statefulsets web (orphan)" {
 		t.Error(p)
 	}
 }

@@ -151,6 +151,14 @@ const (
 	// metadata.uid and resourceVersion are the present one's, the only state that may be deleted for it.
 	RecreateAnnotation = Prefix + "recreate"
 
+	// SetMetadataAnnotation on a journal: the SetMetadata document, what restore writes on the set after its creation. Written in
+	// the same patch as RecreateAnnotation; it stays until the journal goes.
+	SetMetadataAnnotation = Prefix + "set-metadata"
+
+	// UndoingSinceAnnotation on a journal whose set was lost: RFC 3339, when restore first had to wait while it undid the
+	// operation. It goes with the journal.
+	UndoingSinceAnnotation = Prefix + "undoing-since"
+
 	// ReplicasAnnotation on a journal: the replicas that the set had when it was stopped, where they are not those of the beginning.
 	ReplicasAnnotation = Prefix + "replicas"
 

@@ -129,8 +129,8 @@ func (s *Status) Records(part ClaimStatus) bool {
 	return own != nil && own.OldVolume == part.OldVolume && own.Method == part.Method && (!part.Returns() || own.NewVolume == part.NewVolume)
 }
 
-// EncodeManifest renders a StatefulSet for RecreateAnnotation.
-func EncodeManifest(set *appsv1.StatefulSet) string { return mustJSON(set) }
+// EncodeManifest renders a StatefulSet, with or without a Go type, for RecreateAnnotation.
+func EncodeManifest(set metav1.Object) string { return mustJSON(set) }
 
 // LoadManifest reads the StatefulSet that RecreateAnnotation on the journal says is to be created; nil when it says
 // nothing.
@@ -150,8 +150,8 @@ func LoadManifest(revision *appsv1.ControllerRevision) (*appsv1.StatefulSet, err
 	return set, nil
 }
 
-// EncodeClaim renders a claim for ClaimManifestAnnotation.
-func EncodeClaim(claim *corev1.PersistentVolumeClaim) string { return mustJSON(claim) }
+// EncodeClaim renders a claim, with or without a Go type, for ClaimManifestAnnotation.
+func EncodeClaim(claim metav1.Object) string { return mustJSON(claim) }
 
 // LoadClaim reads the claim for which the volume is reserved; nil when it is reserved for none.
 func LoadClaim(volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {

@@ -120,6 +120,9 @@ const (
 	Rejected         Reason = "Rejected"
 	NotReady         Reason = "NotReady"
 	SetReplaced      Reason = "SetReplaced"
+	SetHeld          Reason = "SetHeld"         // a finalizer that is not Drydock's keeps the deleted StatefulSet
+	RecreateRefused  Reason = "RecreateRefused" // the API server would not create the StatefulSet again
+	UndoStuck        Reason = "UndoStuck"       // the operation of a lost StatefulSet cannot be undone yet
 	DeadLettered     Reason = "DeadLettered"
 	OrderRefused     Reason = "OrderRefused" // nobody showed that the sender of an order may patch the set; nothing is written
 	CleanupFailed    Reason = "CleanupFailed"

@@ -75,6 +75,25 @@ func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ct
 	return answer, err
 }
 
+// HandleFailing is HandleDenied for functions that must also end an operation while the API server fails to carry out a write,
+// as with an admission webhook that does not answer. The step gets that error, too. If it has nothing to do for it, the event fails.
+func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref, failure error) (plan.Plan, error)) (*event.Event, error) {
+	answer, err := x.HandleDenied(ctx, e, step)
+	if !apierrors.IsInternalError(err) {
+		return answer, err
+	}
+	acted := false
+	answer, again := x.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+		p, failed := step(ctx, ref, err)
+		acted = acted || p.Kind == plan.KindDo
+		return p, failed
+	})
+	if again == nil && !acted {
+		return nil, err
+	}
+	return answer, again
+}
+
 // Begin tells the telemetry that an operation may begin with the event, in a trace of its own. What it returns belongs into
 // the operation's status; empty when tracing is off.
 func (x *Executor) Begin(ctx context.Context) string { return telemetry.From(ctx).Begin(ctx) }
@@ -167,6 +186,8 @@ func (x *Executor) one(ctx context.Context, a plan.Action) error {
 	switch a.Verb {
 	case plan.VerbCreate:
 		return fault.FromAPI(x.write.Create(ctx, a.Resource, a.Namespace, a.Object, false))
+	case plan.VerbTry:
+		return tried(x.write.Create(ctx, a.Resource, a.Namespace, a.Object, true))
 	case plan.VerbPatch:
 		body, err := json.Marshal(a.Ops)
 		if err != nil {
@@ -180,6 +201,15 @@ func (x *Executor) one(ctx context.Context, a plan.Action) error {
 		return nil
 	}
 	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
+}
+
+// tried classifies the answer to a dry run. That the name is taken is the last thing that the API server looks at: admission and
+// validation have passed (kubernetes staging apiserver pkg/registry/generic/registry/store.go).
+func tried(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return fault.Trial(fault.FromAPI(err))
 }
 
 // changed makes conflicts of the answers that say that the object is not what was seen: it is gone, or the patch does not

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 )
@@ -47,7 +48,7 @@ func (w *writer) Create(_ context.Context, resource plan.Resource, _ string, obj
 		w.events = append(w.events, e)
 	}
 	if dryRun {
-		return errors.New("a dry run changes nothing")
+		return w.answer("try %s", resource)
 	}
 	return w.answer("create %s", resource)
 }
@@ -69,10 +70,16 @@ var (
 	quota    = apierrors.NewForbidden(claims, "a", errors.New("exceeded quota"))
 	unfit    = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "testing value failed"}}
 	invalid  = apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "a", nil)
+	broken   = apierrors.NewInternalError(errors.New("failed calling webhook"))
 	busy     = apierrors.NewTooManyRequests("later", 1)
 )
 
 func remove() plan.Plan { return plan.Do(api.CleaningUp, plan.Delete(plan.Claims, claim)) }
+
+// tryFirst asks whether the claim could be created before it is deleted.
+func tryFirst() plan.Plan {
+	return plan.Do(api.CleaningUp, plan.Try(plan.Claims, claim), plan.Delete(plan.Claims, claim))
+}
 
 // run carries out the plans one after the other; the last one is repeated for ever.
 func run(t *testing.T, w *writer, plans ...plan.Plan) (p plan.Plan, looks int, err error) {
@@ -113,22 +120,26 @@ func TestRun(t *testing.T) {
 		kind   plan.Kind
 		status int
 	}{
-		"nothing to do":                                   {[]plan.Plan{plan.Noop(api.UpToDate)}, nil, 1, 0, plan.KindNoop, 200},
-		"something has to happen first":                   {[]plan.Plan{plan.Wait(api.Quiescing, "x")}, nil, 1, 0, plan.KindWait, 200},
-		"steps until there is none":                       {[]plan.Plan{remove(), remove(), plan.Noop(api.UpToDate)}, nil, 3, 2, plan.KindNoop, 200},
-		"an announcement ends it":                         {[]plan.Plan{remove().Then("x", ""), remove()}, nil, 1, 1, plan.KindDo, 200},
-		"what only tells people is told once":             {[]plan.Plan{plan.Do(api.StatusInvalid, tell)}, nil, 1, 1, plan.KindDo, 200},
-		"somebody else wrote: it looks again":             {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
-		"the name is taken: it looks again":               {[]plan.Plan{plan.Do(api.Preparing, plan.Create(plan.Claims, claim)), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 1, plan.KindNoop, 200},
-		"it is gone already: it looks again":              {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1, plan.KindNoop, 200},
-		"a conflict stops the rest of the plan":           {[]plan.Plan{two, plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
-		"somebody else writes all the time: not for ever": {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1, plan.KindDo, 409},
-		"a patch that does not fit the object any more":   {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{unfit, nil}, 2, 1, plan.KindNoop, 200},
-		"I8: the API server finds the content invalid":    {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
-		"I8: the API server refuses for good":             {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
-		"the API server is busy: another event":           {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
-		"a plan that never ends is cut off":               {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
-		"an action of no verb":                            {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
+		"nothing to do":                                    {[]plan.Plan{plan.Noop(api.UpToDate)}, nil, 1, 0, plan.KindNoop, 200},
+		"something has to happen first":                    {[]plan.Plan{plan.Wait(api.Quiescing, "x")}, nil, 1, 0, plan.KindWait, 200},
+		"steps until there is none":                        {[]plan.Plan{remove(), remove(), plan.Noop(api.UpToDate)}, nil, 3, 2, plan.KindNoop, 200},
+		"an announcement ends it":                          {[]plan.Plan{remove().Then("x", ""), remove()}, nil, 1, 1, plan.KindDo, 200},
+		"what only tells people is told once":              {[]plan.Plan{plan.Do(api.StatusInvalid, tell)}, nil, 1, 1, plan.KindDo, 200},
+		"somebody else wrote: it looks again":              {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
+		"the name is taken: it looks again":                {[]plan.Plan{plan.Do(api.Preparing, plan.Create(plan.Claims, claim)), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 1, plan.KindNoop, 200},
+		"it is gone already: it looks again":               {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1, plan.KindNoop, 200},
+		"a conflict stops the rest of the plan":            {[]plan.Plan{two, plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
+		"somebody else writes all the time: not for ever":  {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1, plan.KindDo, 409},
+		"a patch that does not fit the object any more":    {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{unfit, nil}, 2, 1, plan.KindNoop, 200},
+		"I8: the API server finds the content invalid":     {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
+		"I8: the API server refuses for good":              {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"the API server is busy: another event":            {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
+		"a plan that never ends is cut off":                {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
+		"a dry run passes: the next action":                {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{nil, nil}, 2, 2, plan.KindNoop, 200},
+		"a dry run finds the name taken, and nothing else": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 2, plan.KindNoop, 200},
+		"a dry run is refused: nothing is deleted":         {[]plan.Plan{tryFirst()}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"a dry run is not answered: nothing is deleted":    {[]plan.Plan{tryFirst()}, []error{broken}, 1, 1, plan.KindDo, 503},
+		"an action of no verb":                             {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &writer{errs: row.errs}
@@ -227,5 +238,34 @@ func TestEventThatCannotBeRecordedStopsNothing(t *testing.T) {
 		if _, looks, failed := run(t, w, p); failed != nil || looks != 1 || len(w.writes) != 2 {
 			t.Errorf("%v: %d looks, writes %v, %v", err, looks, w.writes, failed)
 		}
+	}
+}
+
+// TestFailingWriteIsTold: the step may end the operation. If it does not, the event fails.
+func TestFailingWriteIsTold(t *testing.T) {
+	for name, row := range map[string]struct {
+		err    error
+		gives  plan.Plan // once it is told
+		writes int
+		status int
+	}{
+		"a webhook does not answer, the step gives up":   {broken, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 2, 200},
+		"a webhook does not answer, the step goes on":    {broken, plan.Noop(api.Rejected), 1, 503},
+		"the API server is busy: the step is not told":   {busy, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 1, 503},
+		"the API server refuses: the step is told of it": {quota, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 2, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &writer{errs: []error{row.err, nil}}
+			_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).HandleFailing(t.Context(), events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
+				func(_ context.Context, _ events.Ref, failure error) (plan.Plan, error) {
+					if failure != nil {
+						return row.gives, nil
+					}
+					return remove(), nil
+				})
+			if len(w.writes) != row.writes || fault.Status(err) != row.status {
+				t.Errorf("writes %v, status %d (%v); want %d and %d", w.writes, fault.Status(err), err, row.writes, row.status)
+			}
+		})
 	}
 }

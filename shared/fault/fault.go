@@ -43,6 +43,24 @@ func wrap(err error, c class) error {
 	return classified{err, c}
 }
 
+type trial struct{ error }
+
+func (t trial) Unwrap() error { return t.error }
+
+// Trial marks an error as the answer to a dry run: nothing was written.
+func Trial(err error) error {
+	if err == nil {
+		return nil
+	}
+	return trial{err}
+}
+
+// IsTrial reports whether the error is the answer to a dry run.
+func IsTrial(err error) bool {
+	var t trial
+	return errors.As(err, &t)
+}
+
 // FromAPI classifies an error of the Kubernetes API server by its status, never by its text.
 func FromAPI(err error) error {
 	switch {
@@ -86,6 +104,15 @@ func Status(err error) int {
 	default:
 		return http.StatusServiceUnavailable
 	}
+}
+
+// Words is what the API server says of the error, without the names of the steps that led to it; Text if it says nothing.
+func Words(err error) string {
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) && answer.Status().Message != "" {
+		return answer.Status().Message
+	}
+	return Text(err)
 }
 
 // Text is what the error says; empty for none.

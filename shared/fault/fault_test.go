@@ -32,3 +32,17 @@ func TestStatusOfErrors(t *testing.T) {
 		})
 	}
 }
+
+func TestTrial(t *testing.T) {
+	refused := FromAPI(apierrors.NewForbidden(schema.GroupResource{Resource: "statefulsets"}, "web", errors.New("no")))
+	trial := fmt.Errorf("trying: %w", Trial(refused))
+	if !IsTrial(trial) || !IsPermanent(trial) || IsTrial(refused) || Trial(nil) != nil {
+		t.Errorf("%v: trial %t, permanent %t; %v: trial %t", trial, IsTrial(trial), IsPermanent(trial), refused, IsTrial(refused))
+	}
+	if words := Words(trial); words != `statefulsets "web" is forbidden: no` {
+		t.Errorf("the API server's words are %q", words)
+	}
+	if words := Words(errors.New("connection reset")); words != "connection reset" {
+		t.Errorf("without an answer they are %q", words)
+	}
+}

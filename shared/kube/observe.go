@@ -25,16 +25,11 @@ const pageSize = 50
 // Observe reads a StatefulSet with everything that an operation on its volumes concerns.
 func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, error) {
 	o := &sts.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}
-	set := &appsv1.StatefulSet{}
-	found, err := c.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
-	if err != nil {
+	if err := c.observeSet(ctx, ref, o); err != nil {
 		return nil, err
 	}
-	if found {
-		o.Set = set
-	}
 	for _, read := range []func(context.Context, string, *sts.Observed) error{
-		c.observeLinked, c.observeClaims, c.observePods, c.observeVolumes, c.observeAttachments,
+		c.observeLinked, c.observeClaims, c.observePods, c.observeVolumes, c.observeAttachments, c.observeManifests,
 	} {
 		if err := read(ctx, ref.Namespace, o); err != nil {
 			return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)

@@ -202,6 +202,14 @@ func Create(resource Resource, object runtime.Object) Action {
 	return Action{Verb: VerbCreate, Resource: resource, Namespace: m.GetNamespace(), Name: m.GetName(), Object: object}
 }
 
+// Try asks the API server whether it would create the object. An object of the same name is no obstacle: the API server
+// looks for it last, after admission and validation.
+func Try(resource Resource, object runtime.Object) Action {
+	a := Create(resource, object)
+	a.Verb = VerbTry
+	return a
+}
+
 // Delete removes exactly the object that was read: another one of the same name, or a newer state of it, stays.
 func Delete(resource Resource, object metav1.Object) Action {
 	return Action{Verb: VerbDelete, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),

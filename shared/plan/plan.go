@@ -149,6 +149,8 @@ const (
 	VerbPatch  Verb = "patch"
 	VerbDelete Verb = "delete"
 	VerbRecord Verb = "record"
+	// VerbTry asks the API server, by a dry run, whether it would create the object. A refusal ends the plan before its next action.
+	VerbTry Verb = "try"
 )
 
 // Action is one write to the cluster. Every write has a precondition: a create uses a name that derives from the
@@ -159,7 +161,7 @@ type Action struct {
 	Namespace string
 	Name      string
 
-	Object runtime.Object // create
+	Object runtime.Object // create, try
 	Ops    []Op           // patch
 	Words  []string       // what a patch changes, for people
 

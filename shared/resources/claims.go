@@ -1,12 +1,12 @@
 package resources
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
 )
@@ -32,34 +32,92 @@ func MakeTargetClaim(source *corev1.PersistentVolumeClaim, c api.ClaimStatus, li
 	return claim
 }
 
-// MakeSuccessor builds the claim that takes the old one's name and is bound to the volume. Everything people wrote on
-// the old claim comes along. References to the StatefulSet and its Pods do not: a re-created set has another UID, and
-// the garbage collector deletes what only dead owners own; the StatefulSet controller writes its references anew.
-// A data source does not either: the volume has the data.
-func MakeSuccessor(old *corev1.PersistentVolumeClaim, volume string, target api.Target, link api.Link) *corev1.PersistentVolumeClaim {
-	claim := &corev1.PersistentVolumeClaim{
-		TypeMeta: claimType,
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   old.Namespace,
-			Name:        old.Name,
-			Labels:      maps.Clone(old.Labels),
-			Annotations: usersAnnotations(old.Annotations),
-			Finalizers: slices.DeleteFunc(slices.Clone(old.Finalizers), func(f string) bool {
-				return f == api.SwitchFinalizer || strings.HasPrefix(f, "kubernetes.io/")
-			}),
-			OwnerReferences: slices.DeleteFunc(slices.Clone(old.OwnerReferences), func(o metav1.OwnerReference) bool {
-				return o.Kind == "StatefulSet" || o.Kind == "Pod"
-			}),
-		},
-		Spec: claimSpec(old, target),
+// MakeSuccessor builds the claim that takes the old one's name and is bound to the volume. All fields of the old claim come along,
+// also those that this build does not know, except:
+//   - references to the StatefulSet and its Pods: a re-created set has another UID, and the garbage collector deletes what only dead
+//     owners own. The StatefulSet controller writes its references again;
+//   - data sources and the selector: the volume has the data, and the claim names it;
+//   - the VolumeAttributesClass, which becomes the volume's: the volume controller binds no other.
+//
+// Its owner references are as found. UnblockOwners makes it one that the API server lets every account create.
+func MakeSuccessor(old *unstructured.Unstructured, volume *corev1.PersistentVolume, target api.Target, link api.Link) *unstructured.Unstructured {
+	claim := old.DeepCopy()
+	delete(claim.Object, "status")
+	dropServerFields(claim)
+	claim.SetUID("")
+	claim.SetResourceVersion("")
+	claim.SetFinalizers(usersFinalizers(old.GetFinalizers()))
+	metadata := child(claim.Object, "metadata")
+	dropOwners(metadata)
+	metadata["annotations"] = map[string]any{}
+	for key, value := range usersAnnotations(old.GetAnnotations()) {
+		setAnnotation(claim, key, value)
 	}
-	claim.Spec.VolumeName = volume
-	if claim.Labels == nil {
-		claim.Labels = map[string]string{}
-	}
-	claim.Labels[api.OperationLabel] = link.Operation
-	claim.Annotations[api.OperationAnnotation] = link.Encode()
+	setLabel(claim, api.OperationLabel, link.Operation)
+	setAnnotation(claim, api.OperationAnnotation, link.Encode())
+	bindTo(child(claim.Object, "spec"), volume, target)
 	return claim
+}
+
+// MakeClaim builds the claim that the StatefulSet controller makes from the set's template.
+func MakeClaim(set *unstructured.Unstructured, template, name string) *unstructured.Unstructured {
+	claim := &unstructured.Unstructured{Object: map[string]any{}}
+	spec := child(set.DeepCopy().Object, "spec")
+	for _, item := range list(spec["volumeClaimTemplates"]) {
+		if found, ok := item.(map[string]any); ok && child(found, "metadata")["name"] == template {
+			claim.Object = found
+		}
+	}
+	claim.SetAPIVersion(claimType.APIVersion)
+	claim.SetKind(claimType.Kind)
+	claim.SetNamespace(set.GetNamespace())
+	claim.SetName(name)
+	selected, _, _ := unstructured.NestedStringMap(spec, "selector", "matchLabels")
+	for key, value := range selected {
+		setLabel(claim, key, value)
+	}
+	return claim
+}
+
+// UnblockOwners returns the claim without blockOwnerDeletion. Where OwnerReferencesPermissionEnforcement is on, the API server refuses
+// that field to an account without rights on the owner.
+func UnblockOwners(claim *unstructured.Unstructured) *unstructured.Unstructured {
+	made := claim.DeepCopy()
+	unblockOwners(made)
+	return made
+}
+
+// dropOwners removes the references to StatefulSets and Pods.
+func dropOwners(metadata map[string]any) {
+	kept := slices.DeleteFunc(list(metadata["ownerReferences"]), func(item any) bool {
+		owner, ok := item.(map[string]any)
+		return !ok || owner["kind"] == "StatefulSet" || owner["kind"] == "Pod"
+	})
+	if len(kept) == 0 {
+		delete(metadata, "ownerReferences")
+		return
+	}
+	metadata["ownerReferences"] = kept
+}
+
+// bindTo makes the spec that of a claim on the volume.
+func bindTo(spec map[string]any, volume *corev1.PersistentVolume, target api.Target) {
+	for _, field := range []string{"dataSource", "dataSourceRef", "selector", "volumeAttributesClassName"} {
+		delete(spec, field)
+	}
+	if class := volume.Spec.VolumeAttributesClassName; class != nil {
+		spec["volumeAttributesClassName"] = *class
+	}
+	resources := child(spec, "resources")
+	delete(resources, "limits")
+	resources["requests"] = map[string]any{"storage": target.Size.String()}
+	if len(target.Modes) > 0 {
+		spec["accessModes"] = modes(target.Modes)
+	}
+	if target.Class != "" {
+		spec["storageClassName"] = target.Class
+	}
+	spec["volumeName"] = volume.Name
 }
 
 func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.PersistentVolumeClaimSpec {
@@ -78,6 +136,17 @@ func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.P
 		spec.VolumeAttributesClassName = nil // it is of the old class's driver
 	}
 	return spec
+}
+
+// usersFinalizers drops those of Kubernetes and ours; nil if none is left.
+func usersFinalizers(all []string) []string {
+	var kept []string
+	for _, finalizer := range all {
+		if finalizer != api.SwitchFinalizer && !strings.HasPrefix(finalizer, "kubernetes.io/") {
+			kept = append(kept, finalizer)
+		}
+	}
+	return kept
 }
 
 // usersAnnotations drops what the volume controllers and Drydock wrote about the old binding.

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -121,6 +122,10 @@ func cleanup(template *corev1.PodTemplateSpec, options ...build.Option) *corev1.
 	return resources.MakeCleanupPod(set, template, build.ID, 5, cleaned())
 }
 
+func volume(name string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
 func TestGolden(t *testing.T) {
 	part := operation().Claims[0]
 	part.Class = "fast"
@@ -131,8 +136,8 @@ func TestGolden(t *testing.T) {
 		"mover":        mover(false),
 		"mover-root":   mover(true),
 		"target-claim": resources.MakeTargetClaim(found(), part, link(api.RoleTarget)),
-		"successor":    resources.MakeSuccessor(found(), "pv-new", api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)),
-		"held-set":     resources.MakeHeldSet(workload(), templates, held),
+		"successor":    resources.MakeSuccessor(build.Raw(found()), volume("pv-new"), api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
+		"held-set":     resources.MakeHeldSet(build.Raw(workload()), templates, held).Object,
 		"journal":      resources.MakeJournal(workload(), operation()),
 		"cleanup":      cleanup(terse()),
 		"cleanup-full": cleanup(wordy(), build.Finalizers(api.CleanupFinalizer)),
@@ -161,18 +166,26 @@ func TestOwnersOfCleanupPods(t *testing.T) {
 
 func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
 	set, claim, status := workload(), found(), operation()
-	resources.MakeHeldSet(set, status.Templates, status)
+	raw := build.Raw(set)
+	resources.MakeHeldSet(raw, status.Templates, status)
 	resources.MakeJournal(set, status)
 	made := resources.MakeMover(resources.Mover{Set: set, Link: link(api.RoleMover), Source: "data-web-0", Target: "t", Settings: build.Settings()})
 	made.Spec.Template.Spec.NodeSelector["pool"] = "changed"
 	made.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
-	successor := resources.MakeSuccessor(claim, "pv", api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))
-	successor.Labels["team"], successor.Spec.AccessModes[0] = "changed", corev1.ReadWriteMany
+	old := build.Raw(claim)
+	successor := resources.MakeSuccessor(old, volume("pv"), api.Target{Size: resource.MustParse("1Gi"), Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleSuccessor))
+	successor.SetLabels(map[string]string{"team": "changed"})
 	template := wordy()
 	pod := resources.MakeCleanupPod(set, template, build.ID, 5, []*corev1.PersistentVolumeClaim{claim})
 	pod.Labels["app"], pod.Annotations["team"], pod.Spec.Volumes[0].Name, pod.Spec.Containers[0].Name = "changed", "changed", "changed", "changed"
 	pod = resources.MakeCleanupPod(set, terse(), build.ID, 5, nil)
 	pod.Spec.NodeSelector["pool"], pod.Spec.SecurityContext.RunAsUser, pod.Spec.Tolerations[0].Key = "changed", ptr.To[int64](1), "changed"
+	if diff := cmp.Diff(build.Raw(workload()), raw); diff != "" {
+		t.Errorf("the set as JSON:\n%s", diff)
+	}
+	if diff := cmp.Diff(build.Raw(found()), old); diff != "" {
+		t.Errorf("the claim as JSON:\n%s", diff)
+	}
 	if diff := cmp.Diff(wordy(), template); diff != "" {
 		t.Errorf("the template:\n%s", diff)
 	}

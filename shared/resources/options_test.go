@@ -194,11 +194,11 @@ func TestClaimsOfAnotherMode(t *testing.T) {
 		if diff := cmp.Diff(want, resources.MakeTargetClaim(found(), part, link(api.RoleTarget)).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the temporary claim:\n%s", name, diff)
 		}
-		if diff := cmp.Diff(want, resources.MakeSuccessor(found(), "pv", part.Target(), link(api.RoleSuccessor)).Spec.AccessModes); diff != "" {
+		if diff := cmp.Diff(want, build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(found()), volume("pv"), part.Target(), link(api.RoleSuccessor))).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: its successor:\n%s", name, diff)
 		}
 		templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Modes: modes}}
-		made := resources.MakeSet(workload(), templates, operation())
+		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(workload()), templates, operation()))
 		if diff := cmp.Diff(want, made.Spec.VolumeClaimTemplates[0].Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the set's template:\n%s", name, diff)
 		}

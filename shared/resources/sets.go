@@ -4,51 +4,40 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 )
 
 // MakeHeldSet is MakeSet for a set that the operation holds at zero. Claims are retained whatever happens to replicas, until
 // the operation ends.
-func MakeHeldSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status *api.Status) *appsv1.StatefulSet {
+func MakeHeldSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Status) *unstructured.Unstructured {
 	held := MakeSet(set, templates, status)
-	held.Spec.Replicas = ptr.To[int32](0)
-	if held.Labels == nil {
-		held.Labels = map[string]string{}
-	}
-	held.Labels[api.FrozenLabel] = "true"
-	if policy := held.Spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
-		policy.WhenScaled = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	spec := child(held.Object, "spec")
+	spec["replicas"] = int64(0)
+	setLabel(held, api.FrozenLabel, "true")
+	if policy, ok := spec["persistentVolumeClaimRetentionPolicy"].(map[string]any); ok {
+		policy["whenScaled"] = string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	}
 	return held
 }
 
-// MakeSet builds the StatefulSet that replaces set: everything people wrote on it, the claim templates as given, and the
-// status. Its UID and resourceVersion are still those of the set that it was made from.
-func MakeSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status *api.Status) *appsv1.StatefulSet {
-	made := &appsv1.StatefulSet{
-		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion,
-			Labels: set.Labels, Annotations: set.Annotations,
-			OwnerReferences: set.OwnerReferences, Finalizers: set.Finalizers,
-		},
-		Spec: set.Spec,
-	}
-	made = made.DeepCopy()
-	if made.Annotations == nil {
-		made.Annotations = map[string]string{}
-	}
-	made.Annotations[api.StatusAnnotation] = status.Encode()
-	for i := range made.Spec.VolumeClaimTemplates {
-		template := &made.Spec.VolumeClaimTemplates[i]
-		template.Status = corev1.PersistentVolumeClaimStatus{}
+// MakeSet builds the StatefulSet that replaces set: all its fields, the claim templates as given, and the status. It works on the
+// set as the API server has it, so that fields of a newer Kubernetes survive. Its UID and resourceVersion are still those of the
+// set that it was made from. No owner has blockOwnerDeletion: where OwnerReferencesPermissionEnforcement is on, the API server
+// refuses that to an account without rights on the owner. See api.SetMetadata for what is written after the creation.
+func MakeSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Status) *unstructured.Unstructured {
+	made := set.DeepCopy()
+	delete(made.Object, "status")
+	dropServerFields(made)
+	setAnnotation(made, api.StatusAnnotation, status.Encode())
+	unblockOwners(made)
+	for _, item := range list(child(made.Object, "spec")["volumeClaimTemplates"]) {
+		template, _ := item.(map[string]any)
 		for _, target := range templates {
-			if target.Name == template.Name {
+			if template != nil && child(template, "metadata")["name"] == target.Name {
 				retarget(template, target)
 			}
 		}
@@ -56,14 +45,26 @@ func MakeSet(set *appsv1.StatefulSet, templates []api.TemplateTarget, status *ap
 	return made
 }
 
-func retarget(template *corev1.PersistentVolumeClaim, target api.TemplateTarget) {
-	template.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: target.Size}
-	template.Spec.Resources.Limits = nil
-	if len(target.Modes) > 0 {
-		template.Spec.AccessModes = slices.Clone(target.Modes)
+// AddCleanupFinalizer makes the set one that cleanup-pod holds when it is deleted.
+func AddCleanupFinalizer(set *unstructured.Unstructured) *unstructured.Unstructured {
+	if finalizers := set.GetFinalizers(); !slices.Contains(finalizers, api.CleanupFinalizer) {
+		set.SetFinalizers(append(finalizers, api.CleanupFinalizer))
 	}
-	if target.Class != "" {
-		template.Spec.StorageClassName = ptr.To(target.Class)
+	setLabel(set, api.FinalizerLabel, api.FinalizerForCleanup)
+	return set
+}
+
+func retarget(template map[string]any, target api.TemplateTarget) {
+	spec := child(template, "spec")
+	resources := child(spec, "resources")
+	delete(resources, "limits")
+	resources["requests"] = map[string]any{"storage": target.Size.String()}
+	if len(target.Modes) > 0 {
+		spec["accessModes"] = modes(target.Modes)
+	}
+	if target.Class != "" && spec["storageClassName"] != target.Class {
+		spec["storageClassName"] = target.Class
+		delete(spec, "volumeAttributesClassName") // it belongs to the driver of the old class
 	}
 }
 

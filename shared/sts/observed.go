@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
 )
@@ -21,8 +22,12 @@ type Observed struct {
 	Now  time.Time
 	Set  *appsv1.StatefulSet // nil: it does not exist
 	Name string              // the set's name, also when it does not exist
+	// Manifest is the set with all its fields, also those that this build does not know; nil if it does not exist.
+	Manifest *unstructured.Unstructured
 	// Claims of the namespace: those with a name of the set's, and the operation's own.
 	Claims []*corev1.PersistentVolumeClaim
+	// ClaimManifests are claims with all their fields, by name: those that are about to be replaced.
+	ClaimManifests map[string]*unstructured.Unstructured
 	// Volumes by name: those that the claims are bound to and those that the operation or its journals name.
 	Volumes map[string]*corev1.PersistentVolume
 	// Pods of the namespace that name one of the claims.
@@ -146,6 +151,15 @@ func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
 		return nil
 	}
 	return o.Claims[i]
+}
+
+// ClaimManifest returns the claim with all its fields; nil if it was not read, or has changed since.
+func (o *Observed) ClaimManifest(claim *corev1.PersistentVolumeClaim) *unstructured.Unstructured {
+	manifest := o.ClaimManifests[claim.Name]
+	if manifest == nil || manifest.GetUID() != claim.UID || manifest.GetResourceVersion() != claim.ResourceVersion {
+		return nil
+	}
+	return manifest
 }
 
 // Volume returns the volume of the name, or nil.

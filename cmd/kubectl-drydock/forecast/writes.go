@@ -84,18 +84,19 @@ func (f *Forecast) link(part *api.ClaimStatus, role api.Role) api.Link {
 }
 
 // set creates the set with its new templates, as restore does after it has deleted the present one. The API server says that it
-// exists only when it has found nothing else against it.
+// exists only when it has found nothing else against it. Restore asks the same first: a quota must have room for one more set.
 func (f *Forecast) set() ([]plan.Action, []Check) {
 	if full := f.countsSets(); full != "" {
-		return nil, []Check{{Verb: plan.VerbCreate, Resource: plan.StatefulSets, Name: f.in.Set.Name, Outcome: Unchecked,
-			Message: "ResourceQuota " + full + " has no room for one more StatefulSet. The set is deleted before it is created again, so that it takes its own place"}}
+		return nil, []Check{{Verb: plan.VerbCreate, Resource: plan.StatefulSets, Name: f.in.Set.Name, Outcome: Denied,
+			Message: "ResourceQuota " + full + " has no room for one more StatefulSet. Raise count/statefulsets.apps by one until the resize has ended"}}
 	}
 	build := resources.MakeHeldSet
 	if f.status.Live() {
 		build = resources.MakeSet
 	}
-	set := build(f.in.Set, f.status.Templates, f.status)
-	set.UID, set.ResourceVersion = "", ""
+	set := build(f.in.Manifest, f.status.Templates, f.status)
+	set.SetUID("")
+	set.SetResourceVersion("")
 	return []plan.Action{plan.Create(plan.StatefulSets, set)}, nil
 }
 

@@ -47,7 +47,7 @@ func encode(o *sts.Observed) string {
 
 // unguarded says what precondition the action lacks.
 func unguarded(o *sts.Observed, others []metav1.Object, a plan.Action) string {
-	if a.Verb == plan.VerbCreate {
+	if a.Verb == plan.VerbCreate || a.Verb == plan.VerbTry {
 		if m := a.Object.(metav1.Object); m.GetUID() != "" || m.GetResourceVersion() != "" {
 			return "a new object has no UID or resourceVersion"
 		}

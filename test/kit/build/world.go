@@ -1,6 +1,7 @@
 package build
 
 import (
+	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,19 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/sts"
 )
 
 // World is what a function observes of StatefulSet web: the objects given. Without a StatefulSet it does not exist.
 func World(objects ...metav1.Object) *sts.Observed {
-	o := &sts.Observed{Now: Now, Name: "web", Volumes: map[string]*corev1.PersistentVolume{}}
+	o := &sts.Observed{Now: Now, Name: "web", Volumes: map[string]*corev1.PersistentVolume{},
+		ClaimManifests: map[string]*unstructured.Unstructured{}}
 	for _, object := range objects {
 		switch object := object.(type) {
 		case *appsv1.StatefulSet:
-			o.Set, o.Name = object, object.Name
+			o.Set, o.Name, o.Manifest = object, object.Name, Raw(object)
 		case *corev1.PersistentVolumeClaim:
 			o.Claims = append(o.Claims, object)
+			o.ClaimManifests[object.Name] = Raw(object)
 		case *corev1.PersistentVolume:
 			o.Volumes[object.Name] = object
 		case *corev1.Pod:
@@ -36,4 +41,34 @@ func World(objects ...metav1.Object) *sts.Observed {
 		}
 	}
 	return o
+}
+
+// As is the object with a Go type.
+func As[T any](object any) *T {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	typed := new(T)
+	if err := json.Unmarshal(text, typed); err != nil {
+		panic(err)
+	}
+	return typed
+}
+
+// Raw is the object as the API server has it, without a Go type.
+func Raw(object metav1.Object) *unstructured.Unstructured {
+	apiVersion, kind := "v1", "PersistentVolumeClaim"
+	if _, ok := object.(*appsv1.StatefulSet); ok {
+		apiVersion, kind = "apps/v1", "StatefulSet"
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	raw, err := api.ParseManifest(text, apiVersion, kind)
+	if err != nil {
+		panic(err)
+	}
+	return raw
 }

@@ -1,0 +1,79 @@
+package restore
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+)
+
+// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn, and copies
+// that were current for the set before are so for this one, if nothing has written to it since. In the same write the
+// set gets the managedFields of the set before.
+func recordIdentity(in Input, status *api.Status) plan.Plan {
+	metadata := setMetadata(in, status)
+	if block := blockOwners(in.Set, metadata.BlockingOwners); in.Rejected == "" && !block.Empty() {
+		return plan.Do(api.SwitchRunning, append(withdraw(in, status), block.Actions()...)...)
+	}
+	next := status.Clone()
+	next.Set.UID = in.Set.UID
+	if in.Set.Generation != 1 { // as created (kubernetes pkg/registry/apps/statefulset/strategy.go)
+		next.Generation = never
+	} else if status.Generation != never {
+		next.Generation = in.Set.Generation
+	}
+	if plan.Overdue(status, in.Now) { // another process has kept the set from going; what follows has its own time
+		next.Deadline = plan.Moment(in.Now.Add(in.Settings.SwitchTimeout))
+	}
+	store := plan.Store(in.Set, next)
+	if len(metadata.ManagedFields) > 0 {
+		store.Replace("/metadata/managedFields", managers(metadata.ManagedFields, in.Set.ManagedFields), "managedFields")
+	}
+	return plan.Do(api.SwitchRunning, append(withdraw(in, status), store.Actions()...)...)
+}
+
+// setMetadata reads what the journal says of the set's metadata. A set without it works, so an unreadable document stops nothing.
+func setMetadata(in Input, status *api.Status) api.SetMetadata {
+	journal := in.Journal(status.Operation)
+	if journal == nil {
+		return api.SetMetadata{}
+	}
+	metadata, err := api.LoadSetMetadata(journal)
+	if err != nil {
+		return api.SetMetadata{}
+	}
+	return metadata
+}
+
+// blockOwners sets blockOwnerDeletion of the owner references that had it. The API server may refuse that; then the operator has to
+// do it.
+func blockOwners(set *appsv1.StatefulSet, owners []types.UID) *plan.Patch {
+	patch := plan.PatchOf(plan.StatefulSets, set)
+	for i, owner := range set.OwnerReferences {
+		if slices.Contains(owners, owner.UID) && owner.BlockOwnerDeletion != nil {
+			plan.Set(patch, fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i), *owner.BlockOwnerDeletion, true, "blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
+		}
+	}
+	return patch
+}
+
+// managers returns the managedFields of the set that was created again: who managed a field before manages it still, and our creation
+// manages none. Entries of subresources and of those that have written since are the new set's.
+func managers(before, now []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	kept := slices.DeleteFunc(slices.Clone(before), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource != "" })
+	for _, entry := range now {
+		ours := entry.Manager == api.FieldManager && entry.Subresource == ""
+		known := slices.ContainsFunc(kept, func(e metav1.ManagedFieldsEntry) bool {
+			return e.Manager == entry.Manager && e.Operation == entry.Operation && e.APIVersion == entry.APIVersion && e.Subresource == entry.Subresource
+		})
+		if !ours && !known {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,135 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// observeSet reads the StatefulSet once, as JSON: what is created again from it must keep the fields that this build does not know.
+func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *sts.Observed) error {
+	text, err := c.getJSON(ctx, plan.StatefulSets, ref.Namespace, ref.Name)
+	if err != nil || text == nil {
+		return err
+	}
+	set := &appsv1.StatefulSet{}
+	if err := json.Unmarshal(text, set); err != nil {
+		return fmt.Errorf("reading StatefulSet %s: %w", ref, err)
+	}
+	manifest, err := api.ParseManifest(text, "apps/v1", "StatefulSet")
+	if err != nil {
+		return err
+	}
+	o.Set, o.Manifest = set, manifest
+	follow(ctx, set)
+	return nil
+}
+
+// observeManifests reads, as JSON, the claims that our finalizer holds: restore makes their successors from them. A claim whose
+// volume is reserved already has its successor. One list serves them all, since they carry the operation's label. A claim that lost the
+// label is listed by its name.
+func (c *Client) observeManifests(ctx context.Context, namespace string, o *sts.Observed) error {
+	wanted := map[string]bool{}
+	for _, claim := range o.Claims {
+		if claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && !reservedFor(o, claim.Name) {
+			wanted[claim.Name] = true
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	o.ClaimManifests = map[string]*unstructured.Unstructured{}
+	if err := c.listManifests(ctx, namespace, metav1.ListOptions{LabelSelector: api.OperationLabel}, wanted, o); err != nil {
+		return err
+	}
+	for name := range wanted {
+		if o.ClaimManifests[name] == nil {
+			if err := c.listManifests(ctx, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, wanted, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listManifests lists claims as JSON, and keeps those that are wanted.
+func (c *Client) listManifests(ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *sts.Observed) error {
+	client, err := c.rest(plan.Claims)
+	if err != nil {
+		return err
+	}
+	for options.Limit = pageSize; ; {
+		text, err := answerOf(ctx, client.Get().Namespace(namespace).Resource(plural(plan.Claims)).VersionedParams(&options, parameters))
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", plan.Claims, err)
+		}
+		var page struct {
+			Metadata metav1.ListMeta   `json:"metadata"`
+			Items    []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return fmt.Errorf("listing %s: %w", plan.Claims, err)
+		}
+		for _, item := range page.Items {
+			manifest, err := api.ParseManifest(item, "v1", "PersistentVolumeClaim")
+			if err != nil {
+				return err
+			}
+			if wanted[manifest.GetName()] {
+				o.ClaimManifests[manifest.GetName()] = manifest
+			}
+		}
+		if options.Continue = page.Metadata.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// reservedFor reports whether a volume is reserved for the claim's name.
+func reservedFor(o *sts.Observed, claim string) bool {
+	for _, volume := range o.Volumes {
+		if is := volume.Spec.ClaimRef; is != nil && is.Name == claim && volume.Annotations[api.ClaimManifestAnnotation] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// getJSON reads an object as the API server has it; nil if there is none.
+func (c *Client) getJSON(ctx context.Context, resource plan.Resource, namespace, name string) ([]byte, error) {
+	client, err := c.rest(resource)
+	if err != nil {
+		return nil, err
+	}
+	text, err := answerOf(ctx, client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
+	}
+	return text, nil
+}
+
+// answerOf sends the request and returns the answer as JSON.
+func answerOf(ctx context.Context, request *rest.Request) ([]byte, error) {
+	result := request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, fault.FromAPI(err)
+	}
+	return result.Raw()
+}

@@ -1,0 +1,52 @@
+package kube
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit/build"
+)
+
+// later is a claim of a newer Kubernetes.
+type later struct {
+	*corev1.PersistentVolumeClaim
+	Future string `json:"future"`
+}
+
+func TestObserveReadsManifestsOfFrozenClaimsOnly(t *testing.T) {
+	data := build.Template("data", "64Mi", "fixed")
+	frozen := []build.Option{build.Link(api.RoleSource, "data-web-0", 0), build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
+	unlabelled := []build.Option{build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
+	manifest := build.Claim("data-web-0", "64Mi")
+	manifest.Spec.VolumeName = "pv-new"
+	for name, row := range map[string]struct {
+		options []build.Option
+		volumes list
+		want    bool
+	}{
+		"it is frozen":                    {frozen, nil, true},
+		"it is frozen and lost its label": {unlabelled, nil, true},
+		"it is not deleted":               {nil, nil, false},
+		"a user deletes it":               {[]build.Option{build.Deleting()}, nil, false},
+		"its name has a reserved volume":  {frozen, list{build.Volume("pv-new", build.Claim("data-web-0", "64Mi"), build.Held(api.RoleTarget, "data-web-0"), build.Reserved(manifest))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := later{build.Claim("data-web-0", "64Mi", row.options...), "kept"}
+			c := serve(t, build.Lists{"statefulsets": list{build.Set("web", data)}, "persistentvolumeclaims": list{claim, build.Claim("data-web-1", "64Mi")}, "persistentvolumes": row.volumes})
+			o, err := c.Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(o.Claims) != 2 || o.Manifest == nil || o.Manifest.GetKind() != "StatefulSet" || o.Manifest.GetName() != "web" {
+				t.Fatalf("%d claims, set %v", len(o.Claims), o.Manifest)
+			}
+			is := o.ClaimManifest(o.Claims[0])
+			if row.want != (is != nil) || row.want && is.Object["future"] != "kept" || len(o.ClaimManifests) > 1 {
+				t.Errorf("manifests %v", o.ClaimManifests)
+			}
+		})
+	}
+}
