@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/mover"
+	"drydock.dev/shared/moverreport"
 )
 
 // copyFlags are the arguments of `drydock copy`.
@@ -105,7 +106,7 @@ func asUsage(err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	return &mover.Error{Code: mover.CodeUsage, Reason: mover.ReasonUsage, Message: err.Error(), Err: err}
+	return &mover.Error{Code: moverreport.CodeUsage, Reason: moverreport.ReasonUsage, Message: err.Error(), Err: err}
 }
 
 func copyUsage(f *flag.FlagSet) {
@@ -117,11 +118,11 @@ func copyUsage(f *flag.FlagSet) {
 		"Makes TARGET a faithful copy of SOURCE. What SOURCE does not have is deleted from TARGET.\n\nflags:\n")
 	f.PrintDefaults()
 	fmt.Fprint(w, "\nexit codes (+ another try makes sense):\n")
-	for _, code := range mover.Codes() {
+	for _, code := range moverreport.Codes() {
 		sign := " "
-		if mover.Retryable(code) {
+		if moverreport.Retryable(code) {
 			sign = "+"
 		}
-		fmt.Fprintf(w, "  %3d %s %s\n", code, sign, mover.Explain(code))
+		fmt.Fprintf(w, "  %3d %s %s\n", code, sign, moverreport.Explain(code))
 	}
 }

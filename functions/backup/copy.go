@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -144,7 +145,7 @@ func why(in Input, part *api.ClaimStatus, job *batchv1.Job) string {
 		return fmt.Sprintf("copying claim %s failed: %s", part.Name, jobMessage(job))
 	}
 	text := fmt.Sprintf("copying claim %s failed: %s: %s", part.Name, report.Reason, report.Message)
-	if report.Reason == notFaithful && !in.RootMovers {
+	if report.Reason == moverreport.ReasonNotFaithful && !in.RootMovers {
 		text += fmt.Sprintf("; root can, where it is allowed: kubectl label namespace %s %s=%s", in.Set.Namespace, api.RootMoverLabel, api.AllowValue)
 	}
 	return text
@@ -162,11 +163,8 @@ func outOfMemory(in Input, job *batchv1.Job) bool {
 // isOf reports whether the Job made the pod, and not one of the same name before it.
 func isOf(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
 
-// notFaithful is the mover's reason for what it has no right to copy as it is; see package mover.
-const notFaithful = "NotFaithful"
-
 // progress takes in how far a running mover is, now and then.
-func progress(in Input, part *api.ClaimStatus, report Report, reported bool) {
+func progress(in Input, part *api.ClaimStatus, report moverreport.Line, reported bool) {
 	if reported && progressDue(in, part) && report.BytesDone != part.BytesDone {
 		part.BytesDone, part.BytesTotal = report.BytesDone, report.BytesTotal
 		part.ProgressAt = plan.Moment(in.Now)

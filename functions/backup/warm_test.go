@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
@@ -86,9 +87,9 @@ func TestWarmCopy(t *testing.T) {
 	const started = "do WarmCopyRunning: create jobs " + warm0 + "; create jobs " + warm1 + "; patch statefulsets web {+status}"
 	const stops = "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}"
 	reported := world(running(both), users(), warming(0), warming(1))
-	reported.Reports["data-web-0"] = Report{BytesDone: 10, BytesTotal: 100}
+	reported.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 10, BytesTotal: 100}}
 	done := world(running(both), users(), warming(0, build.Complete()), warming(1))
-	done.Reports["data-web-0"] = Report{Bytes: 100, Files: 7, Digest: "of no use yet"}
+	done.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Bytes: 100, Files: 7, Digest: "of no use yet"}}
 	thirdClaim := append(third(), build.With(build.PodOf("web", 2, "data"), node("node-2")))
 	three := func(phase api.ClaimPhase) *api.Status {
 		return operation(phase, justBegun, beside("uid-web-0", "uid-web-1"), build.Parts(api.ClaimPending, "data-web-2"))
@@ -410,7 +411,7 @@ func TestI8MoverThatCannotBeMade(t *testing.T) {
 		t.Errorf("only root could: %+v", next)
 	}
 	unfaithful := world(running(operation(api.ClaimWarming)), users(), warming(0, build.Failed("PodFailurePolicy", "exit code 6")), warming(1))
-	unfaithful.Reports[names[0]] = Report{Result: "failed", Reason: notFaithful, Message: "owner of /x"}
+	unfaithful.Reports[names[0]] = moverreport.Line{Report: moverreport.Report{Result: "failed", Reason: moverreport.ReasonNotFaithful, Message: "owner of /x"}}
 	if next := build.Stored(Decide(unfaithful)); !strings.Contains(next.Message, "kubectl label namespace shop "+api.RootMoverLabel) {
 		t.Errorf("it does not say what allows it: %s", next.Message)
 	}

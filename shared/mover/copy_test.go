@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 func TestEveryFeatureArrives(t *testing.T) {
@@ -215,7 +217,7 @@ func TestRefusesAMountInTheTarget(t *testing.T) {
 	mnt := filepath.Join(dst.dir, "mnt")
 	sh(t, "mount", "--bind", other.dir, mnt)
 	defer sh(t, "umount", mnt)
-	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
+	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
 		t.Error(e)
 	}
 	if _, err := os.Stat(filepath.Join(other.dir, "sub")); err == nil {
@@ -246,7 +248,7 @@ func TestRootsMustBeSeparate(t *testing.T) {
 		"target is a file":     {Source: sub, Target: filepath.Join(base, "g")},
 		"target not mentioned": {Source: sub},
 	} {
-		t.Run(name, func(t *testing.T) { failing(t, o, CodeUsage) })
+		t.Run(name, func(t *testing.T) { failing(t, o, moverreport.CodeUsage) })
 	}
 	for _, f := range []string{"g", "sub/f"} {
 		if _, err := os.Stat(filepath.Join(base, f)); err != nil {
@@ -260,13 +262,13 @@ func TestInterruptionIsClean(t *testing.T) {
 	for _, n := range []string{"a", "b", "c", "d"} {
 		write(t, filepath.Join(src, n), strings.Repeat(n, 3<<20))
 	}
-	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: CodeInterrupted, syscall.SIGTERM: CodeTerminated} {
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: moverreport.CodeInterrupted, syscall.SIGTERM: moverreport.CodeTerminated} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		o := Options{Source: src, Target: dst, Workers: 2}
 		o.hooks.wrote = func(string, int64) { cancel(&Interruption{sig}) }
 		_, err := Copy(ctx, o)
 		e := new(Error)
-		if !errors.As(err, &e) || e.Code != code || e.Reason != ReasonInterrupted {
+		if !errors.As(err, &e) || e.Code != code || e.Reason != moverreport.ReasonInterrupted {
 			t.Errorf("%v: %v", sig, err)
 		}
 		noTemps(t, dst)

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // TestMain lets the test binary be the copying process that a test starts, kills or runs as another user.
@@ -89,14 +91,14 @@ func (c child) command(t *testing.T, uid uint32) (*exec.Cmd, *bytes.Buffer) {
 }
 
 // run runs the child to its end.
-func (c child) run(t *testing.T, uid uint32) Report {
+func (c child) run(t *testing.T, uid uint32) moverreport.Report {
 	t.Helper()
 	cmd, out := c.command(t, uid)
 	err := cmd.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var r Report
+	var r moverreport.Report
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatalf("no report: %v in %q", err, out)
 	}

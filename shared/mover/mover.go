@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // Options say what to copy and how. Source and Target are existing directories, neither inside the other; the source is
@@ -24,8 +26,8 @@ type Options struct {
 	Settled time.Duration // of a warm pass, see DefaultSettled, which 0 means
 	Margin  int           // percent of the target's size that have to stay free; 0 means that nothing is looked at
 
-	Progress         func(Progress) // called from one goroutine at a time; may be nil
-	ProgressInterval time.Duration  // at most one call an interval, and one at each phase change; 0 means phases only
+	Progress         func(moverreport.Progress) // called from one goroutine at a time; may be nil
+	ProgressInterval time.Duration              // at most one call an interval, and one at each phase change; 0 means phases only
 
 	hooks hooks
 }
@@ -155,7 +157,7 @@ func (c *copier) close() {
 // run goes through the phases. Collected problems end it before the next phase that could do harm or would be in vain:
 // nothing is deleted for a source that could not be read, nothing verified that is known not to be faithful.
 func (c *copier) run(ctx context.Context, o Options) (err error) {
-	c.meter.enter(PhaseScan)
+	c.meter.enter(moverreport.PhaseScan)
 	c.beginWarm()
 	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
 		return err
@@ -167,7 +169,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.roomBefore(); err != nil {
 		return err
 	}
-	c.meter.enter(PhaseCopy)
+	c.meter.enter(moverreport.PhaseCopy)
 	for _, step := range []func(context.Context) error{c.prepare, c.fill, c.link, c.finish} {
 		if err := step(ctx); err != nil {
 			return err
@@ -176,7 +178,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.problems.err(); err != nil {
 		return err
 	}
-	c.meter.enter(PhaseSync)
+	c.meter.enter(moverreport.PhaseSync)
 	if err := againErr(func() error { return unix.Syncfs(c.dst.fd) }); err != nil {
 		return &fault{target, "flushing", "", err}
 	}
@@ -198,7 +200,7 @@ func (c *copier) prove(ctx context.Context, unverified bool) error {
 	case c.pass == PassWarm:
 		return c.endWarm(ctx)
 	case !unverified:
-		c.meter.enter(PhaseVerify)
+		c.meter.enter(moverreport.PhaseVerify)
 		if err := c.verify(ctx); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // Pass says which copy of a volume this is.
@@ -171,7 +173,7 @@ func (c *copier) endWarm(ctx context.Context) error {
 	if c.warm.fresh == nil {
 		return nil
 	}
-	c.meter.enter(PhaseVerify)
+	c.meter.enter(moverreport.PhaseVerify)
 	if err := c.confirm(ctx); err != nil {
 		return err
 	}
