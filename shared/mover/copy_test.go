@@ -3,6 +3,7 @@ package mover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,20 +188,22 @@ func TestChecksumFindsWhatTimesHide(t *testing.T) {
 	referee(t, src.dir, dst.dir)
 }
 
-// What is mounted below the source is another file system's; like rsync -x we make the directory and leave it empty.
-func TestStaysOnOneFileSystem(t *testing.T) {
+// What is mounted below the source is not part of the volume, but users may take it for a part. It must not be missing silently.
+func TestMountInSourceIsNotFaithful(t *testing.T) {
 	src, dst, other := newVolume(t, 32), newVolume(t, 32), newVolume(t, 32)
 	write(t, filepath.Join(other.dir, "not ours"), "x")
 	mnt := filepath.Join(src.dir, "mnt")
 	must(t, os.Mkdir(mnt, 0o755))
 	sh(t, "mount", "--bind", other.dir, mnt)
 	defer sh(t, "umount", mnt)
-	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], `"mnt"`) {
-		t.Errorf("warnings: %q", r.Warnings)
-	}
-	if names, err := os.ReadDir(filepath.Join(dst.dir, "mnt")); err != nil || len(names) != 0 {
-		t.Errorf("%v %v", names, err)
+	write(t, filepath.Join(src.dir, "file"), "x")
+	sh(t, "mount", "--bind", filepath.Join(other.dir, "not ours"), filepath.Join(src.dir, "file"))
+	defer sh(t, "umount", filepath.Join(src.dir, "file"))
+	for _, pass := range []Pass{PassWhole, PassWarm} {
+		e := failing(t, Options{Source: src.dir, Target: dst.dir, Pass: pass, Token: operation}, moverreport.CodeNotFaithful)
+		if e.Count != 2 || !strings.Contains(e.Message, "mounted here") || !strings.Contains(fmt.Sprint(e.Paths), `"mnt"`) {
+			t.Errorf("%v: %q", e, e.Paths)
+		}
 	}
 }
 

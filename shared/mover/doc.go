@@ -11,7 +11,8 @@
 // mode with set-id and sticky bits, modification time to the nanosecond; extended attributes of the namespaces user,
 // trusted (seen only with CAP_SYS_ADMIN) and security (without security.selinux, which the platform sets), and POSIX ACLs.
 // Attributes of other namespaces, inode flags (chattr), access and birth times belong to a file system and stay there.
-// lost+found in either root is left alone. A directory on which something else is mounted is made, empty, with a warning.
+// lost+found in either root is left alone. Subvolumes become plain directories, with a warning. A directory or file on which
+// something else is mounted fails the run (CodeNotFaithful).
 //
 // # Crash safety
 //
@@ -34,7 +35,7 @@
 //
 // # Memory
 //
-// The scan keeps 80 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
+// The scan keeps 88 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
 // files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 128 KiB.
 // A record of a warm pass takes 56 bytes for each file, in memory as in the target: 56 MB for a million files, and twice
 // that in a warm pass that follows another one. A device takes 32 bytes for each 4 MiB.

@@ -45,7 +45,7 @@ const (
 // Errors without an errno.
 var (
 	errChanged       = errors.New("it was changed while it was copied")
-	errMountHere     = errors.New("another file system is mounted here")
+	errMountHere     = errors.New("another file system is mounted here, which is not part of the volume")
 	errXattrTooLarge = errors.New("this file system cannot hold it")
 	errDropped       = errors.New("the set-id bits were dropped by the kernel")
 	errMismatch      = errors.New("mismatch")

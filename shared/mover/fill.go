@@ -164,7 +164,7 @@ func (c *copier) isOwnInode(have *meta, g *group) bool {
 	if g == nil {
 		return have.nlink == 1
 	}
-	keeper, _ := c.claims.LoadOrStore(have.ino, g)
+	keeper, _ := c.claims.LoadOrStore(have.inode(), g)
 	return keeper == g
 }
 

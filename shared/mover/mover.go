@@ -2,6 +2,7 @@ package mover
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -224,10 +225,9 @@ func (c *copier) result() Result {
 	if c.rootKept {
 		r.Warnings = append(r.Warnings, "the target's root directory keeps its own owner, mode, time or attributes, since this process does not own it")
 	}
-	if c.tree != nil {
-		for _, m := range c.tree.mounts {
-			r.Warnings = append(r.Warnings, "another file system is mounted in the source at "+quote(m)+"; it was not copied, its directory is empty in the target")
-		}
+	if c.tree != nil && len(c.tree.nested) > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d subvolumes of the source are plain directories in the target, the first is %s; their contents are copied",
+			len(c.tree.nested), quote(c.tree.nested[0])))
 	}
 	return r
 }

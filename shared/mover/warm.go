@@ -143,7 +143,7 @@ func (c *copier) loadRecord() {
 
 // unread returns the contents of a file that a warm pass has verified and that has changed on neither side since.
 func (c *copier) unread(d *dir, e *entry, have *meta) (sum, bool) {
-	if c.warm.known == nil || !e.meta.isRegular() || c.tree.foreign[e] {
+	if c.warm.known == nil || !e.meta.isRegular() || c.isNested(&e.meta) {
 		return sum{}, false
 	}
 	return c.warm.known.find(&e.meta, have)
@@ -165,8 +165,12 @@ func (c *copier) looksEqual(e *entry, have *meta) bool {
 
 // isSettled says whether a file may be recorded: nothing wrote to it, or may still have been writing, when the pass began.
 func (c *copier) isSettled(e *entry) bool {
-	return e.meta.isRegular() && e.meta.ctime().before(c.warm.bound) && e.meta.mtime().before(c.warm.bound) && !c.tree.foreign[e]
+	return e.meta.isRegular() && e.meta.ctime().before(c.warm.bound) && e.meta.mtime().before(c.warm.bound) && !c.isNested(&e.meta)
 }
+
+// isNested reports whether an inode of the source is in a subvolume. The device number of a subvolume is another one with
+// each mount, so that a record could not tell its inodes from those of another subvolume.
+func (c *copier) isNested(m *meta) bool { return m.dev != c.src.self.dev }
 
 // endWarm verifies what can be recorded, and records it.
 func (c *copier) endWarm(ctx context.Context) error {
