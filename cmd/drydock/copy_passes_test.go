@@ -51,6 +51,8 @@ func TestCopyChecksItsFlags(t *testing.T) {
 		"a margin of all":          {"--margin=100", src, dst},
 		"a negative margin":        {"--margin=-1", src, dst},
 		"a margin of a device":     {"--device", "--margin=5", src, dst},
+		"own target, no token":     {"--own-target", src, dst},
+		"own target of a device":   {"--own-target", "--token=op", "--device", src, dst},
 		"a directory for a device": {"--device", src, dst},
 	} {
 		if code, r := copyOnce(t, args...); code != moverreport.CodeUsage || r.Reason != moverreport.ReasonUsage {
@@ -59,6 +61,22 @@ func TestCopyChecksItsFlags(t *testing.T) {
 	}
 	if code, r := copyOnce(t, "--margin=99", src, dst); code != moverreport.CodeNoSpace || r.Reason != moverreport.ReasonNoSpace {
 		t.Errorf("%d %+v", code, r)
+	}
+}
+
+func TestCopyRefusesForeignTarget(t *testing.T) {
+	src, dst := trees(t)
+	if err := os.WriteFile(filepath.Join(dst, "ledger"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, pass := range []string{"--warm", "--after-warm", "--verify"} {
+		code, r := copyOnce(t, pass, "--token=op", "--own-target", src, dst)
+		if code != moverreport.CodeTargetNotEmpty || r.Reason != moverreport.ReasonTargetNotEmpty || r.Deleted != 0 {
+			t.Errorf("%s: %d %+v", pass, code, r)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dst, "ledger")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -51,9 +51,10 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 		}
 	}
 	if open == 0 {
-		return handOver(in, next)
+		return handOver(in, status, next)
 	}
 	actions := append(plan.Store(in.Set, next).Actions(), movers...)
+	actions = append(actions, tellWarnings(in, status, next)...)
 	if len(actions) == 0 {
 		return plan.Wait(api.CopyRunning, "%d claims are being copied", open)
 	}
@@ -61,10 +62,11 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 }
 
 // handOver has restore go on.
-func handOver(in Input, status *api.Status) plan.Plan {
+func handOver(in Input, before, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
 	next.Reason, next.Message = api.CopyVerified, told(status).done
-	return plan.Do(api.CopyVerified, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, false))...).
+	actions := append(plan.Store(in.Set, next).Actions(), tellWarnings(in, before, next)...)
+	return plan.Do(api.CopyVerified, append(actions, plan.NoteOf(in.Set, next, false))...).
 		Then(events.BackupCompleted, status.Operation)
 }
 
@@ -124,6 +126,7 @@ func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.J
 		if reported {
 			part.BytesDone, part.BytesTotal, part.Files, part.Digest = report.Bytes, report.Bytes, report.Files, report.Digest
 			part.BytesTrusted = report.TrustedBytes
+			addWarnings(status, part, report.Warnings, report.Omitted)
 		}
 		part.ProgressAt = nil
 	case batchv1.JobFailed:

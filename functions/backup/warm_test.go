@@ -345,23 +345,23 @@ func TestMoverOfEachPass(t *testing.T) {
 		round          int
 		pinned, prefer string
 	}{
-		"while the set runs":                 {world(first, users()), "--warm --token=" + build.ID, 0, "node-0", ""},
-		"after that":                         {world(quiet(warmed(0, 1))), "--after-warm --token=" + build.ID, 1, "", "node-0"},
-		"of a set of which nothing was":      {world(quiet()), "", 1, "", ""},
-		"of a claim that was given up":       {world(quiet(cold(0))), "", 1, "", ""},
-		"I1: in the next round nothing was":  {world(second), "", 2, "", ""},
-		"a volume that shrinks keeps a rest": {margin(world(quiet(shrinks))), "--margin=17", 1, "", ""},
-		"and is told so at first":            {margin(world(running(operation(api.ClaimPending, justBegun, shrinks)), users())), "--warm --token=" + build.ID + " --margin=17", 0, "node-0", ""},
-		"one that grows does not":            {margin(world(quiet())), "", 1, "", ""},
+		"while the set runs":                 {world(first, users()), "--warm --own-target", 0, "node-0", ""},
+		"after that":                         {world(quiet(warmed(0, 1))), "--after-warm --own-target", 1, "", "node-0"},
+		"of a set of which nothing was":      {world(quiet()), "--own-target", 1, "", ""},
+		"of a claim that was given up":       {world(quiet(cold(0))), "--own-target", 1, "", ""},
+		"I1: in the next round nothing was":  {world(second), "--own-target", 2, "", ""},
+		"a volume that shrinks keeps a rest": {margin(world(quiet(shrinks))), "--own-target --margin=17", 1, "", ""},
+		"and is told so at first":            {margin(world(running(operation(api.ClaimPending, justBegun, shrinks)), users())), "--warm --own-target --margin=17", 0, "node-0", ""},
+		"one that grows does not":            {margin(world(quiet())), "--own-target", 1, "", ""},
 		"a raw device":                       {world(device(quiet())), "--device", 1, "", ""},
-		"a raw device, while the set runs":   {world(device(first), users()), "--warm --token=" + build.ID + " --device", 0, "node-0", ""},
-		"as people want movers to be":        {optioned, "", 1, "", ""},
+		"a raw device, while the set runs":   {world(device(first), users()), "--warm --device", 0, "node-0", ""},
+		"as people want movers to be":        {optioned, "--own-target", 1, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := moverOf(t, row.in)
 			pod := job.Spec.Template.Spec
 			args := strings.Join(pod.Containers[0].Args, " ")
-			want := strings.Join(strings.Fields("copy --report=/dev/termination-log "+row.args+" /source /target"), " ")
+			want := strings.Join(strings.Fields("copy --report=/dev/termination-log --token="+build.ID+" "+row.args+" /source /target"), " ")
 			if args != want {
 				t.Errorf("args %s\nwant %s", args, want)
 			}

@@ -92,6 +92,9 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 	if op, err := setRest(opened(out), &e.meta, attrs); err != nil {
 		return at.fault(target, op, e, err)
 	}
+	if op, err := checkKept(opened(out), &e.meta); err != nil {
+		return at.fault(target, op, e, err)
+	}
 	if c.hooks.copying != nil {
 		c.hooks.copying(at.dir.join(e.name))
 	}
@@ -131,6 +134,9 @@ func (c *copier) dressSpecial(at pair, e *entry, o object, attrs []xattr) error 
 	op, err := setOwner(o, &e.meta)
 	if err == nil {
 		op, err = setRest(o, &e.meta, attrs)
+	}
+	if err == nil {
+		op, err = checkKept(o, &e.meta)
 	}
 	if err != nil {
 		return at.fault(target, op, e, err)

@@ -7,9 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lostFound is made by mkfs in the root of some file systems and belongs to fsck.
-const lostFound = "lost+found"
-
 // meta is what stat says of an inode, as far as a copy has to know it. Two equal values, taken at two times of the same
 // inode, mean that neither its contents nor its attributes were changed in between (ctime cannot be set).
 type meta struct {
@@ -136,8 +133,5 @@ func (d *dir) find(name string) *entry {
 	return nil
 }
 
-// isKept says whether a name in d is the one in the root that is to be kept; none is if that is "".
-func (d *dir) isKept(name, kept string) bool { return d.parent == nil && kept != "" && name == kept }
-
-// isLostFound says whether a name in d is the one that is left alone on both sides.
+// isLostFound reports whether a name in d may be the file system's own.
 func (d *dir) isLostFound(name string) bool { return d.parent == nil && name == lostFound }

@@ -125,7 +125,7 @@ func TestVerificationSees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := t.TempDir(), t.TempDir()
 			must(t, os.Mkdir(src+"/sub", 0o755))
-			must(t, os.Mkdir(dst+"/"+lostFound, 0o755))
+			must(t, os.Mkdir(dst+"/"+lostFound, 0o700))
 			write(t, src+"/f", "contents")
 			write(t, src+"/sub/f", "contents")
 			write(t, src+"/h1", "h")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // Options say what to copy and how. Source and Target are existing directories, neither inside the other; the source is
-// only read. Everything in the target that the source does not have is deleted.
+// only read. Everything in the target that the source does not have is deleted, unless OwnOnly forbids it.
 type Options struct {
 	Source, Target string
 
@@ -24,6 +25,7 @@ type Options struct {
 
 	Pass    Pass          // PassWhole is an ordinary copy
 	Token   string        // names the operation of which a warm and a final pass are
+	OwnOnly bool          // fail if the target holds anything that no pass with this Token has written
 	Settled time.Duration // of a warm pass, see DefaultSettled, which 0 means
 	Margin  int           // percent of the target's size that have to stay free; 0 means that nothing is looked at
 
@@ -89,6 +91,8 @@ type copier struct {
 	token    string
 	settled  time.Duration
 	margin   int
+	ownOnly  bool
+	kept     []string // names in the target's root that are the mover's own
 	hooks    hooks
 	meter    *meter
 	problems problems
@@ -102,8 +106,7 @@ type copier struct {
 
 	warm warmth
 
-	rootKept bool // the target's root kept its own attributes
-	digest   string
+	digest string
 }
 
 func newCopier(o Options) (*copier, error) {
@@ -123,7 +126,7 @@ func newCopier(o Options) (*copier, error) {
 	}
 	c := &copier{
 		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
-		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin,
+		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly,
 		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
 	}
 	if c.settled <= 0 {
@@ -166,8 +169,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.problems.err(); err != nil {
 		return err
 	}
-	c.loadRecord()
-	if err := c.roomBefore(); err != nil {
+	if err := c.checkTarget(); err != nil {
 		return err
 	}
 	c.meter.enter(moverreport.PhaseCopy)
@@ -190,6 +192,18 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 		c.hooks.synced()
 	}
 	return c.prove(ctx, o.NoVerify)
+}
+
+// checkTarget fails, before any data is written or deleted, if the target is not ours, cannot be faithful or is too small.
+func (c *copier) checkTarget() error {
+	if err := c.ownTarget(); err != nil {
+		return err
+	}
+	if err := c.checkRoot(); err != nil {
+		return err
+	}
+	c.loadRecord()
+	return c.roomBefore()
 }
 
 // prove ends a pass.
@@ -216,14 +230,11 @@ func (c *copier) prove(ctx context.Context, unverified bool) error {
 func (c *copier) result() Result {
 	r := Result{
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
-		Digest: c.digest, Warnings: c.warm.warnings, Pass: c.pass,
+		Digest: c.digest, Warnings: slices.Clone(c.problems.warnings), Pass: c.pass,
 		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
 	}
 	if fresh := c.warm.fresh; fresh != nil {
 		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.entries)), fresh.bytes
-	}
-	if c.rootKept {
-		r.Warnings = append(r.Warnings, "the target's root directory keeps its own owner, mode, time or attributes, since this process does not own it")
 	}
 	if c.tree != nil && len(c.tree.nested) > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d subvolumes of the source are plain directories in the target, the first is %s; their contents are copied",

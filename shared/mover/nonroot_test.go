@@ -55,7 +55,7 @@ func volumes(t *testing.T) (src, dst volume) {
 func TestUserCopiesOwnFiles(t *testing.T) {
 	src, dst := volumes(t)
 	r := child{Source: src.dir, Target: dst.dir}.run(t, user)
-	if r.Code != moverreport.CodeOK || r.Digest == "" || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "root directory") {
+	if r.Code != moverreport.CodeOK || r.Digest == "" || len(r.Warnings) != 0 {
 		t.Fatalf("%+v", r)
 	}
 	must(t, os.Chtimes(dst.dir, mtime(t, src.dir), mtime(t, src.dir))) // what only its owner can do

@@ -123,28 +123,11 @@ func (c *copier) finishDir(d *dir) error {
 	if err == nil {
 		op, err = setRest(opened(fd), &d.self.meta, attrs)
 	}
+	if err == nil {
+		op, err = checkKept(opened(fd), &d.self.meta)
+	}
 	if err != nil {
 		return &fault{target, op, d.path(), err}
-	}
-	return nil
-}
-
-// finishForeignRoot does what it may: the root of a fresh volume is made and owned by the platform, not by us.
-func (c *copier) finishForeignRoot(fd int, attrs []xattr) error {
-	want := &c.tree.top.self.meta
-	for _, set := range []func() (string, error){
-		func() (string, error) { return setOwner(opened(fd), want) },
-		func() (string, error) { return setRest(opened(fd), want, attrs) },
-	} {
-		op, err := set()
-		if err == nil {
-			continue
-		}
-		f := &fault{target, op, "", err}
-		if kindOf(f) != kindDenied {
-			return f
-		}
-		c.rootKept = true
 	}
 	return nil
 }

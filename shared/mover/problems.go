@@ -2,6 +2,8 @@ package mover
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +21,8 @@ type problems struct {
 	first [kinds][]string
 
 	changed int64 // let pass
+
+	warnings []string
 }
 
 // tolerate returns nil for an error that is collected, and any other error as it is.
@@ -43,6 +47,16 @@ func (p *problems) tolerate(err error) error {
 		p.first[k] = append(p.first[k], err.Error())
 	}
 	return nil
+}
+
+// warn keeps a sentence for the report, once.
+func (p *problems) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.warnings, text) {
+		p.warnings = append(p.warnings, text)
+	}
 }
 
 // isStale says whether a network's file system lost a file of the source: somebody deleted it.

@@ -65,7 +65,11 @@ func (s *scanner) read(d *dir) error {
 	}
 	d.entries = make([]entry, 0, len(names)) // never grows, so that pointers into it stay good
 	for _, n := range names {
-		if d.isLostFound(n.name) {
+		skip, err := s.skipLostFound(d, fd, n.name)
+		if err := s.problems.tolerate(err); err != nil {
+			return err
+		}
+		if skip {
 			continue
 		}
 		if err := s.problems.tolerate(s.look(d, fd, n.name)); err != nil {

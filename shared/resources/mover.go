@@ -176,12 +176,15 @@ func (m Mover) pod() corev1.PodSpec {
 }
 
 func (m Mover) args() []string {
-	args := []string{"copy", "--report=/dev/termination-log"}
+	args := []string{"copy", "--report=/dev/termination-log", "--token=" + m.Link.Operation}
 	switch m.Pass {
 	case WarmPass:
-		args = append(args, "--warm", "--token="+m.Link.Operation)
+		args = append(args, "--warm")
 	case FinalPass:
-		args = append(args, "--after-warm", "--token="+m.Link.Operation)
+		args = append(args, "--after-warm")
+	}
+	if !m.Device { // nothing tells whether a device is empty
+		args = append(args, "--own-target")
 	}
 	if m.Margin > 0 {
 		args = append(args, fmt.Sprintf("--margin=%d", m.Margin))
