@@ -81,6 +81,7 @@ type dir struct {
 	self    *entry  // the root's has the name ""
 	entries []entry // sorted by name
 	fresh   bool    // the target's counterpart was made, or found empty, by this run
+	flags   uint32  // carried inode flags
 	barred  bool    // the target's counterpart cannot be used, for a reason that was collected: left out by later steps
 }
 

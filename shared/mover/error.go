@@ -50,13 +50,28 @@ func newError(k kind, count int, first []string) *Error {
 		what, todo = "were changed in the source during the copy", "stop what writes to the source, then copy again"
 	case kindDenied:
 		e.Code, e.Reason = moverreport.CodeNotFaithful, moverreport.ReasonNotFaithful
-		what, todo = "cannot be reproduced", "run the copy as root with CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP and MKNOD, or choose a target that can hold them"
+		what, todo = "cannot be reproduced", howToReproduce()
 	default:
 		e.Code, e.Reason = moverreport.CodeMismatch, moverreport.ReasonMismatch
 		what, todo = "differ after the copy", "copy again, which replaces them; if it happens again, do not trust the target"
 	}
 	e.Message = fmt.Sprintf("%s %s; the first: %s; %s", countOf(count), what, first[0], todo)
 	return e
+}
+
+// howToReproduce does not tell a process to get rights that it has.
+func howToReproduce() string {
+	if hasCapability(unix.CAP_DAC_OVERRIDE) && hasCapability(unix.CAP_CHOWN) {
+		return "this process has root's rights, so mend the cause, or choose a target that can hold it; an NFS export with root_squash takes these rights away"
+	}
+	return "run the copy as root with CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP and MKNOD, or choose a target that can hold them"
+}
+
+// blameSELinux replaces the advice: more rights do not help.
+func blameSELinux(e *Error, context string) {
+	e.Reason = moverreport.ReasonSELinux
+	e.Message = fmt.Sprintf("%s cannot be read, the first: %s; mode and owner allow it, so SELinux is the likely cause: this process runs as %s; "+
+		"set seLinuxOptions.level in the pod template's securityContext to the level of the files (ls -Z)", countOf(e.Count), e.Paths[0], context)
 }
 
 func countOf(n int) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +46,7 @@ type hooks struct {
 	unsettled  bool                 // a warm pass neither flushes the source nor leaves young files out
 	confirmed  func(path string)    // between reading a file and recording it
 	recording  func()               // between writing the record and giving it its name
+	selinux    func() string        // instead of this process's context
 	anyFile    bool                 // a regular file counts as a device
 	room       func(*unix.Statfs_t) // changes what statfs says of the target
 }
@@ -133,6 +133,7 @@ func newCopier(o Options) (*copier, error) {
 		c.settled = DefaultSettled
 	}
 	c.problems.live = c.pass == PassWarm
+	c.problems.selinuxCause = c.selinuxCause
 	return c, nil
 }
 
@@ -230,7 +231,7 @@ func (c *copier) prove(ctx context.Context, unverified bool) error {
 func (c *copier) result() Result {
 	r := Result{
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
-		Digest: c.digest, Warnings: slices.Clone(c.problems.warnings), Pass: c.pass,
+		Digest: c.digest, Warnings: c.problems.allWarnings(), Pass: c.pass,
 		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
 	}
 	if fresh := c.warm.fresh; fresh != nil {

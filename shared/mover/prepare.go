@@ -21,6 +21,9 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 			return c.problems.tolerate(&fault{target, "opening the directory", d.path(), err})
 		}
 		defer unix.Close(fd)
+		if err := c.problems.tolerate(c.setFlags(fd, d.path(), d.flags)); err != nil {
+			return err
+		}
 		if err := c.problems.tolerate(c.clean(ctx, fd, d)); err != nil {
 			return err
 		}
@@ -138,7 +141,7 @@ func (c *copier) sourceDirXattrs(d *dir) ([]xattr, error) {
 		return nil, &fault{source, "opening the directory", d.path(), err}
 	}
 	defer unix.Close(fd)
-	attrs, err := opened(fd).xattrs()
+	attrs, err := opened(fd).xattrs(c.notCarried(d, ""))
 	if err != nil {
 		return nil, &fault{source, "reading extended attributes of", d.path(), err}
 	}

@@ -124,7 +124,7 @@ func (c *copier) lookAtRoots() (both [2]looks, err error) {
 			return both, &fault{r.side, "looking at", "", err}
 		}
 		both[side].meta = metaOf(&st)
-		if both[side].attrs, err = opened(r.fd).xattrs(); err != nil {
+		if both[side].attrs, err = opened(r.fd).xattrs(nil); err != nil {
 			return both, &fault{r.side, "reading extended attributes of", "", err}
 		}
 	}

@@ -21,6 +21,7 @@ type scanner struct {
 	root     *root
 	meter    *meter
 	problems *problems
+	trusted  bool // this process is shown trusted.* attributes
 
 	mu   sync.Mutex
 	tree *tree
@@ -29,7 +30,7 @@ type scanner struct {
 // scan reads the whole tree without following links or leaving its mount.
 func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tree, error) {
 	top := &dir{self: &entry{meta: r.self}}
-	s := &scanner{root: r, meter: m, problems: p, tree: &tree{top: top, groups: map[inode]*group{}}}
+	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted(), tree: &tree{top: top, groups: map[inode]*group{}}}
 	err := runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, top)) })
 	if err != nil {
 		return nil, err
@@ -59,6 +60,7 @@ func (s *scanner) read(d *dir) error {
 		return &fault{s.root.side, "opening the directory", d.path(), err}
 	}
 	defer unix.Close(fd)
+	d.flags = flagsOf(fd)
 	names, err := readdir(fd)
 	if err != nil {
 		return &fault{s.root.side, "reading the directory", d.path(), err}
@@ -102,6 +104,9 @@ func (s *scanner) look(d *dir, fd int, name string) error {
 	if err == nil && s.root.isElsewhere(&st) {
 		err = errMountHere
 	}
+	if err == nil {
+		err = st.uncopyable()
+	}
 	if err != nil {
 		return &fault{s.root.side, "looking at", d.join(name), err}
 	}
@@ -121,6 +126,10 @@ func (s *scanner) note(d *dir, i int, st *unix.Stat_t) {
 			s.mu.Unlock()
 		}
 		return
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 && !s.trusted {
+		s.problems.warn("the source has whiteouts of an overlay, so directories may be marked opaque by trusted.* attributes; " +
+			"they are not copied, since only a process with CAP_SYS_ADMIN is shown them")
 	}
 	s.meter.filesTotal.Add(1)
 	if e.meta.nlink == 1 || !s.isAnotherName(d, i) {

@@ -174,7 +174,7 @@ func (s *summer) lookAtDir(side side, fd int, d *dir) (looks, error) {
 	if side == source && l.meta != d.self.meta {
 		return l, &fault{side, "looking at", d.path(), errChanged}
 	}
-	if l.attrs, err = opened(fd).xattrs(); err != nil {
+	if l.attrs, err = opened(fd).xattrs(nil); err != nil {
 		return l, &fault{side, "reading extended attributes of", d.path(), err}
 	}
 	return l, nil
