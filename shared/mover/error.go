@@ -59,7 +59,7 @@ func newError(k kind, count int, first []string) *Error {
 	return e
 }
 
-// howToReproduce does not tell a process to get rights that it has.
+// howToReproduce returns the advice for NotFaithful: not to get rights that this process has.
 func howToReproduce() string {
 	if hasCapability(unix.CAP_DAC_OVERRIDE) && hasCapability(unix.CAP_CHOWN) {
 		return "this process has root's rights, so mend the cause, or choose a target that can hold it; an NFS export with root_squash takes these rights away"

@@ -9,7 +9,7 @@ import (
 // lostFound is made by mkfs in the root of some file systems. fsck puts files there that have lost their names.
 const lostFound = "lost+found"
 
-// lostFoundState says what is to be done with a lost+found in a root.
+// lostFoundState tells the kinds of a lost+found in a root apart.
 type lostFoundState int
 
 const (
@@ -51,8 +51,8 @@ func lostFoundIn(root int) (lostFoundState, error) {
 // firstInode is the number of lost+found on every ext file system: mkfs makes it first.
 const firstInode = 11
 
-// isMadeByMkfs reports whether mkfs has made a lost+found. On ext the inode number tells, whoever owns it since. Elsewhere
-// owner and mode do, to which the platform may have added a group with all rights.
+// isMadeByMkfs reports whether mkfs has made a lost+found. On ext the inode number tells, also after a chown. Elsewhere
+// owner and mode do. The platform may have added a group with all rights.
 func isMadeByMkfs(st *sighting) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR && (st.Ino == firstInode || st.Uid == 0 && st.Mode&0o007 == 0)
 }

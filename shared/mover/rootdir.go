@@ -9,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is not root cannot always make the target's root directory what the source's is: the platform has made
-// it. Owner, mode and ACL have to be equal nevertheless, but for what the platform sets for a pod's fsGroup on any volume.
+// A process that is not root cannot always set the attributes of the target's root directory: the platform has made it. Owner, mode and ACL have to be equal nevertheless. Only the group and the rights that the platform sets for a pod's fsGroup
+// may differ.
 
 // fsGroupBits are the rights that the platform gives to the group fsGroup.
 const fsGroupBits = unix.S_ISGID | 0o770
 
-// identity is as whom this process runs.
+// identity is the user and the groups of this process.
 type identity struct {
 	uid    uint32
 	groups []int
 }
 
+// self returns the identity of this process.
 func self() (identity, error) {
 	groups, err := os.Getgroups()
 	return identity{uint32(os.Geteuid()), append(groups, os.Getegid())}, err //nolint:gosec // ids have 32 bits
@@ -81,7 +82,7 @@ func (c *copier) checkRoot() error {
 	return notKept(rootDifferences(both[source], settable(both[source], both[target], by), by))
 }
 
-// finishForeignRoot sets what this process may, and fails if that is not enough.
+// finishForeignRoot sets the attributes that this process may set, and fails if the root is not faithful then.
 func (c *copier) finishForeignRoot(fd int, attrs []xattr) error {
 	want := &c.tree.top.self.meta
 	for _, set := range []func() (string, error){

@@ -47,7 +47,7 @@ func setLinks(st *unix.Stat_t, n uint32) { setNumber(&st.Nlink, n) }
 
 func setNumber[T uint32 | uint64](field *T, n uint32) { *field = T(n) }
 
-// isElsewhere reports whether something else is mounted at the entry. A btrfs subvolume has a device number of its own, but
+// isElsewhere reports whether something else is mounted at the entry. A btrfs subvolume has another device number, but
 // is on the same mount. Where the kernel does not tell mounts apart, another device number counts as another mount.
 func (r *root) isElsewhere(s *sighting) bool {
 	if r.mount != 0 && s.mount != 0 {

@@ -26,7 +26,7 @@ func carries(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
 }
 
-// belongsToPlatform reports whether an attribute that is not carried is made anew for the copy by whom it belongs to.
+// belongsToPlatform reports whether an attribute that is not carried is set on the copy by the node or its file system.
 func belongsToPlatform(name string) bool {
 	return name == "security.selinux" || strings.HasPrefix(name, "trusted.SGI_ACL_")
 }
