@@ -87,7 +87,7 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 	if op, err := setOwner(opened(out), &e.meta); err != nil {
 		return at.fault(target, op, e, err)
 	}
-	if flags := flagsOf(in.fd); flags != 0 || at.dir.flags != 0 { // a new file has its directory's
+	if flags := c.src.flagsOf(in.fd); flags != 0 || at.dir.flags != 0 { // a new file has its directory's
 		if err := c.setFlags(out, at.dir.join(e.name), flags); err != nil {
 			return err
 		}

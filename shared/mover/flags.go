@@ -62,10 +62,15 @@ type uncopyableError struct{ error }
 
 func (e *uncopyableError) Is(other error) bool { return other == errNotKept }
 
-// flagsOf returns the carried flags of an open file or directory. File systems without flags have none.
-func flagsOf(fd int) uint32 {
+// flagsOf returns the carried flags of an open file or directory. File systems without flags have none, and are asked once:
+// FUSE has to ask a process each time.
+func (r *root) flagsOf(fd int) uint32 {
+	if r.noFlags.Load() {
+		return 0
+	}
 	all, err := rawFlags(fd)
 	if err != nil {
+		r.noFlags.Store(true)
 		return 0
 	}
 	return all & carriedFlags
@@ -78,9 +83,12 @@ func rawFlags(fd int) (uint32, error) {
 // setFlags gives an open entry of the target the flags of the source's. A file has to be empty, or some have no effect. What
 // cannot be set fails the copy of the entry if it is needed, and is told otherwise.
 func (c *copier) setFlags(fd int, path string, want uint32) error {
+	if want == 0 && c.dst.noFlags.Load() {
+		return nil
+	}
 	have, err := rawFlags(fd)
 	if err != nil {
-		have = 0
+		c.dst.noFlags.Store(true)
 	}
 	for _, f := range inodeFlags {
 		if (have^want)&f.bit == 0 {
@@ -106,12 +114,13 @@ func (c *copier) setFlags(fd int, path string, want uint32) error {
 // sameFlags compares a file of both sides that has not changed otherwise.
 func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error) {
 	var flags [2]uint32
-	for k, dirfd := range []int{at.src, at.dst} {
-		fd, err := openat(dirfd, e.name, unix.O_RDONLY, 0)
+	dirs := [2]int{source: at.src, target: at.dst}
+	for k, r := range []*root{c.src, c.dst} {
+		fd, err := openat(dirs[k], e.name, unix.O_RDONLY, 0)
 		if err != nil {
-			return false, at.fault(side(k), "opening", e, err)
+			return false, at.fault(r.side, "opening", e, err)
 		}
-		flags[k] = flagsOf(fd)
+		flags[k] = r.flagsOf(fd)
 		unix.Close(fd)
 	}
 	return flags[source] == flags[target], context.Cause(ctx)

@@ -32,7 +32,7 @@ func lostFoundIn(root int) (lostFoundState, error) {
 	}
 	fd, err := openat(root, lostFound, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.EACCES || err == unix.EPERM {
-		if isUsed(&st) {
+		if isUsed(root, &st) {
 			return lostFoundOrdinary, nil
 		}
 		return lostFoundUnreadable, nil
@@ -58,8 +58,14 @@ func isMadeByMkfs(st *sighting) bool {
 }
 
 // isUsed reports whether a directory that cannot be read shows from outside that something was put into it.
-func isUsed(st *sighting) bool {
-	return st.Nlink > 2 || st.hasBirth && st.born != unixTime{st.Mtim.Sec, st.Mtim.Nsec}
+func isUsed(root int, st *sighting) bool {
+	if st.Nlink > 2 {
+		return true
+	}
+	var x unix.Statx_t
+	err := againErr(func() error { return unix.Statx(root, lostFound, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &x) })
+	born := unix.Timespec{Sec: x.Btime.Sec, Nsec: int64(x.Btime.Nsec)}
+	return err == nil && x.Mask&unix.STATX_BTIME != 0 && born != st.Mtim
 }
 
 // skipLostFound reports whether the scan leaves the name out of the source's root.

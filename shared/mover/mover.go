@@ -195,12 +195,12 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	return c.prove(ctx, o.NoVerify)
 }
 
-// checkTarget fails, before any data is written or deleted, if the target is not ours, cannot be faithful or is too small.
+// checkTarget fails, before any data is written or deleted, if the target cannot be faithful, is not ours or is too small.
 func (c *copier) checkTarget() error {
-	if err := c.ownTarget(); err != nil {
+	if err := c.checkRoot(); err != nil {
 		return err
 	}
-	if err := c.checkRoot(); err != nil {
+	if err := c.ownTarget(); err != nil {
 		return err
 	}
 	c.loadRecord()

@@ -26,6 +26,7 @@ type root struct {
 	self      meta
 	side      side
 	noOpenat2 atomic.Bool
+	noFlags   atomic.Bool // its file system has no inode flags
 }
 
 func openRoot(path string, s side) (*root, error) {

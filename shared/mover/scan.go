@@ -60,7 +60,7 @@ func (s *scanner) read(d *dir) error {
 		return &fault{s.root.side, "opening the directory", d.path(), err}
 	}
 	defer unix.Close(fd)
-	d.flags = flagsOf(fd)
+	d.flags = s.root.flagsOf(fd)
 	names, err := readdir(fd)
 	if err != nil {
 		return &fault{s.root.side, "reading the directory", d.path(), err}

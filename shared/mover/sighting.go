@@ -7,12 +7,10 @@ type sighting struct {
 	unix.Stat_t
 	mount      uint64 // id of the mount that the entry is on; 0 where the kernel (before 5.8) does not say
 	attributes uint64 // STATX_ATTR_ bits that are set
-	born       unixTime
-	hasBirth   bool
 }
 
-// sightingMask costs no more than stat: file systems have all of it at hand.
-const sightingMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
+// sightingMask costs no more than stat: a network's file system asks its server for nothing else.
+const sightingMask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
 
 // sight looks at a name in a directory, or at the directory itself if the name is empty. It follows no link and mounts
 // nothing.
@@ -33,7 +31,6 @@ func sight(dirfd int, name string) (sighting, error) {
 			Ctim: unix.Timespec{Sec: x.Ctime.Sec, Nsec: int64(x.Ctime.Nsec)},
 		},
 		attributes: x.Attributes & x.Attributes_mask,
-		born:       unixTime{x.Btime.Sec, int64(x.Btime.Nsec)}, hasBirth: x.Mask&unix.STATX_BTIME != 0,
 	}
 	setLinks(&s.Stat_t, x.Nlink)
 	if x.Mask&unix.STATX_MNT_ID != 0 {
