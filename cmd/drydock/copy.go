@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/mover"
+	"drydock.dev/shared/moverreport"
 )
 
 // runCopy is `drydock copy`: the data mover, in a Job's pod. It writes progress and, as the last line, the report to
@@ -22,7 +23,7 @@ func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags, err := parseCopy(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return mover.CodeOK
+		return moverreport.CodeOK
 	case err != nil:
 		return endCopy(flags, mover.NewReport(mover.Result{}, err, 0), stdout, stderr)
 	}
@@ -34,7 +35,7 @@ func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	lines := json.NewEncoder(stdout)
 	began := time.Now()
 	o := flags.options()
-	o.Progress = func(p mover.Progress) { _ = lines.Encode(p) } // a reader that went away stops no copy
+	o.Progress = func(p moverreport.Progress) { _ = lines.Encode(p) } // a reader that went away stops no copy
 	run := mover.Copy
 	if flags.device {
 		run = mover.CopyDevice
@@ -95,16 +96,16 @@ func printDigest(ctx context.Context, flags copyFlags, stdout, stderr io.Writer)
 		return mover.NewReport(mover.Result{}, err, 0).Code
 	}
 	fmt.Fprintln(stdout, digest)
-	return mover.CodeOK
+	return moverreport.CodeOK
 }
 
 // endCopy writes the report. A copy does not fail because its report could not be written: the exit code says it all.
-func endCopy(flags copyFlags, report mover.Report, stdout, stderr io.Writer) int {
-	if report.Code != mover.CodeOK {
+func endCopy(flags copyFlags, report moverreport.Report, stdout, stderr io.Writer) int {
+	if report.Code != moverreport.CodeOK {
 		fmt.Fprintln(stderr, "drydock copy:", report.Message)
 	}
 	if flags.report != "" {
-		if err := report.WriteFile(flags.report); err != nil {
+		if err := os.WriteFile(flags.report, report.Encode(moverreport.TerminationLogLimit), 0o644); err != nil {
 			fmt.Fprintln(stderr, "drydock copy: writing the report:", err)
 		}
 	}

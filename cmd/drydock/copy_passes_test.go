@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"drydock.dev/shared/mover"
+	"drydock.dev/shared/moverreport"
 )
 
 // copyOnce runs the command and returns its exit code and report.
-func copyOnce(t *testing.T, args ...string) (int, mover.Report) {
+func copyOnce(t *testing.T, args ...string) (int, moverreport.Report) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := runCopy(context.Background(), args, &stdout, &stderr)
@@ -26,14 +26,14 @@ func TestCopyInTwoPasses(t *testing.T) {
 	src, dst := trees(t)
 	time.Sleep(2100 * time.Millisecond)
 	code, r := copyOnce(t, "--warm", "--token=op", "--settled=2s", src, dst)
-	if code != mover.CodeOK || r.Result != "warmed" || r.Reason != mover.ReasonWarmed || r.Digest != "" {
+	if code != moverreport.CodeOK || r.Result != "warmed" || r.Reason != moverreport.ReasonWarmed || r.Digest != "" {
 		t.Fatalf("%d %+v", code, r)
 	}
 	if r.RecordedFiles != 1 {
 		t.Skip("the file system of the tests is not one on which changes are stamped: ", r.Warnings)
 	}
 	code, r = copyOnce(t, "--after-warm", "--token=op", src, dst)
-	if code != mover.CodeOK || r.Result != "copied" || r.TrustedFiles != 1 || r.TrustedBytes == 0 || r.Digest == "" {
+	if code != moverreport.CodeOK || r.Result != "copied" || r.TrustedFiles != 1 || r.TrustedBytes == 0 || r.Digest == "" {
 		t.Fatalf("%d %+v", code, r)
 	}
 	if names, err := os.ReadDir(dst); err != nil || len(names) != 1 {
@@ -51,14 +51,32 @@ func TestCopyChecksItsFlags(t *testing.T) {
 		"a margin of all":          {"--margin=100", src, dst},
 		"a negative margin":        {"--margin=-1", src, dst},
 		"a margin of a device":     {"--device", "--margin=5", src, dst},
+		"own target, no token":     {"--own-target", src, dst},
+		"own target of a device":   {"--own-target", "--token=op", "--device", src, dst},
 		"a directory for a device": {"--device", src, dst},
 	} {
-		if code, r := copyOnce(t, args...); code != mover.CodeUsage || r.Reason != mover.ReasonUsage {
+		if code, r := copyOnce(t, args...); code != moverreport.CodeUsage || r.Reason != moverreport.ReasonUsage {
 			t.Errorf("%s: %d %+v", name, code, r)
 		}
 	}
-	if code, r := copyOnce(t, "--margin=99", src, dst); code != mover.CodeNoSpace || r.Reason != mover.ReasonNoSpace {
+	if code, r := copyOnce(t, "--margin=99", src, dst); code != moverreport.CodeNoSpace || r.Reason != moverreport.ReasonNoSpace {
 		t.Errorf("%d %+v", code, r)
+	}
+}
+
+func TestCopyRefusesForeignTarget(t *testing.T) {
+	src, dst := trees(t)
+	if err := os.WriteFile(filepath.Join(dst, "ledger"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, pass := range []string{"--warm", "--after-warm", "--verify"} {
+		code, r := copyOnce(t, pass, "--token=op", "--own-target", src, dst)
+		if code != moverreport.CodeTargetNotEmpty || r.Reason != moverreport.ReasonTargetNotEmpty || r.Deleted != 0 {
+			t.Errorf("%s: %d %+v", pass, code, r)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dst, "ledger")); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -84,18 +102,18 @@ func TestCopyDevices(t *testing.T) {
 		devices = append(devices, device)
 	}
 	code, r := copyOnce(t, "--device", "--warm", devices[0], devices[1])
-	if code != mover.CodeOK || r.Result != "warmed" || r.Bytes == 0 {
+	if code != moverreport.CodeOK || r.Result != "warmed" || r.Bytes == 0 {
 		t.Fatalf("%d %+v", code, r)
 	}
 	code, r = copyOnce(t, "--device", "--after-warm", devices[0], devices[1])
-	if code != mover.CodeOK || r.Result != "copied" || r.Bytes != 0 || r.Digest == "" {
+	if code != moverreport.CodeOK || r.Result != "copied" || r.Bytes != 0 || r.Digest == "" {
 		t.Fatalf("%d %+v", code, r)
 	}
 	var stdout, stderr bytes.Buffer
 	if code := runCopy(context.Background(), []string{"--device", "--digest", devices[0]}, &stdout, &stderr); code != 0 || stdout.String() != r.Digest+"\n" {
 		t.Errorf("%d %q %s", code, &stdout, &stderr)
 	}
-	if code, r := copyOnce(t, "--device", devices[1], devices[0]); code != mover.CodeNoSpace {
+	if code, r := copyOnce(t, "--device", devices[1], devices[0]); code != moverreport.CodeNoSpace {
 		t.Errorf("%d %+v", code, r)
 	}
 }

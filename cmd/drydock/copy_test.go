@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"drydock.dev/shared/mover"
+	"drydock.dev/shared/moverreport"
 )
 
 // trees makes a source with one file, and an empty target.
@@ -24,10 +25,10 @@ func trees(t *testing.T) (src, dst string) {
 }
 
 // lastLine is the report.
-func lastLine(t *testing.T, out string) mover.Report {
+func lastLine(t *testing.T, out string) moverreport.Report {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	var r mover.Report
+	var r moverreport.Report
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
 		t.Fatalf("%v in %q", err, out)
 	}
@@ -40,16 +41,16 @@ func TestCopyReports(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := runCopy(context.Background(), []string{"--workers=2", "--report", log, src, dst}, &stdout, &stderr)
 	r := lastLine(t, stdout.String())
-	if code != mover.CodeOK || r.Result != "copied" || r.Files != 1 || r.Digest == "" || stderr.Len() != 0 {
+	if code != moverreport.CodeOK || r.Result != "copied" || r.Files != 1 || r.Digest == "" || stderr.Len() != 0 {
 		t.Fatalf("%d %+v %s", code, r, &stderr)
 	}
 	written, err := os.ReadFile(log)
 	if err != nil || !strings.HasSuffix(stdout.String(), string(written)+"\n") {
 		t.Errorf("the report file has %q (%v)", written, err)
 	}
-	var p mover.Progress
+	var p moverreport.Progress
 	first, _, _ := strings.Cut(stdout.String(), "\n")
-	if err := json.Unmarshal([]byte(first), &p); err != nil || p.Phase != mover.PhaseScan {
+	if err := json.Unmarshal([]byte(first), &p); err != nil || p.Phase != moverreport.PhaseScan {
 		t.Errorf("the first line is %q", first)
 	}
 	for _, dir := range []string{src, dst} {
@@ -66,14 +67,14 @@ func TestCopyFailuresAreReported(t *testing.T) {
 		args []string
 		code int
 	}{
-		"no arguments":       {nil, mover.CodeUsage},
-		"one argument":       {[]string{src}, mover.CodeUsage},
-		"an unknown flag":    {[]string{"--frob", src, dst}, mover.CodeUsage},
-		"negative workers":   {[]string{"--workers=-1", src, dst}, mover.CodeUsage},
-		"a missing source":   {[]string{src + "/no", dst}, mover.CodeUsage},
-		"onto itself":        {[]string{src, src}, mover.CodeUsage},
-		"digest and a tree":  {[]string{"--digest", src, dst}, mover.CodeUsage},
-		"help is no failure": {[]string{"-h"}, mover.CodeOK},
+		"no arguments":       {nil, moverreport.CodeUsage},
+		"one argument":       {[]string{src}, moverreport.CodeUsage},
+		"an unknown flag":    {[]string{"--frob", src, dst}, moverreport.CodeUsage},
+		"negative workers":   {[]string{"--workers=-1", src, dst}, moverreport.CodeUsage},
+		"a missing source":   {[]string{src + "/no", dst}, moverreport.CodeUsage},
+		"onto itself":        {[]string{src, src}, moverreport.CodeUsage},
+		"digest and a tree":  {[]string{"--digest", src, dst}, moverreport.CodeUsage},
+		"help is no failure": {[]string{"-h"}, moverreport.CodeOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := filepath.Join(t.TempDir(), "log")
@@ -82,11 +83,11 @@ func TestCopyFailuresAreReported(t *testing.T) {
 			if code != c.code || stderr.Len() == 0 {
 				t.Fatalf("code %d, %q, %q", code, &stdout, &stderr)
 			}
-			if code == mover.CodeOK {
+			if code == moverreport.CodeOK {
 				return
 			}
 			r := lastLine(t, stdout.String())
-			if r.Result != "failed" || r.Code != code || r.Reason != mover.ReasonUsage || r.Message == "" {
+			if r.Result != "failed" || r.Code != code || r.Reason != moverreport.ReasonUsage || r.Message == "" {
 				t.Errorf("%+v", r)
 			}
 			if written, err := os.ReadFile(log); err != nil || !strings.Contains(stdout.String(), string(written)) {
@@ -98,7 +99,7 @@ func TestCopyFailuresAreReported(t *testing.T) {
 
 // The signal decides the code, also when somebody else's handler cancels the context first.
 func TestCopyEndsOnSignals(t *testing.T) {
-	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: mover.CodeTerminated, syscall.SIGINT: mover.CodeInterrupted} {
+	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: moverreport.CodeTerminated, syscall.SIGINT: moverreport.CodeInterrupted} {
 		parent, cancel := context.WithCancel(context.Background())
 		ctx, stop := withSignals(parent)
 		if err := syscall.Kill(os.Getpid(), sig); err != nil {
@@ -108,7 +109,7 @@ func TestCopyEndsOnSignals(t *testing.T) {
 		<-ctx.Done()
 		src, dst := trees(t)
 		_, err := mover.Copy(ctx, mover.Options{Source: src, Target: dst})
-		if r := mover.NewReport(mover.Result{}, err, 0); r.Code != code || r.Reason != mover.ReasonInterrupted {
+		if r := mover.NewReport(mover.Result{}, err, 0); r.Code != code || r.Reason != moverreport.ReasonInterrupted {
 			t.Errorf("%v: %+v", sig, r)
 		}
 		stop()
@@ -120,7 +121,7 @@ func TestCopyEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if code := runCopy(ctx, []string{src, dst}, &stdout, &stderr); code != mover.CodeTerminated {
+	if code := runCopy(ctx, []string{src, dst}, &stdout, &stderr); code != moverreport.CodeTerminated {
 		t.Errorf("%d %s", code, &stderr)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/mover"
+	"drydock.dev/shared/moverreport"
 )
 
 // copyFlags are the arguments of `drydock copy`.
@@ -21,6 +22,7 @@ type copyFlags struct {
 	warm     bool
 	final    bool
 	token    string
+	ownOnly  bool
 	settled  time.Duration
 	margin   int
 	device   bool
@@ -31,7 +33,7 @@ func (c *copyFlags) options() mover.Options {
 	o := mover.Options{
 		Source: c.roots[0], Target: c.roots[1],
 		Workers: c.workers, Checksum: c.checksum, NoVerify: !c.verify,
-		Token: c.token, Settled: c.settled, Margin: c.margin,
+		Token: c.token, OwnOnly: c.ownOnly, Settled: c.settled, Margin: c.margin,
 		ProgressInterval: c.interval,
 	}
 	switch {
@@ -70,7 +72,8 @@ func parseCopy(args []string, stderr io.Writer) (copyFlags, error) {
 func twoPasses(f *flag.FlagSet, c *copyFlags) {
 	f.BoolVar(&c.warm, "warm", false, "SOURCE is being written to: let pass what changes, verify and record what does not, for --after-warm")
 	f.BoolVar(&c.final, "after-warm", false, "do not read again what --warm has recorded and has not changed since")
-	f.StringVar(&c.token, "token", "", "the `operation` that --warm and --after-warm are part of; a record of another one is ignored")
+	f.StringVar(&c.token, "token", "", "the `operation` that --warm, --after-warm and --own-target are part of; a record of another one is ignored")
+	f.BoolVar(&c.ownOnly, "own-target", false, "fail if TARGET holds anything that no pass with the same --token has written, instead of deleting it")
 	f.DurationVar(&c.settled, "settled", mover.DefaultSettled, "with --warm, record only what did not change for so long before it")
 }
 
@@ -88,6 +91,8 @@ func (c *copyFlags) check() error {
 		return errors.New("--warm and --after-warm are two passes")
 	case (c.warm || c.final) && !c.device && c.token == "":
 		return errors.New("--warm and --after-warm need a --token")
+	case c.ownOnly && (c.device || c.token == ""):
+		return errors.New("--own-target is for trees, and needs a --token")
 	case c.settled < leastSettled:
 		return fmt.Errorf("--settled is at least %s: time stamps may be that coarse", leastSettled)
 	case c.margin < 0 || c.margin > 99:
@@ -105,7 +110,7 @@ func asUsage(err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	return &mover.Error{Code: mover.CodeUsage, Reason: mover.ReasonUsage, Message: err.Error(), Err: err}
+	return &mover.Error{Code: moverreport.CodeUsage, Reason: moverreport.ReasonUsage, Message: err.Error(), Err: err}
 }
 
 func copyUsage(f *flag.FlagSet) {
@@ -114,14 +119,14 @@ func copyUsage(f *flag.FlagSet) {
 		"       drydock copy --warm --token=OPERATION [flags] SOURCE TARGET\n"+
 		"       drydock copy --after-warm --token=OPERATION [flags] SOURCE TARGET\n"+
 		"       drydock copy --device [flags] SOURCE_DEV TARGET_DEV\n\n"+
-		"Makes TARGET a faithful copy of SOURCE. What SOURCE does not have is deleted from TARGET.\n\nflags:\n")
+		"Makes TARGET a faithful copy of SOURCE. What SOURCE does not have is deleted from TARGET (but see --own-target).\n\nflags:\n")
 	f.PrintDefaults()
 	fmt.Fprint(w, "\nexit codes (+ another try makes sense):\n")
-	for _, code := range mover.Codes() {
+	for _, code := range moverreport.Codes() {
 		sign := " "
-		if mover.Retryable(code) {
+		if moverreport.Retryable(code) {
 			sign = "+"
 		}
-		fmt.Fprintf(w, "  %3d %s %s\n", code, sign, mover.Explain(code))
+		fmt.Fprintf(w, "  %3d %s %s\n", code, sign, moverreport.Explain(code))
 	}
 }

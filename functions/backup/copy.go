@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -50,9 +51,10 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 		}
 	}
 	if open == 0 {
-		return handOver(in, next)
+		return handOver(in, status, next)
 	}
 	actions := append(plan.Store(in.Set, next).Actions(), movers...)
+	actions = append(actions, tellWarnings(in, status, next)...)
 	if len(actions) == 0 {
 		return plan.Wait(api.CopyRunning, "%d claims are being copied", open)
 	}
@@ -60,10 +62,11 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 }
 
 // handOver has restore go on.
-func handOver(in Input, status *api.Status) plan.Plan {
+func handOver(in Input, before, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
 	next.Reason, next.Message = api.CopyVerified, told(status).done
-	return plan.Do(api.CopyVerified, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, false))...).
+	actions := append(plan.Store(in.Set, next).Actions(), tellWarnings(in, before, next)...)
+	return plan.Do(api.CopyVerified, append(actions, plan.NoteOf(in.Set, next, false))...).
 		Then(events.BackupCompleted, status.Operation)
 }
 
@@ -123,6 +126,7 @@ func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.J
 		if reported {
 			part.BytesDone, part.BytesTotal, part.Files, part.Digest = report.Bytes, report.Bytes, report.Files, report.Digest
 			part.BytesTrusted = report.TrustedBytes
+			addWarnings(status, part, report.Warnings, report.Omitted)
 		}
 		part.ProgressAt = nil
 	case batchv1.JobFailed:
@@ -144,7 +148,7 @@ func why(in Input, part *api.ClaimStatus, job *batchv1.Job) string {
 		return fmt.Sprintf("copying claim %s failed: %s", part.Name, jobMessage(job))
 	}
 	text := fmt.Sprintf("copying claim %s failed: %s: %s", part.Name, report.Reason, report.Message)
-	if report.Reason == notFaithful && !in.RootMovers {
+	if report.Reason == moverreport.ReasonNotFaithful && !in.RootMovers {
 		text += fmt.Sprintf("; root can, where it is allowed: kubectl label namespace %s %s=%s", in.Set.Namespace, api.RootMoverLabel, api.AllowValue)
 	}
 	return text
@@ -162,11 +166,8 @@ func outOfMemory(in Input, job *batchv1.Job) bool {
 // isOf reports whether the Job made the pod, and not one of the same name before it.
 func isOf(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
 
-// notFaithful is the mover's reason for what it has no right to copy as it is; see package mover.
-const notFaithful = "NotFaithful"
-
 // progress takes in how far a running mover is, now and then.
-func progress(in Input, part *api.ClaimStatus, report Report, reported bool) {
+func progress(in Input, part *api.ClaimStatus, report moverreport.Line, reported bool) {
 	if reported && progressDue(in, part) && report.BytesDone != part.BytesDone {
 		part.BytesDone, part.BytesTotal = report.BytesDone, report.BytesTotal
 		part.ProgressAt = plan.Moment(in.Now)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
@@ -40,7 +41,7 @@ func world(groups ...objects) Input {
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Observed: build.World(all...), Settings: build.Settings(), Reports: map[string]Report{}}
+	return Input{Observed: build.World(all...), Settings: build.Settings(), Reports: map[string]moverreport.Line{}}
 }
 
 var names = []string{"data-web-0", "data-web-1"}
@@ -216,19 +217,19 @@ func TestCopying(t *testing.T) {
 	tens := build.Parts(api.ClaimPending, "data-web-2")
 	done0, done1 := build.Job("data-web-0", 1, build.Complete()), build.Job("data-web-1", 1, build.Complete())
 	reported := world(copying, prepared, objects{build.Job("data-web-0", 1), done1})
-	reported.Reports["data-web-0"] = Report{BytesDone: 10, BytesTotal: 100}
-	reported.Reports["data-web-1"] = Report{Bytes: 50, Files: 3, Digest: "d"}
+	reported.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 10, BytesTotal: 100}}
+	reported.Reports["data-web-1"] = moverreport.Line{Report: moverreport.Report{Bytes: 50, Files: 3, Digest: "d"}}
 	progressed := operation(api.ClaimCopying, quiet, func(s *api.Status) {
 		s.Claims[0].BytesDone, s.Claims[0].BytesTotal, s.Claims[0].ProgressAt = 10, 100, plan.Moment(build.Now.Add(-9*time.Second))
 	})
 	soon := world(set(progressed, build.Replicas(0)), prepared, objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1)})
-	soon.Reports["data-web-0"] = Report{BytesDone: 20, BytesTotal: 100}
+	soon.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 20, BytesTotal: 100}}
 	later := world(set(progressed, build.Replicas(0)), prepared, objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1)})
 	later.Reports["data-web-0"] = soon.Reports["data-web-0"]
 	later.Now = build.Now.Add(time.Second)
 	stuckAt := world(set(progressed, build.Replicas(0)), prepared, objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1)})
 	stuckAt.Now = later.Now
-	stuckAt.Reports["data-web-0"] = Report{BytesDone: 10, BytesTotal: 100}
+	stuckAt.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 10, BytesTotal: 100}}
 	check(t, map[string]row{
 		"movers start up to the cap of two": {
 			in:   world(set(operation(api.ClaimPending, quiet, tens), build.Replicas(0)), prepared, third()),
@@ -600,7 +601,7 @@ func TestI8MessagesSayWhatToDo(t *testing.T) {
 	zero := set(operation(api.ClaimCopying, build.Quiet(5)), build.Replicas(0))
 	prepared := append(held(), targets(1)...)
 	noSpace := world(zero, prepared, objects{build.Job("data-web-0", 1, build.Failed("PodFailurePolicy", "exit code 4"))})
-	noSpace.Reports["data-web-0"] = Report{Result: "failed", Reason: "NoSpace", Message: "no space left on the target"}
+	noSpace.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Result: "failed", Reason: moverreport.ReasonNoSpace, Message: "no space left on the target"}}
 	old, killed := build.Job("data-web-0", 1, build.Age(time.Hour)), build.Job("data-web-0", 1, build.Failed("BackoffLimitExceeded", "it has failed too often"))
 	pending := func(change func(*corev1.Pod)) Input {
 		return world(zero, prepared, objects{old, build.Job("data-web-1", 1), build.Mover(old, build.InPhase(corev1.PodPending), build.Edit(change))})

@@ -2,13 +2,13 @@ package backup
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
@@ -22,23 +22,9 @@ type Input struct {
 	Options    resources.MoverOptions
 	OptionsErr error
 	// Reports are what the movers said last, by the name of the claim they copy.
-	Reports map[string]Report
+	Reports map[string]moverreport.Line
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
-}
-
-// Report is a line of the mover: its progress, or its result in the end. See shared/mover for the fields.
-type Report struct {
-	Result     string `json:"result"`
-	Reason     string `json:"reason"`
-	Message    string `json:"message"`
-	BytesDone  int64  `json:"bytesDone"`
-	BytesTotal int64  `json:"bytesTotal"`
-	Bytes      int64  `json:"bytes"`
-	Files      int64  `json:"files"`
-	Digest     string `json:"digest"`
-	// TrustedBytes were verified by the warm pass and have not changed since.
-	TrustedBytes int64 `json:"trustedBytes"`
 }
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
@@ -46,7 +32,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err != nil {
 		return Input{}, err
 	}
-	in := Input{Observed: observed, Settings: f.settings, Reports: map[string]Report{}}
+	in := Input{Observed: observed, Settings: f.settings, Reports: map[string]moverreport.Line{}}
 	status, err := observed.Status()
 	if err != nil || status == nil || status.Phase != api.Copying {
 		return in, nil //nolint:nilerr // an unreadable status is Decide's to judge
@@ -88,8 +74,7 @@ func (f *Function) observeReport(ctx context.Context, in Input, status *api.Stat
 		}
 		text = line
 	}
-	report := Report{}
-	if json.Unmarshal(text, &report) == nil {
+	if report, err := moverreport.ParseLine(text); err == nil {
 		in.Reports[claim] = report
 	}
 }

@@ -39,7 +39,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 			}
 			continue
 		}
-		if failure := advanceWarm(in, status, part, job); failure != "" {
+		if failure := advanceWarm(in, next, part, job); failure != "" {
 			return failed(in, status, failure), true
 		}
 		if part.Cold {
@@ -63,6 +63,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 		next.Reason, next.Message = api.WarmCopyRunning, "the set runs, its claims are copied for the first time"
 	}
 	actions = append(actions, plan.Store(in.Set, next).Actions()...)
+	actions = append(actions, tellWarnings(in, status, next)...)
 	if len(actions) > 0 {
 		return plan.Do(api.WarmCopyRunning, actions...), true
 	}
@@ -89,6 +90,7 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 		part.Phase, part.Warm, part.ProgressAt = api.ClaimWarmed, true, nil
 		if reported {
 			part.BytesDone, part.BytesTotal, part.Files = report.Bytes, report.Bytes, report.Files
+			addWarnings(status, part, report.Warnings, report.Omitted)
 		}
 	case batchv1.JobFailed:
 		return why(in, part, job)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
@@ -86,9 +87,9 @@ func TestWarmCopy(t *testing.T) {
 	const started = "do WarmCopyRunning: create jobs " + warm0 + "; create jobs " + warm1 + "; patch statefulsets web {+status}"
 	const stops = "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}"
 	reported := world(running(both), users(), warming(0), warming(1))
-	reported.Reports["data-web-0"] = Report{BytesDone: 10, BytesTotal: 100}
+	reported.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 10, BytesTotal: 100}}
 	done := world(running(both), users(), warming(0, build.Complete()), warming(1))
-	done.Reports["data-web-0"] = Report{Bytes: 100, Files: 7, Digest: "of no use yet"}
+	done.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Bytes: 100, Files: 7, Digest: "of no use yet"}}
 	thirdClaim := append(third(), build.With(build.PodOf("web", 2, "data"), node("node-2")))
 	three := func(phase api.ClaimPhase) *api.Status {
 		return operation(phase, justBegun, beside("uid-web-0", "uid-web-1"), build.Parts(api.ClaimPending, "data-web-2"))
@@ -344,23 +345,23 @@ func TestMoverOfEachPass(t *testing.T) {
 		round          int
 		pinned, prefer string
 	}{
-		"while the set runs":                 {world(first, users()), "--warm --token=" + build.ID, 0, "node-0", ""},
-		"after that":                         {world(quiet(warmed(0, 1))), "--after-warm --token=" + build.ID, 1, "", "node-0"},
-		"of a set of which nothing was":      {world(quiet()), "", 1, "", ""},
-		"of a claim that was given up":       {world(quiet(cold(0))), "", 1, "", ""},
-		"I1: in the next round nothing was":  {world(second), "", 2, "", ""},
-		"a volume that shrinks keeps a rest": {margin(world(quiet(shrinks))), "--margin=17", 1, "", ""},
-		"and is told so at first":            {margin(world(running(operation(api.ClaimPending, justBegun, shrinks)), users())), "--warm --token=" + build.ID + " --margin=17", 0, "node-0", ""},
-		"one that grows does not":            {margin(world(quiet())), "", 1, "", ""},
+		"while the set runs":                 {world(first, users()), "--warm --own-target", 0, "node-0", ""},
+		"after that":                         {world(quiet(warmed(0, 1))), "--after-warm --own-target", 1, "", "node-0"},
+		"of a set of which nothing was":      {world(quiet()), "--own-target", 1, "", ""},
+		"of a claim that was given up":       {world(quiet(cold(0))), "--own-target", 1, "", ""},
+		"I1: in the next round nothing was":  {world(second), "--own-target", 2, "", ""},
+		"a volume that shrinks keeps a rest": {margin(world(quiet(shrinks))), "--own-target --margin=17", 1, "", ""},
+		"and is told so at first":            {margin(world(running(operation(api.ClaimPending, justBegun, shrinks)), users())), "--warm --own-target --margin=17", 0, "node-0", ""},
+		"one that grows does not":            {margin(world(quiet())), "--own-target", 1, "", ""},
 		"a raw device":                       {world(device(quiet())), "--device", 1, "", ""},
-		"a raw device, while the set runs":   {world(device(first), users()), "--warm --token=" + build.ID + " --device", 0, "node-0", ""},
-		"as people want movers to be":        {optioned, "", 1, "", ""},
+		"a raw device, while the set runs":   {world(device(first), users()), "--warm --device", 0, "node-0", ""},
+		"as people want movers to be":        {optioned, "--own-target", 1, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := moverOf(t, row.in)
 			pod := job.Spec.Template.Spec
 			args := strings.Join(pod.Containers[0].Args, " ")
-			want := strings.Join(strings.Fields("copy --report=/dev/termination-log "+row.args+" /source /target"), " ")
+			want := strings.Join(strings.Fields("copy --report=/dev/termination-log --token="+build.ID+" "+row.args+" /source /target"), " ")
 			if args != want {
 				t.Errorf("args %s\nwant %s", args, want)
 			}
@@ -410,7 +411,7 @@ func TestI8MoverThatCannotBeMade(t *testing.T) {
 		t.Errorf("only root could: %+v", next)
 	}
 	unfaithful := world(running(operation(api.ClaimWarming)), users(), warming(0, build.Failed("PodFailurePolicy", "exit code 6")), warming(1))
-	unfaithful.Reports[names[0]] = Report{Result: "failed", Reason: notFaithful, Message: "owner of /x"}
+	unfaithful.Reports[names[0]] = moverreport.Line{Report: moverreport.Report{Result: "failed", Reason: moverreport.ReasonNotFaithful, Message: "owner of /x"}}
 	if next := build.Stored(Decide(unfaithful)); !strings.Contains(next.Message, "kubectl label namespace shop "+api.RootMoverLabel) {
 		t.Errorf("it does not say what allows it: %s", next.Message)
 	}

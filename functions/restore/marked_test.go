@@ -76,7 +76,7 @@ func TestI8MarkedClaimThatSomebodyDeletes(t *testing.T) {
 		},
 		"I3: a volume that was not made for the operation is not given: the claim goes back to its old volume, with its old template": {
 			in:   world(at, journal, doomed(web0), oldVolume(web0), objects{foreign}),
-			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate}",
+			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {+recreate, +set-metadata}",
 		},
 	})
 }

@@ -33,6 +33,7 @@ const (
 	WarmCopyRunning  Reason = "WarmCopyRunning" // the first copy, while the set runs
 	CopyRunning      Reason = "CopyRunning"
 	CopyVerified     Reason = "CopyVerified"
+	CopyWarning      Reason = "CopyWarning" // a mover let something pass that users should know of
 	SwitchRunning    Reason = "SwitchRunning"
 	ClaimsSwitched   Reason = "ClaimsSwitched"
 	WaitingForReady  Reason = "WaitingForReady"

@@ -201,6 +201,8 @@ type ClaimStatus struct {
 	Cold bool `json:"cold,omitempty"`
 	// Digest is the SHA-256 of the verified tree, as the mover defines it.
 	Digest string `json:"digest,omitempty"`
+	// Warnings are what the movers of the claim warned of, in sentences. Each is a Kubernetes Event, too.
+	Warnings []string `json:"warnings,omitempty"`
 	// ProgressAt throttles the writes of progress.
 	ProgressAt *metav1.Time `json:"progressAt,omitempty"`
 }

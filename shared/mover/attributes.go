@@ -1,7 +1,9 @@
 package mover
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +47,20 @@ func setRest(o object, want *meta, attrs []xattr) (op string, err error) {
 		}
 	}
 	return "setting the time of", o.setTimes(want.times())
+}
+
+// checkKept fails if the target does not hold what was set: an inode may be too small for nanoseconds, and a network's file
+// system may ignore owner and mode without saying so.
+func checkKept(o object, want *meta) (op string, err error) {
+	st, err := o.stat()
+	if err != nil {
+		return "looking at", err
+	}
+	have := metaOf(&st)
+	if sameAttributes(want, &have) {
+		return "", nil
+	}
+	return "keeping the attributes of", fmt.Errorf("%w: %s", errNotKept, strings.Join(attributeDifferences(want, &have), ", "))
 }
 
 // setMode looks whether set-id bits were accepted: the kernel drops setgid silently if the group is not the caller's.

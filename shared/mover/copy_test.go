@@ -3,6 +3,7 @@ package mover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 func TestEveryFeatureArrives(t *testing.T) {
@@ -27,11 +30,8 @@ func TestEveryFeatureArrives(t *testing.T) {
 			t.Errorf("holes of %s: data at %s, not at %s", name, b, a)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dst.dir, lostFound, "of the target")); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(dst.dir, lostFound, "of the source")); err == nil {
-		t.Error("lost+found was copied")
+	if names := list(t, filepath.Join(dst.dir, lostFound)); names != "of the source" {
+		t.Errorf("lost+found holds %q", names)
 	}
 
 	again := copyTree(t, Options{Source: src.dir, Target: dst.dir})
@@ -185,20 +185,22 @@ func TestChecksumFindsWhatTimesHide(t *testing.T) {
 	referee(t, src.dir, dst.dir)
 }
 
-// What is mounted below the source is another file system's; like rsync -x we make the directory and leave it empty.
-func TestStaysOnOneFileSystem(t *testing.T) {
+// What is mounted below the source is not part of the volume, but users may take it for a part. It must not be missing silently.
+func TestMountInSourceIsNotFaithful(t *testing.T) {
 	src, dst, other := newVolume(t, 32), newVolume(t, 32), newVolume(t, 32)
 	write(t, filepath.Join(other.dir, "not ours"), "x")
 	mnt := filepath.Join(src.dir, "mnt")
 	must(t, os.Mkdir(mnt, 0o755))
 	sh(t, "mount", "--bind", other.dir, mnt)
 	defer sh(t, "umount", mnt)
-	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], `"mnt"`) {
-		t.Errorf("warnings: %q", r.Warnings)
-	}
-	if names, err := os.ReadDir(filepath.Join(dst.dir, "mnt")); err != nil || len(names) != 0 {
-		t.Errorf("%v %v", names, err)
+	write(t, filepath.Join(src.dir, "file"), "x")
+	sh(t, "mount", "--bind", filepath.Join(other.dir, "not ours"), filepath.Join(src.dir, "file"))
+	defer sh(t, "umount", filepath.Join(src.dir, "file"))
+	for _, pass := range []Pass{PassWhole, PassWarm} {
+		e := failing(t, Options{Source: src.dir, Target: dst.dir, Pass: pass, Token: operation}, moverreport.CodeNotFaithful)
+		if e.Count != 2 || !strings.Contains(e.Message, "mounted here") || !strings.Contains(fmt.Sprint(e.Paths), `"mnt"`) {
+			t.Errorf("%v: %q", e, e.Paths)
+		}
 	}
 }
 
@@ -215,7 +217,7 @@ func TestRefusesAMountInTheTarget(t *testing.T) {
 	mnt := filepath.Join(dst.dir, "mnt")
 	sh(t, "mount", "--bind", other.dir, mnt)
 	defer sh(t, "umount", mnt)
-	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
+	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
 		t.Error(e)
 	}
 	if _, err := os.Stat(filepath.Join(other.dir, "sub")); err == nil {
@@ -246,7 +248,7 @@ func TestRootsMustBeSeparate(t *testing.T) {
 		"target is a file":     {Source: sub, Target: filepath.Join(base, "g")},
 		"target not mentioned": {Source: sub},
 	} {
-		t.Run(name, func(t *testing.T) { failing(t, o, CodeUsage) })
+		t.Run(name, func(t *testing.T) { failing(t, o, moverreport.CodeUsage) })
 	}
 	for _, f := range []string{"g", "sub/f"} {
 		if _, err := os.Stat(filepath.Join(base, f)); err != nil {
@@ -260,13 +262,13 @@ func TestInterruptionIsClean(t *testing.T) {
 	for _, n := range []string{"a", "b", "c", "d"} {
 		write(t, filepath.Join(src, n), strings.Repeat(n, 3<<20))
 	}
-	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: CodeInterrupted, syscall.SIGTERM: CodeTerminated} {
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: moverreport.CodeInterrupted, syscall.SIGTERM: moverreport.CodeTerminated} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		o := Options{Source: src, Target: dst, Workers: 2}
 		o.hooks.wrote = func(string, int64) { cancel(&Interruption{sig}) }
 		_, err := Copy(ctx, o)
 		e := new(Error)
-		if !errors.As(err, &e) || e.Code != code || e.Reason != ReasonInterrupted {
+		if !errors.As(err, &e) || e.Code != code || e.Reason != moverreport.ReasonInterrupted {
 			t.Errorf("%v: %v", sig, err)
 		}
 		noTemps(t, dst)

@@ -2,6 +2,7 @@ package mover
 
 import (
 	"context"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,17 +80,25 @@ func (c *copier) createTemp(at pair, e *entry) (out int, tmp string, err error) 
 // writeTemp fills a new file. The owner comes first, since it may be denied and then nothing needs to be copied; it and
 // writing clear what setRest sets.
 func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out int) error {
-	attrs, err := opened(in.fd).xattrs()
+	attrs, err := opened(in.fd).xattrs(c.notCarried(at.dir, e.name))
 	if err != nil {
 		return at.fault(source, "reading extended attributes of", e, err)
 	}
 	if op, err := setOwner(opened(out), &e.meta); err != nil {
 		return at.fault(target, op, e, err)
 	}
+	if flags := c.src.flagsOf(in.fd); flags != 0 || at.dir.flags != 0 { // a new file has its directory's
+		if err := c.setFlags(out, at.dir.join(e.name), flags); err != nil {
+			return err
+		}
+	}
 	if err := c.copyData(ctx, at, e, in, out); err != nil {
 		return err
 	}
 	if op, err := setRest(opened(out), &e.meta, attrs); err != nil {
+		return at.fault(target, op, e, err)
+	}
+	if op, err := checkKept(opened(out), &e.meta); err != nil {
 		return at.fault(target, op, e, err)
 	}
 	if c.hooks.copying != nil {
@@ -99,9 +108,16 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 	return err
 }
 
+// notCarried notes attributes of a name that are not carried.
+func (c *copier) notCarried(d *dir, name string) func(attribute string) {
+	return func(attribute string) {
+		c.problems.omit("the extended attribute "+quote(attribute), strings.TrimSuffix(d.join(name), "/"))
+	}
+}
+
 // copySpecial makes a symbolic link, fifo, socket or device.
 func (c *copier) copySpecial(at pair, e *entry) error {
-	attrs, err := named(at.src, e.name).xattrs()
+	attrs, err := named(at.src, e.name).xattrs(c.notCarried(at.dir, e.name))
 	if err != nil {
 		return at.fault(source, "reading extended attributes of", e, err)
 	}
@@ -131,6 +147,9 @@ func (c *copier) dressSpecial(at pair, e *entry, o object, attrs []xattr) error 
 	op, err := setOwner(o, &e.meta)
 	if err == nil {
 		op, err = setRest(o, &e.meta, attrs)
+	}
+	if err == nil {
+		op, err = checkKept(o, &e.meta)
 	}
 	if err != nil {
 		return at.fault(target, op, e, err)

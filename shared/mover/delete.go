@@ -2,6 +2,7 @@ package mover
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,9 +15,16 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 	if err != nil {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
-	d.fresh = d.fresh || len(names) == 0 || len(names) == 1 && d.isLostFound(names[0].name)
+	d.fresh = d.fresh || !slices.ContainsFunc(names, func(n dirent) bool { return !d.isLostFound(n.name) && !c.keeps(d, n.name) })
 	for _, n := range names {
-		if d.isLostFound(n.name) || d.isKept(n.name, c.warm.keeps()) {
+		if c.keeps(d, n.name) {
+			continue
+		}
+		keep, err := c.keepLostFound(ctx, fd, d, n.name)
+		if err := c.problems.tolerate(err); err != nil {
+			return err
+		}
+		if keep {
 			continue
 		}
 		if n.kind == 0 {
@@ -38,6 +46,13 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 	return nil
 }
 
+// keeps reports whether a name in the target is the mover's own and stays until the copy is complete.
+func (c *copier) keeps(d *dir, name string) bool {
+	return d.parent == nil && slices.Contains(c.kept, name)
+}
+
+func (c *copier) keep(name string) { c.kept = append(c.kept, name) }
+
 // remover deletes one entry of the target with all that is below it. However deep that is, it needs few descriptors:
 // what lies deeper than maxDepth is moved up to the root first, under a temporary name.
 type remover struct {
@@ -53,6 +68,10 @@ func (r *remover) all(ctx context.Context, parent int, n dirent) error {
 	if err := r.remove(ctx, parent, n, 0); err != nil {
 		return err
 	}
+	return r.removeHoisted(ctx)
+}
+
+func (r *remover) removeHoisted(ctx context.Context) error {
 	for len(r.hoisted) > 0 {
 		name := r.hoisted[len(r.hoisted)-1]
 		r.hoisted = r.hoisted[:len(r.hoisted)-1]
@@ -106,12 +125,17 @@ func (r *remover) empty(ctx context.Context, parent int, name string, depth int)
 	if err != nil {
 		return r.fault("deleting", err)
 	}
+	return r.contents(ctx, fd, depth+1)
+}
+
+// contents deletes everything in an open directory.
+func (r *remover) contents(ctx context.Context, fd, depth int) error {
 	names, err := readdir(fd)
 	if err != nil {
 		return r.fault("reading for deletion", err)
 	}
 	for _, n := range names {
-		if err := r.remove(ctx, fd, n, depth+1); err != nil {
+		if err := r.remove(ctx, fd, n, depth); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // newDevice is a loop device with random contents between zeros.
@@ -70,9 +72,9 @@ func TestDevices(t *testing.T) {
 	const size = 37<<20 + 512
 	src, _ := newDevice(t, r, size)
 	dst, _ := newDevice(t, r, size+9<<20)
-	var phases []Phase
-	var last Progress
-	first := copyDevice(t, Options{Source: src, Target: dst, Workers: 3, Progress: func(p Progress) { phases, last = append(phases, p.Phase), p }})
+	var phases []moverreport.Phase
+	var last moverreport.Progress
+	first := copyDevice(t, Options{Source: src, Target: dst, Workers: 3, Progress: func(p moverreport.Progress) { phases, last = append(phases, p.Phase), p }})
 	sameBegin(t, src, dst, size)
 	if first.Files != 1 || first.Bytes == 0 || first.Bytes > size/2 || len(phases) != 4 || last.BytesTotal != size {
 		t.Errorf("%+v %v %+v", first, phases, last)
@@ -118,22 +120,22 @@ func TestDeviceFailures(t *testing.T) {
 	src, srcImage := newDevice(t, r, 8<<20)
 	dst, dstImage := newDevice(t, r, 8<<20)
 	small, _ := newDevice(t, r, 4<<20)
-	if e := failingDevice(t, Options{Source: src, Target: small}, CodeNoSpace); !strings.Contains(e.Message, "8388608 bytes, the target device 4194304") {
+	if e := failingDevice(t, Options{Source: src, Target: small}, moverreport.CodeNoSpace); !strings.Contains(e.Message, "8388608 bytes, the target device 4194304") {
 		t.Error(e)
 	}
-	failingDevice(t, Options{Source: src, Target: src}, CodeUsage)
-	failingDevice(t, Options{Source: src, Target: t.TempDir()}, CodeUsage)
-	failingDevice(t, Options{Source: srcImage, Target: dst}, CodeUsage)
-	failingDevice(t, Options{Source: src + "-no", Target: dst}, CodeUsage)
+	failingDevice(t, Options{Source: src, Target: src}, moverreport.CodeUsage)
+	failingDevice(t, Options{Source: src, Target: t.TempDir()}, moverreport.CodeUsage)
+	failingDevice(t, Options{Source: srcImage, Target: dst}, moverreport.CodeUsage)
+	failingDevice(t, Options{Source: src + "-no", Target: dst}, moverreport.CodeUsage)
 
 	o := Options{Source: src, Target: dst}
 	o.hooks.synced = func() { spoil(t, dstImage, 6<<20) }
-	if e := failingDevice(t, o, CodeMismatch); !strings.Contains(e.Message, "between the bytes 4194304 and 8388608") {
+	if e := failingDevice(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, "between the bytes 4194304 and 8388608") {
 		t.Error(e)
 	}
 	copyDevice(t, Options{Source: src, Target: dst})
 	o.hooks.synced = func() { spoil(t, src, 77) }
-	failingDevice(t, o, CodeSourceChanged)
+	failingDevice(t, o, moverreport.CodeSourceChanged)
 	copyDevice(t, Options{Source: src, Target: dst})
 	sameBegin(t, src, dst, 8<<20)
 }
@@ -157,7 +159,7 @@ func TestDeviceThatIsMounted(t *testing.T) {
 	src, _ := newDevice(t, r, 8<<20)
 	v := newVolume(t, 32)
 	mounted := strings.TrimSpace(sh(t, "findmnt", "-n", "-o", "SOURCE", v.dir))
-	if e := failingDevice(t, Options{Source: src, Target: mounted}, CodeIO); !errors.Is(e, unix.EBUSY) {
+	if e := failingDevice(t, Options{Source: src, Target: mounted}, moverreport.CodeIO); !errors.Is(e, unix.EBUSY) {
 		t.Error(e)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // CopyDevice makes the block device Target begin with what the block device Source holds: Source, Target, Workers,
@@ -78,19 +80,19 @@ func (c *deviceCopier) close() {
 func (c *deviceCopier) run(ctx context.Context, o Options) error {
 	c.meter.bytesTotal.Store(c.src.size)
 	c.meter.filesTotal.Store(1)
-	c.meter.enter(PhaseScan)
+	c.meter.enter(moverreport.PhaseScan)
 	for _, d := range []*device{c.src, c.dst} { // another node may have written to it since it was read here
 		if err := d.forget(); err != nil {
 			return err
 		}
 	}
-	c.meter.enter(PhaseCopy)
+	c.meter.enter(moverreport.PhaseCopy)
 	if err := eachPiece(ctx, c.workers, c.src.size, c.copyPiece); err != nil {
 		return err
 	}
 	c.copied = 1
 	c.meter.files.Store(1)
-	c.meter.enter(PhaseSync)
+	c.meter.enter(moverreport.PhaseSync)
 	if err := againErr(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
 		return c.dst.fault("flushing", err)
 	}
@@ -100,7 +102,7 @@ func (c *deviceCopier) run(ctx context.Context, o Options) error {
 	if c.hooks.synced != nil {
 		c.hooks.synced()
 	}
-	c.meter.enter(PhaseVerify)
+	c.meter.enter(moverreport.PhaseVerify)
 	return c.verify(ctx)
 }
 

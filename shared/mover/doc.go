@@ -1,6 +1,7 @@
 // Package mover copies the tree of one mounted volume to another so that nothing can tell the two apart, and proves it.
 //
 //	scan    walk the source once; every entry's stat is kept and is the statement of what is being copied
+//	check   the target is empty or this operation's (OwnOnly), can be faithful, and has room
 //	copy    delete what the source does not have, make directories, copy files, link, then set directories' attributes
 //	sync    syncfs on the target: the only flush, and its error counts
 //	verify  read both sides again, the target from its device, and compare contents and attributes
@@ -10,8 +11,11 @@
 // Regular files with their holes, directories, symbolic links, hard links, fifos, sockets, device nodes; owner, group,
 // mode with set-id and sticky bits, modification time to the nanosecond; extended attributes of the namespaces user,
 // trusted (seen only with CAP_SYS_ADMIN) and security (without security.selinux, which the platform sets), and POSIX ACLs.
-// Attributes of other namespaces, inode flags (chattr), access and birth times belong to a file system and stay there.
-// lost+found in either root is left alone. A directory on which something else is mounted is made, empty, with a warning.
+// Inode flags (chattr) are carried as far as the target knows them; immutable, append-only, encrypted and verity files fail
+// the run. Extended attributes of other namespaces, project ids, access and birth times belong to a file system and stay
+// there. What is seen to be left out is a warning.
+// An empty lost+found of mkfs's belongs to the file system. Subvolumes become plain directories, with a warning. A directory
+// or file on which something else is mounted fails the run (CodeNotFaithful).
 //
 // # Crash safety
 //
@@ -34,7 +38,7 @@
 //
 // # Memory
 //
-// The scan keeps 80 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
+// The scan keeps 88 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
 // files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 128 KiB.
 // A record of a warm pass takes 56 bytes for each file, in memory as in the target: 56 MB for a million files, and twice
 // that in a warm pass that follows another one. A device takes 32 bytes for each 4 MiB.

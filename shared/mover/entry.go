@@ -7,14 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lostFound is made by mkfs in the root of some file systems and belongs to fsck.
-const lostFound = "lost+found"
-
 // meta is what stat says of an inode, as far as a copy has to know it. Two equal values, taken at two times of the same
 // inode, mean that neither its contents nor its attributes were changed in between (ctime cannot be set).
 type meta struct {
 	ino                  uint64
-	size                 int64 // bytes of a regular file or a link's target; the device number of a device; else 0
+	dev                  uint32 // the kernel's device numbers have 32 bits
+	size                 int64  // bytes of a regular file or a link's target; the device number of a device; else 0
 	mtimeSec, ctimeSec   int64
 	mtimeNsec, ctimeNsec uint32
 	mode, uid, gid       uint32 // mode with the type bits
@@ -23,7 +21,7 @@ type meta struct {
 
 func metaOf(st *unix.Stat_t) meta {
 	m := meta{
-		ino:      st.Ino,
+		ino: st.Ino, dev: uint32(st.Dev),
 		mtimeSec: st.Mtim.Sec, mtimeNsec: uint32(st.Mtim.Nsec),
 		ctimeSec: st.Ctim.Sec, ctimeNsec: uint32(st.Ctim.Nsec),
 		mode: st.Mode, uid: st.Uid, gid: st.Gid, nlink: uint32(st.Nlink),
@@ -37,6 +35,13 @@ func metaOf(st *unix.Stat_t) meta {
 	return m
 }
 
+// inode identifies an inode. Numbers are unique within a device only: a btrfs subvolume counts anew.
+type inode struct {
+	dev uint32
+	ino uint64
+}
+
+func (m *meta) inode() inode    { return inode{m.dev, m.ino} }
 func (m *meta) kind() uint32    { return m.mode & unix.S_IFMT }
 func (m *meta) isDir() bool     { return m.kind() == unix.S_IFDIR }
 func (m *meta) isRegular() bool { return m.kind() == unix.S_IFREG }
@@ -75,8 +80,8 @@ type dir struct {
 	parent  *dir    // nil for the root
 	self    *entry  // the root's has the name ""
 	entries []entry // sorted by name
-	mount   bool    // something else is mounted here: its contents are not ours
 	fresh   bool    // the target's counterpart was made, or found empty, by this run
+	flags   uint32  // carried inode flags
 	barred  bool    // the target's counterpart cannot be used, for a reason that was collected: left out by later steps
 }
 
@@ -129,8 +134,5 @@ func (d *dir) find(name string) *entry {
 	return nil
 }
 
-// isKept says whether a name in d is the one in the root that is to be kept; none is if that is "".
-func (d *dir) isKept(name, kept string) bool { return d.parent == nil && kept != "" && name == kept }
-
-// isLostFound says whether a name in d is the one that is left alone on both sides.
+// isLostFound reports whether a name in d may be the file system's own.
 func (d *dir) isLostFound(name string) bool { return d.parent == nil && name == lostFound }

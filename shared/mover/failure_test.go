@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 func TestFullTarget(t *testing.T) {
@@ -17,8 +19,8 @@ func TestFullTarget(t *testing.T) {
 	for i := range 5 {
 		write(t, filepath.Join(src.dir, strconv.Itoa(i)), strings.Repeat("x", 4<<20))
 	}
-	e := failing(t, Options{Source: src.dir, Target: dst.dir}, CodeNoSpace)
-	if e.Reason != ReasonNoSpace || !strings.Contains(e.Message, "full") {
+	e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNoSpace)
+	if e.Reason != moverreport.ReasonNoSpace || !strings.Contains(e.Message, "full") {
 		t.Error(e)
 	}
 	noTemps(t, dst.dir)
@@ -29,16 +31,16 @@ func TestNoInodesLeft(t *testing.T) {
 	for i := range 100 {
 		write(t, filepath.Join(src.dir, strconv.Itoa(i)), "x")
 	}
-	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, CodeNoSpace); !strings.Contains(e.Message, "inodes") {
+	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNoSpace); !strings.Contains(e.Message, "inodes") {
 		t.Error(e)
 	}
 }
 
 // A project quota answers ENOSPC, a user quota EDQUOT.
 func TestQuota(t *testing.T) {
-	for errno, want := range map[error]Reason{unix.ENOSPC: ReasonNoSpace, unix.EDQUOT: ReasonQuota} {
+	for errno, want := range map[error]moverreport.Reason{unix.ENOSPC: moverreport.ReasonNoSpace, unix.EDQUOT: moverreport.ReasonQuota} {
 		e := toError(&fault{target, "writing", "f", errno}, nil)
-		if e.Code != CodeNoSpace || e.Reason != want {
+		if e.Code != moverreport.CodeNoSpace || e.Reason != want {
 			t.Errorf("%v: %+v", errno, e)
 		}
 	}
@@ -49,7 +51,7 @@ func TestAttributeTooLarge(t *testing.T) {
 	src, dst := newVolume(t, 400, "mkfs.xfs", "-q"), newVolume(t, 64)
 	write(t, filepath.Join(src.dir, "f"), "x")
 	must(t, unix.Setxattr(filepath.Join(src.dir, "f"), "user.large", bytes.Repeat([]byte("x"), 30000), 0))
-	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, CodeNotFaithful); !strings.Contains(e.Message, "user.large") {
+	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, "user.large") {
 		t.Error(e)
 	}
 }
@@ -63,7 +65,7 @@ func TestCorruptionOnTheDevice(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(src.dir, "bad"), contents, 0o644))
 	o := Options{Source: src.dir, Target: dst.dir}
 	o.hooks.synced = func() { flip(t, dst.image, mark) }
-	e := failing(t, o, CodeMismatch)
+	e := failing(t, o, moverreport.CodeMismatch)
 	if e.Count != 1 || !strings.Contains(e.Message, `"bad"`) || !strings.Contains(e.Message, "contents differ") {
 		t.Error(e)
 	}
@@ -123,7 +125,7 @@ func TestVerificationSees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := t.TempDir(), t.TempDir()
 			must(t, os.Mkdir(src+"/sub", 0o755))
-			must(t, os.Mkdir(dst+"/"+lostFound, 0o755))
+			must(t, os.Mkdir(dst+"/"+lostFound, 0o700))
 			write(t, src+"/f", "contents")
 			write(t, src+"/sub/f", "contents")
 			write(t, src+"/h1", "h")
@@ -131,7 +133,7 @@ func TestVerificationSees(t *testing.T) {
 			must(t, os.Symlink("f", src+"/link"))
 			o := Options{Source: src, Target: dst, Workers: 2}
 			o.hooks.synced = func() { must(t, spoil(dst)) }
-			failing(t, o, CodeMismatch)
+			failing(t, o, moverreport.CodeMismatch)
 			copyTree(t, Options{Source: src, Target: dst})
 			referee(t, src, dst)
 		})
@@ -177,7 +179,7 @@ func TestSourceChanges(t *testing.T) {
 			} else {
 				o.hooks.copying = func(string) { once() }
 			}
-			if e := failing(t, o, CodeSourceChanged); e.Reason != ReasonSourceChanged {
+			if e := failing(t, o, moverreport.CodeSourceChanged); e.Reason != moverreport.ReasonSourceChanged {
 				t.Error(e)
 			}
 			copyTree(t, Options{Source: src, Target: dst})
@@ -191,7 +193,7 @@ func TestReadErrorEndsTheCopy(t *testing.T) {
 	write(t, src+"/f", "x")
 	o := Options{Source: src, Target: dst}
 	o.hooks.source = func(op, path string) error { return unix.EIO }
-	if e := failing(t, o, CodeIO); !strings.Contains(e.Message, `"f" of the source: input/output error`) {
+	if e := failing(t, o, moverreport.CodeIO); !strings.Contains(e.Message, `"f" of the source: input/output error`) {
 		t.Error(e)
 	}
 }

@@ -45,9 +45,11 @@ const (
 // Errors without an errno.
 var (
 	errChanged       = errors.New("it was changed while it was copied")
-	errMountHere     = errors.New("another file system is mounted here")
+	errMountHere     = errors.New("another file system is mounted here, which is not part of the volume")
 	errXattrTooLarge = errors.New("this file system cannot hold it")
 	errDropped       = errors.New("the set-id bits were dropped by the kernel")
+	errOwnName       = errors.New("the mover needs this name for itself; rename it")
+	errNotKept       = errors.New("the target does not keep them")
 	errMismatch      = errors.New("mismatch")
 )
 
@@ -71,7 +73,7 @@ func (k kind) collected() bool { return k >= kindChanged }
 var impossible = []error{
 	fs.ErrPermission, // EPERM, EACCES
 	unix.EOPNOTSUPP, unix.EMLINK, unix.ENAMETOOLONG, unix.EFBIG, unix.EOVERFLOW, unix.EILSEQ,
-	errMountHere, errDropped, errXattrTooLarge,
+	errMountHere, errDropped, errXattrTooLarge, errOwnName, errNotKept,
 }
 
 // kindOf sorts an error. What vanished from the source was changed; what vanished from the target is an I/O error.

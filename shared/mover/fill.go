@@ -164,17 +164,17 @@ func (c *copier) isOwnInode(have *meta, g *group) bool {
 	if g == nil {
 		return have.nlink == 1
 	}
-	keeper, _ := c.claims.LoadOrStore(have.ino, g)
+	keeper, _ := c.claims.LoadOrStore(have.inode(), g)
 	return keeper == g
 }
 
 // sameRest compares what stat does not show.
 func (c *copier) sameRest(ctx context.Context, at pair, e *entry, have *meta) (bool, error) {
-	want, err := named(at.src, e.name).xattrs()
+	want, err := named(at.src, e.name).xattrs(nil)
 	if err != nil {
 		return false, at.fault(source, "reading extended attributes of", e, err)
 	}
-	attrs, err := named(at.dst, e.name).xattrs()
+	attrs, err := named(at.dst, e.name).xattrs(nil)
 	if err != nil {
 		return false, at.fault(target, "reading extended attributes of", e, err)
 	}
@@ -184,6 +184,9 @@ func (c *copier) sameRest(ctx context.Context, at pair, e *entry, have *meta) (b
 	case e.meta.isSymlink():
 		return c.sameLink(at, e)
 	case e.meta.isRegular() && c.mustCompare(at.dir, e, have):
+		if same, err := c.sameFlags(ctx, at, e); err != nil || !same {
+			return false, err
+		}
 		return c.sameContents(ctx, at, e)
 	}
 	return true, nil

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // TestMain lets the test binary be the copying process that a test starts, kills or runs as another user.
@@ -36,7 +38,8 @@ type child struct {
 	KillAtFile     int64 // kill -9 itself when so many files are complete but for their names; 0: not
 	Pass           Pass
 	KillAtRead     int64 // kill -9 itself when a warm pass has read back so many files; 0: not
-	KillAtRecord   bool  // kill -9 itself when the record is written, but has no name
+	OwnOnly        bool
+	KillAtRecord   bool // kill -9 itself when the record is written, but has no name
 }
 
 func childMain(spec string) int {
@@ -46,7 +49,7 @@ func childMain(spec string) int {
 	}
 	var bytes, files, read atomic.Int64
 	die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }
-	o := Options{Source: c.Source, Target: c.Target, Workers: 3, Pass: c.Pass, Token: operation, Settled: settled}
+	o := Options{Source: c.Source, Target: c.Target, Workers: 3, Pass: c.Pass, Token: operation, Settled: settled, OwnOnly: c.OwnOnly}
 	o.hooks.wrote = func(_ string, n int64) {
 		if c.KillAfter > 0 && bytes.Add(n) >= c.KillAfter {
 			die()
@@ -89,14 +92,14 @@ func (c child) command(t *testing.T, uid uint32) (*exec.Cmd, *bytes.Buffer) {
 }
 
 // run runs the child to its end.
-func (c child) run(t *testing.T, uid uint32) Report {
+func (c child) run(t *testing.T, uid uint32) moverreport.Report {
 	t.Helper()
 	cmd, out := c.command(t, uid)
 	err := cmd.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var r Report
+	var r moverreport.Report
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatalf("no report: %v in %q", err, out)
 	}
@@ -205,6 +208,18 @@ func failing(t testing.TB, o Options, code int) *Error {
 func write(t testing.TB, path string, contents string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(contents), 0o644))
+}
+
+// list returns the names in a directory, with commas between them.
+func list(t testing.TB, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, ",")
 }
 
 // noTemps fails if a temporary name is left.

@@ -35,9 +35,9 @@ type onceSum struct {
 
 // settleGroups sorts the members, and forgets the groups whose other names are outside of the tree.
 func (t *tree) settleGroups() {
-	for ino, g := range t.groups {
+	for id, g := range t.groups {
 		if len(g.members) == 1 {
-			delete(t.groups, ino)
+			delete(t.groups, id)
 			continue
 		}
 		sort.Slice(g.members, func(i, j int) bool { return g.members[i].path() < g.members[j].path() })
@@ -49,10 +49,7 @@ func (t *tree) groupOf(d *dir, e *entry) *group {
 	if e.sub != nil || e.meta.nlink == 1 {
 		return nil
 	}
-	if t.foreign[e] { // another file system's file may have the same inode number
-		return nil
-	}
-	return t.groups[e.meta.ino]
+	return t.groups[e.meta.inode()]
 }
 
 func (g *group) leads(e *entry) bool { return g.members[0].entry() == e }

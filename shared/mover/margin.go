@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // space is what statfs says of a file system, in bytes.
@@ -75,6 +77,6 @@ func (c *copier) roomAfter() error {
 }
 
 func tooSmall(format string, args ...any) error {
-	return &Error{Code: CodeNoSpace, Reason: ReasonNoSpace,
+	return &Error{Code: moverreport.CodeNoSpace, Reason: moverreport.ReasonNoSpace,
 		Message: fmt.Sprintf(format, args...) + "; make it larger, then copy again"}
 }

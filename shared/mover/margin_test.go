@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 func TestMargin(t *testing.T) {
@@ -15,8 +17,8 @@ func TestMargin(t *testing.T) {
 	write(t, filepath.Join(dst.dir, "kept"), "x")
 	for _, pass := range []Pass{PassWhole, PassWarm} {
 		o := Options{Source: src.dir, Target: dst.dir, Margin: 40, Pass: pass, Token: operation}
-		e := failing(t, o, CodeNoSpace)
-		if e.Reason != ReasonNoSpace || !strings.Contains(e.Message, "the source uses 41943040 bytes; with a margin of 40%") {
+		e := failing(t, o, moverreport.CodeNoSpace)
+		if e.Reason != moverreport.ReasonNoSpace || !strings.Contains(e.Message, "the source uses 41943040 bytes; with a margin of 40%") {
 			t.Error(e)
 		}
 	}
@@ -37,7 +39,7 @@ func TestMarginAfterTheCopy(t *testing.T) {
 			st.Bfree, st.Bavail = st.Blocks/10, st.Blocks/10
 		}
 	}
-	if e := failing(t, o, CodeNoSpace); !strings.Contains(e.Message, "the copy uses") {
+	if e := failing(t, o, moverreport.CodeNoSpace); !strings.Contains(e.Message, "the copy uses") {
 		t.Error(e)
 	}
 }
@@ -54,7 +56,7 @@ func TestMarginTakesTheLess(t *testing.T) {
 	write(t, filepath.Join(shared.dir, "f"), strings.Repeat("x", 100<<20))
 	sh(t, "cp", "--reflink=always", filepath.Join(shared.dir, "f"), filepath.Join(shared.dir, "g"))
 	sh(t, "sync", "-f", shared.dir)
-	e := failing(t, Options{Source: shared.dir, Target: small.dir, Margin: 10}, CodeNoSpace)
+	e := failing(t, Options{Source: shared.dir, Target: small.dir, Margin: 10}, moverreport.CodeNoSpace)
 	if strings.Contains(e.Message, "with a margin") {
 		t.Logf("found at once: %v", e)
 	}

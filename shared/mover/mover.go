@@ -2,16 +2,19 @@ package mover
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // Options say what to copy and how. Source and Target are existing directories, neither inside the other; the source is
-// only read. Everything in the target that the source does not have is deleted.
+// only read. Everything in the target that the source does not have is deleted, unless OwnOnly forbids it.
 type Options struct {
 	Source, Target string
 
@@ -21,11 +24,12 @@ type Options struct {
 
 	Pass    Pass          // PassWhole is an ordinary copy
 	Token   string        // names the operation of which a warm and a final pass are
+	OwnOnly bool          // fail if the target holds anything that no pass with this Token has written
 	Settled time.Duration // of a warm pass, see DefaultSettled, which 0 means
 	Margin  int           // percent of the target's size that have to stay free; 0 means that nothing is looked at
 
-	Progress         func(Progress) // called from one goroutine at a time; may be nil
-	ProgressInterval time.Duration  // at most one call an interval, and one at each phase change; 0 means phases only
+	Progress         func(moverreport.Progress) // called from one goroutine at a time; may be nil
+	ProgressInterval time.Duration              // at most one call an interval, and one at each phase change; 0 means phases only
 
 	hooks hooks
 }
@@ -42,6 +46,7 @@ type hooks struct {
 	unsettled  bool                 // a warm pass neither flushes the source nor leaves young files out
 	confirmed  func(path string)    // between reading a file and recording it
 	recording  func()               // between writing the record and giving it its name
+	selinux    func() string        // instead of this process's context
 	anyFile    bool                 // a regular file counts as a device
 	room       func(*unix.Statfs_t) // changes what statfs says of the target
 }
@@ -86,6 +91,8 @@ type copier struct {
 	token    string
 	settled  time.Duration
 	margin   int
+	ownOnly  bool
+	kept     []string // names in the target's root that are the mover's own
 	hooks    hooks
 	meter    *meter
 	problems problems
@@ -99,8 +106,7 @@ type copier struct {
 
 	warm warmth
 
-	rootKept bool // the target's root kept its own attributes
-	digest   string
+	digest string
 }
 
 func newCopier(o Options) (*copier, error) {
@@ -120,13 +126,14 @@ func newCopier(o Options) (*copier, error) {
 	}
 	c := &copier{
 		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
-		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin,
+		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly,
 		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
 	}
 	if c.settled <= 0 {
 		c.settled = DefaultSettled
 	}
 	c.problems.live = c.pass == PassWarm
+	c.problems.selinuxCause = c.selinuxCause
 	return c, nil
 }
 
@@ -155,7 +162,7 @@ func (c *copier) close() {
 // run goes through the phases. Collected problems end it before the next phase that could do harm or would be in vain:
 // nothing is deleted for a source that could not be read, nothing verified that is known not to be faithful.
 func (c *copier) run(ctx context.Context, o Options) (err error) {
-	c.meter.enter(PhaseScan)
+	c.meter.enter(moverreport.PhaseScan)
 	c.beginWarm()
 	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
 		return err
@@ -163,11 +170,10 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.problems.err(); err != nil {
 		return err
 	}
-	c.loadRecord()
-	if err := c.roomBefore(); err != nil {
+	if err := c.checkTarget(); err != nil {
 		return err
 	}
-	c.meter.enter(PhaseCopy)
+	c.meter.enter(moverreport.PhaseCopy)
 	for _, step := range []func(context.Context) error{c.prepare, c.fill, c.link, c.finish} {
 		if err := step(ctx); err != nil {
 			return err
@@ -176,7 +182,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.problems.err(); err != nil {
 		return err
 	}
-	c.meter.enter(PhaseSync)
+	c.meter.enter(moverreport.PhaseSync)
 	if err := againErr(func() error { return unix.Syncfs(c.dst.fd) }); err != nil {
 		return &fault{target, "flushing", "", err}
 	}
@@ -189,6 +195,18 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	return c.prove(ctx, o.NoVerify)
 }
 
+// checkTarget fails, before any data is written or deleted, if the target cannot be faithful, is not ours or is too small.
+func (c *copier) checkTarget() error {
+	if err := c.checkRoot(); err != nil {
+		return err
+	}
+	if err := c.ownTarget(); err != nil {
+		return err
+	}
+	c.loadRecord()
+	return c.roomBefore()
+}
+
 // prove ends a pass.
 func (c *copier) prove(ctx context.Context, unverified bool) error {
 	switch {
@@ -198,7 +216,7 @@ func (c *copier) prove(ctx context.Context, unverified bool) error {
 	case c.pass == PassWarm:
 		return c.endWarm(ctx)
 	case !unverified:
-		c.meter.enter(PhaseVerify)
+		c.meter.enter(moverreport.PhaseVerify)
 		if err := c.verify(ctx); err != nil {
 			return err
 		}
@@ -213,19 +231,15 @@ func (c *copier) prove(ctx context.Context, unverified bool) error {
 func (c *copier) result() Result {
 	r := Result{
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
-		Digest: c.digest, Warnings: c.warm.warnings, Pass: c.pass,
+		Digest: c.digest, Warnings: c.problems.allWarnings(), Pass: c.pass,
 		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
 	}
 	if fresh := c.warm.fresh; fresh != nil {
 		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.entries)), fresh.bytes
 	}
-	if c.rootKept {
-		r.Warnings = append(r.Warnings, "the target's root directory keeps its own owner, mode, time or attributes, since this process does not own it")
-	}
-	if c.tree != nil {
-		for _, m := range c.tree.mounts {
-			r.Warnings = append(r.Warnings, "another file system is mounted in the source at "+quote(m)+"; it was not copied, its directory is empty in the target")
-		}
+	if c.tree != nil && len(c.tree.nested) > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("subvolumes of the source are plain directories in the target (%d, the first is %s); their contents are copied",
+			len(c.tree.nested), quote(c.tree.nested[0])))
 	}
 	return r
 }

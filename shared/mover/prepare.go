@@ -21,6 +21,9 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 			return c.problems.tolerate(&fault{target, "opening the directory", d.path(), err})
 		}
 		defer unix.Close(fd)
+		if err := c.problems.tolerate(c.setFlags(fd, d.path(), d.flags)); err != nil {
+			return err
+		}
 		if err := c.problems.tolerate(c.clean(ctx, fd, d)); err != nil {
 			return err
 		}
@@ -123,28 +126,11 @@ func (c *copier) finishDir(d *dir) error {
 	if err == nil {
 		op, err = setRest(opened(fd), &d.self.meta, attrs)
 	}
+	if err == nil {
+		op, err = checkKept(opened(fd), &d.self.meta)
+	}
 	if err != nil {
 		return &fault{target, op, d.path(), err}
-	}
-	return nil
-}
-
-// finishForeignRoot does what it may: the root of a fresh volume is made and owned by the platform, not by us.
-func (c *copier) finishForeignRoot(fd int, attrs []xattr) error {
-	want := &c.tree.top.self.meta
-	for _, set := range []func() (string, error){
-		func() (string, error) { return setOwner(opened(fd), want) },
-		func() (string, error) { return setRest(opened(fd), want, attrs) },
-	} {
-		op, err := set()
-		if err == nil {
-			continue
-		}
-		f := &fault{target, op, "", err}
-		if kindOf(f) != kindDenied {
-			return f
-		}
-		c.rootKept = true
 	}
 	return nil
 }
@@ -155,7 +141,7 @@ func (c *copier) sourceDirXattrs(d *dir) ([]xattr, error) {
 		return nil, &fault{source, "opening the directory", d.path(), err}
 	}
 	defer unix.Close(fd)
-	attrs, err := opened(fd).xattrs()
+	attrs, err := opened(fd).xattrs(c.notCarried(d, ""))
 	if err != nil {
 		return nil, &fault{source, "reading extended attributes of", d.path(), err}
 	}

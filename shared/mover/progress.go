@@ -4,42 +4,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"drydock.dev/shared/moverreport"
 )
-
-// Phase of a copy.
-type Phase string
-
-// The phases, in their order.
-const (
-	PhaseScan   Phase = "scan"
-	PhaseCopy   Phase = "copy"
-	PhaseSync   Phase = "sync"
-	PhaseVerify Phase = "verify"
-)
-
-// Progress is how far a phase has come. Bytes are data bytes of regular files, hard links once and holes not; the total
-// is an estimate until a file was read. Files are all entries but directories. Totals grow during the scan.
-type Progress struct {
-	Phase      Phase `json:"phase"`
-	BytesDone  int64 `json:"bytesDone"`
-	BytesTotal int64 `json:"bytesTotal"`
-	FilesDone  int64 `json:"filesDone"`
-	FilesTotal int64 `json:"filesTotal"`
-}
 
 // meter counts, and tells at every phase change and at most once an interval.
 type meter struct {
 	bytes, bytesTotal, files, filesTotal atomic.Int64
 
 	mu   sync.Mutex // guards the order of what is told
-	tell func(Progress)
-	last Progress
+	tell func(moverreport.Progress)
+	last moverreport.Progress
 	end  chan struct{}
 	done chan struct{}
 }
 
 // newMeter starts telling; nothing is told if tell is nil. Its close must be called.
-func newMeter(tell func(Progress), interval time.Duration) *meter {
+func newMeter(tell func(moverreport.Progress), interval time.Duration) *meter {
 	m := &meter{tell: tell, end: make(chan struct{}), done: make(chan struct{})}
 	if tell == nil || interval <= 0 {
 		close(m.done)
@@ -69,25 +50,25 @@ func (m *meter) close() {
 }
 
 // enter begins a phase. Done starts at nothing, except for the sync: it shows what the copy came to.
-func (m *meter) enter(p Phase) {
-	if p != PhaseSync {
+func (m *meter) enter(p moverreport.Phase) {
+	if p != moverreport.PhaseSync {
 		m.bytes.Store(0)
 		m.files.Store(0)
 	}
 	m.report(p)
 }
 
-func (m *meter) current() Phase {
+func (m *meter) current() moverreport.Phase {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last.Phase
 }
 
 // report tells the counts, unless they are what was told last.
-func (m *meter) report(p Phase) {
+func (m *meter) report(p moverreport.Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := Progress{p, 0, m.bytesTotal.Load(), m.files.Load(), m.filesTotal.Load()}
+	now := moverreport.Progress{Phase: p, BytesTotal: m.bytesTotal.Load(), FilesDone: m.files.Load(), FilesTotal: m.filesTotal.Load()}
 	now.BytesDone = min(m.bytes.Load(), now.BytesTotal)
 	if now == m.last {
 		return

@@ -55,7 +55,7 @@ func (r reader) rest(ctx context.Context, dirfd int, l looks, known *sum) (looks
 			return l, r.fault("reading the link", err)
 		}
 	}
-	if l.attrs, err = o.xattrs(); err != nil {
+	if l.attrs, err = o.xattrs(nil); err != nil {
 		return l, r.fault("reading extended attributes of", err)
 	}
 	return l, nil

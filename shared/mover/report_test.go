@@ -1,8 +1,6 @@
 package mover
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,62 +8,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
-// Whatever is in it, the report fits the termination log and is JSON.
-func TestReportFits(t *testing.T) {
-	long := quote(strings.Repeat("\xff\n", 2000))
-	for name, r := range map[string]Report{
-		"short":         {Message: "done"},
-		"long message":  {Code: CodeIO, Message: strings.Repeat("ü", 5000) + "what to do"},
-		"many problems": {Code: CodeNotFaithful, Message: "m", Problems: []string{long, long, long, long, long}},
-		"many warnings": {Message: "m", Warnings: strings.Fields(strings.Repeat("warning ", 3000))},
-		"all of it":     {Message: long + long, Problems: []string{long, long}, Warnings: []string{long, long}},
-		"quotes":        {Message: strings.Repeat(`"\`, 4000)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := r.Encode(TerminationLogLimit)
-			var back Report
-			if err := json.Unmarshal(b, &back); err != nil || len(b) > TerminationLogLimit || bytes.Contains(b, []byte("\n")) {
-				t.Fatalf("%d bytes, %v: %.200s", len(b), err, b)
-			}
-			if back.Code != r.Code || back.Message == "" {
-				t.Errorf("%+v", back)
-			}
-			if lost := len(r.Problems) + len(r.Warnings) - len(back.Problems) - len(back.Warnings); lost != back.Omitted {
-				t.Errorf("%d omitted, it says %d", lost, back.Omitted)
-			}
-		})
-	}
-	if b := (Report{Message: strings.Repeat("x", 9000) + "what to do"}).Encode(TerminationLogLimit); !bytes.Contains(b, []byte("what to do")) {
-		t.Error("the advice at the end is lost")
-	}
-}
-
-func TestReportOverwritesTheTerminationLog(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "termination-log")
-	write(t, path, strings.Repeat("x", 9000))
-	r := NewReport(Result{Files: 3, Digest: "d"}, nil, 1500*time.Millisecond)
-	must(t, r.WriteFile(path))
-	var back Report
-	b, err := os.ReadFile(path)
-	must(t, err)
-	must(t, json.Unmarshal(b, &back))
-	if back.Result != "copied" || back.Reason != ReasonCopied || back.Seconds != 1.5 || back.Files != 3 {
-		t.Errorf("%s", b)
-	}
-}
-
-func TestExitCodes(t *testing.T) {
-	for code, retry := range map[int]bool{0: false, 1: true, 2: false, 3: true, 4: false, 5: true, 6: false, 130: true, 143: true, 137: true, 139: true} {
-		if Retryable(code) != retry || Explain(code) == "" {
-			t.Errorf("%d: retry %v, %q", code, Retryable(code), Explain(code))
-		}
-	}
-	for i, code := range Codes()[1:] {
-		if Codes()[i] >= code {
-			t.Error("the table is not in order")
-		}
+func TestReportOfASuccessfulCopy(t *testing.T) {
+	r := NewReport(Result{Files: 3, Digest: "d", Warnings: []string{"w"}}, nil, 1500*time.Millisecond)
+	if r.Result != "copied" || r.Reason != moverreport.ReasonCopied || r.Seconds != 1.5 || r.Files != 3 || len(r.Warnings) != 1 {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -119,13 +69,13 @@ func TestProgress(t *testing.T) {
 	}
 	must(t, os.Link(src+"/a", src+"/a2"))
 	must(t, os.Truncate(src+"/b", 50_000_000))
-	var lines []Progress
-	copyTree(t, Options{Source: src, Target: dst, Progress: func(p Progress) { lines = append(lines, p) }})
-	var phases []Phase
+	var lines []moverreport.Progress
+	copyTree(t, Options{Source: src, Target: dst, Progress: func(p moverreport.Progress) { lines = append(lines, p) }})
+	var phases []moverreport.Phase
 	for _, p := range lines {
 		phases = append(phases, p.Phase)
 	}
-	if len(lines) != 4 || phases[0] != PhaseScan || phases[1] != PhaseCopy || phases[2] != PhaseSync || phases[3] != PhaseVerify {
+	if len(lines) != 4 || phases[0] != moverreport.PhaseScan || phases[1] != moverreport.PhaseCopy || phases[2] != moverreport.PhaseSync || phases[3] != moverreport.PhaseVerify {
 		t.Fatal(phases)
 	}
 	atSync := lines[2]
@@ -135,12 +85,12 @@ func TestProgress(t *testing.T) {
 }
 
 func TestProgressInterval(t *testing.T) {
-	told := make(chan Progress)
-	m := newMeter(func(p Progress) { told <- p }, time.Millisecond)
-	go m.enter(PhaseCopy)
+	told := make(chan moverreport.Progress)
+	m := newMeter(func(p moverreport.Progress) { told <- p }, time.Millisecond)
+	go m.enter(moverreport.PhaseCopy)
 	<-told
 	m.files.Add(1) // seen at the next tick, and nothing more until something changes
-	if p := <-told; p.Phase != PhaseCopy || p.FilesDone != 1 {
+	if p := <-told; p.Phase != moverreport.PhaseCopy || p.FilesDone != 1 {
 		t.Errorf("%+v", p)
 	}
 	m.close()

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // However often and wherever the copy is killed, every name in the target is the old file or the whole new one, and in
@@ -49,7 +51,7 @@ func TestResumesAfterKill(t *testing.T) {
 		onlyWholeFiles(t, src.dir, dst.dir)
 	}
 	t.Logf("%d of 12 runs were killed", kills)
-	if report := (child{Source: src.dir, Target: dst.dir}).run(t, 0); report.Code != CodeOK {
+	if report := (child{Source: src.dir, Target: dst.dir}).run(t, 0); report.Code != moverreport.CodeOK {
 		t.Fatalf("%+v", report)
 	}
 	referee(t, src.dir, dst.dir)

@@ -22,9 +22,11 @@ func (s side) String() string { return [...]string{"source", "target"}[s] }
 type root struct {
 	fd        int
 	dev       uint64
+	mount     uint64 // see sighting
 	self      meta
 	side      side
 	noOpenat2 atomic.Bool
+	noFlags   atomic.Bool // its file system has no inode flags
 }
 
 func openRoot(path string, s side) (*root, error) {
@@ -34,12 +36,12 @@ func openRoot(path string, s side) (*root, error) {
 	if err != nil {
 		return nil, &fault{side: s, op: "opening the directory", path: path, err: err}
 	}
-	st, err := fstat(fd)
+	st, err := sight(fd, "")
 	if err != nil {
 		unix.Close(fd)
 		return nil, &fault{side: s, op: "reading the directory", path: path, err: err}
 	}
-	return &root{fd: fd, dev: st.Dev, self: metaOf(&st), side: s}, nil
+	return &root{fd: fd, dev: st.Dev, mount: st.mount, self: metaOf(&st.Stat_t), side: s}, nil
 }
 
 func (r *root) close() { unix.Close(r.fd) }

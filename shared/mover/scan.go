@@ -11,12 +11,9 @@ import (
 // tree is what a scan saw.
 type tree struct {
 	top    *dir
-	dirs   []*dir            // parents before their children
-	groups map[uint64]*group // by inode: two or more names of the tree share it
-	mounts []string          // directories that were not entered
-	// foreign are single files on which a file of another file system is mounted. They are copied like others, but have
-	// other inode numbers. Hardly ever any.
-	foreign map[*entry]bool
+	dirs   []*dir           // parents before their children
+	groups map[inode]*group // two or more names of the tree share the inode
+	nested []string         // directories that are subvolumes
 }
 
 // scanner walks one tree. Everything but the fixed fields is guarded by mu.
@@ -24,22 +21,23 @@ type scanner struct {
 	root     *root
 	meter    *meter
 	problems *problems
+	trusted  bool // this process is shown trusted.* attributes
 
 	mu   sync.Mutex
 	tree *tree
 }
 
-// scan reads the whole tree without following links or leaving its file system.
+// scan reads the whole tree without following links or leaving its mount.
 func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tree, error) {
 	top := &dir{self: &entry{meta: r.self}}
-	s := &scanner{root: r, meter: m, problems: p, tree: &tree{top: top, groups: map[uint64]*group{}, foreign: map[*entry]bool{}}}
+	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted(), tree: &tree{top: top, groups: map[inode]*group{}}}
 	err := runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, top)) })
 	if err != nil {
 		return nil, err
 	}
 	s.tree.list(top)
 	s.tree.settleGroups()
-	sort.Strings(s.tree.mounts)
+	sort.Strings(s.tree.nested)
 	return s.tree, nil
 }
 
@@ -48,7 +46,7 @@ func (s *scanner) visit(p *pool, d *dir) task {
 	return func(context.Context) error {
 		err := s.read(d)
 		for i := range d.entries {
-			if sub := d.entries[i].sub; sub != nil && !sub.mount {
+			if sub := d.entries[i].sub; sub != nil {
 				p.add(s.visit(p, sub))
 			}
 		}
@@ -57,53 +55,84 @@ func (s *scanner) visit(p *pool, d *dir) task {
 }
 
 func (s *scanner) read(d *dir) error {
-	fd, err := s.root.open(d)
+	fd, err := s.open(d)
 	if err != nil {
 		return &fault{s.root.side, "opening the directory", d.path(), err}
 	}
 	defer unix.Close(fd)
+	d.flags = s.root.flagsOf(fd)
 	names, err := readdir(fd)
 	if err != nil {
 		return &fault{s.root.side, "reading the directory", d.path(), err}
 	}
 	d.entries = make([]entry, 0, len(names)) // never grows, so that pointers into it stay good
 	for _, n := range names {
-		if d.isLostFound(n.name) {
+		skip, err := s.skipLostFound(d, fd, n.name)
+		if err := s.problems.tolerate(err); err != nil {
+			return err
+		}
+		if skip {
 			continue
 		}
-		st, err := lstatat(fd, n.name)
-		if err != nil {
-			if err := s.problems.tolerate(&fault{s.root.side, "looking at", d.join(n.name), err}); err != nil {
-				return err
-			}
-			continue
+		if err := s.problems.tolerate(s.look(d, fd, n.name)); err != nil {
+			return err
 		}
-		d.entries = append(d.entries, entry{name: n.name, meta: metaOf(&st)})
-		s.note(d, len(d.entries)-1, &st)
 	}
+	return nil
+}
+
+// open opens a directory of the mount. To open is what mounts an NFS child export.
+func (s *scanner) open(d *dir) (int, error) {
+	fd, err := s.root.open(d)
+	if err != nil {
+		return -1, err
+	}
+	st, err := sight(fd, "")
+	if err == nil && s.root.isElsewhere(&st) {
+		err = errMountHere
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// look adds a name to the entries of a directory.
+func (s *scanner) look(d *dir, fd int, name string) error {
+	st, err := sight(fd, name)
+	if err == nil && s.root.isElsewhere(&st) {
+		err = errMountHere
+	}
+	if err == nil {
+		err = st.uncopyable()
+	}
+	if err != nil {
+		return &fault{s.root.side, "looking at", d.join(name), err}
+	}
+	d.entries = append(d.entries, entry{name: name, meta: metaOf(&st.Stat_t)})
+	s.note(d, len(d.entries)-1, &st.Stat_t)
 	return nil
 }
 
 // note counts an entry and remembers what is more than its stat.
 func (s *scanner) note(d *dir, i int, st *unix.Stat_t) {
 	e := &d.entries[i]
-	elsewhere := st.Dev != s.root.dev
 	if e.meta.isDir() {
-		e.sub = &dir{parent: d, self: e, mount: elsewhere}
-		if elsewhere {
+		e.sub = &dir{parent: d, self: e}
+		if e.meta.dev != d.self.meta.dev {
 			s.mu.Lock()
-			s.tree.mounts = append(s.tree.mounts, d.join(e.name))
+			s.tree.nested = append(s.tree.nested, d.join(e.name))
 			s.mu.Unlock()
 		}
 		return
 	}
-	s.meter.filesTotal.Add(1)
-	if elsewhere {
-		s.mu.Lock()
-		s.tree.foreign[e] = true
-		s.mu.Unlock()
+	if st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 && !s.trusted {
+		s.problems.warn("the source has whiteouts of an overlay, so directories may be marked opaque by trusted.* attributes; " +
+			"they are not copied, since only a process with CAP_SYS_ADMIN is shown them")
 	}
-	if elsewhere || e.meta.nlink == 1 || !s.isAnotherName(d, i) {
+	s.meter.filesTotal.Add(1)
+	if e.meta.nlink == 1 || !s.isAnotherName(d, i) {
 		s.meter.bytesTotal.Add(dataBytes(st))
 	}
 }
@@ -112,11 +141,11 @@ func (s *scanner) note(d *dir, i int, st *unix.Stat_t) {
 func (s *scanner) isAnotherName(d *dir, i int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ino := d.entries[i].meta.ino
-	g := s.tree.groups[ino]
+	id := d.entries[i].meta.inode()
+	g := s.tree.groups[id]
 	if g == nil {
 		g = &group{}
-		s.tree.groups[ino] = g
+		s.tree.groups[id] = g
 	}
 	g.members = append(g.members, member{d, i})
 	return len(g.members) > 1

@@ -17,7 +17,7 @@ type summer struct {
 	problems *problems
 	content  [2]sum
 
-	kept   string                                              // a name in the target's root that nobody minds
+	keeps  func(d *dir, name string) bool                      // names in the target that are the mover's own; may be nil
 	unread func(d *dir, e *entry, have *meta) (c sum, ok bool) // contents that are known, by the target's inode; may be nil
 	saved  func(g *group, e *entry, bytes int64)               // is told what was not read for that
 }
@@ -149,11 +149,17 @@ func (s *summer) readDir(n *node, fds []int) error {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
 	for _, name := range names {
-		if !d.isLostFound(name.name) && d.find(name.name) == nil && !d.isKept(name.name, s.kept) {
-			err := s.problems.tolerate(&fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")})
-			if err != nil {
-				return err
+		if d.find(name.name) != nil || s.keeps != nil && s.keeps(d, name.name) {
+			continue
+		}
+		if d.isLostFound(name.name) {
+			if state, err := lostFoundIn(fds[target]); err == nil && state != lostFoundOrdinary {
+				continue
 			}
+		}
+		err := s.problems.tolerate(&fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -168,7 +174,7 @@ func (s *summer) lookAtDir(side side, fd int, d *dir) (looks, error) {
 	if side == source && l.meta != d.self.meta {
 		return l, &fault{side, "looking at", d.path(), errChanged}
 	}
-	if l.attrs, err = opened(fd).xattrs(); err != nil {
+	if l.attrs, err = opened(fd).xattrs(nil); err != nil {
 		return l, &fault{side, "reading extended attributes of", d.path(), err}
 	}
 	return l, nil

@@ -30,7 +30,7 @@ func (c *copier) verify(ctx context.Context) error {
 func (c *copier) summer() *summer {
 	return &summer{
 		tree: c.tree, sides: []*root{c.src, c.dst}, meter: c.meter, problems: &c.problems,
-		kept: c.warm.keeps(), unread: c.unread, saved: c.saved,
+		keeps: c.keeps, unread: c.unread, saved: c.saved,
 	}
 }
 
@@ -42,54 +42,51 @@ func (c *copier) saved(g *group, e *entry, bytes int64) {
 	}
 }
 
-// verifyRoot compares the attributes of the root directories, unless the target's could not be set.
-func (c *copier) verifyRoot() error {
-	if c.rootKept {
-		return nil
-	}
-	var both [2]looks
-	for side, r := range []*root{c.src, c.dst} {
-		st, err := fstat(r.fd)
-		if err != nil {
-			return &fault{r.side, "looking at", "", err}
-		}
-		both[side].meta = metaOf(&st)
-		if both[side].attrs, err = opened(r.fd).xattrs(); err != nil {
-			return &fault{r.side, "reading extended attributes of", "", err}
-		}
-	}
-	return differ("", &both[source], &both[target], nil)
-}
-
 // mismatch is an error that says what differs.
 func mismatch(what string) error { return fmt.Errorf("%w: %s", errMismatch, what) }
 
 // differ returns nil, or what differs between an entry of the source and of the target.
 func differ(path string, src, dst *looks, g *group) error {
-	a, b := &src.meta, &dst.meta
-	var found []string
-	note := func(differs bool, format string, args ...any) {
-		if differs {
-			found = append(found, fmt.Sprintf(format, args...))
-		}
+	found := differences(src, dst, g)
+	if len(found) == 0 {
+		return nil
 	}
+	return &fault{target, "comparing", path, mismatch(strings.Join(found, ", "))}
+}
+
+// differences lists what differs, in phrases.
+func differences(src, dst *looks, g *group) []string {
+	found := attributeDifferences(&src.meta, &dst.meta)
+	note := noter(&found)
+	note(src.link != dst.link, "it points elsewhere")
+	note(src.content != dst.content, "its contents differ")
+	note(!sameXattrs(src.attrs, dst.attrs), "its extended attributes differ")
+	if !src.meta.isDir() {
+		note(dst.meta.nlink != g.links(), "it has %d names, not %d", dst.meta.nlink, g.links())
+		note(g != nil && !g.isFirstInode(dst.meta.ino), "it is not linked with the others")
+	}
+	return found
+}
+
+// attributeDifferences lists what differs of what sameAttributes compares.
+func attributeDifferences(a, b *meta) (found []string) {
+	note := noter(&found)
 	note(a.kind() != b.kind(), "its type is 0%o, not 0%o", b.kind(), a.kind())
 	note(a.permissions() != b.permissions(), "its mode is 0%o, not 0%o", b.permissions(), a.permissions())
 	note(a.uid != b.uid || a.gid != b.gid, "its owner is %d:%d, not %d:%d", b.uid, b.gid, a.uid, a.gid)
 	note(a.size != b.size, "its size is %d, not %d", b.size, a.size)
 	note(a.mtimeSec != b.mtimeSec || a.mtimeNsec != b.mtimeNsec,
 		"its time is %d.%09d, not %d.%09d", b.mtimeSec, b.mtimeNsec, a.mtimeSec, a.mtimeNsec)
-	note(src.link != dst.link, "it points elsewhere")
-	note(src.content != dst.content, "its contents differ")
-	note(!sameXattrs(src.attrs, dst.attrs), "its extended attributes differ")
-	if !a.isDir() {
-		note(b.nlink != g.links(), "it has %d names, not %d", b.nlink, g.links())
-		note(g != nil && !g.isFirstInode(b.ino), "it is not linked with the others")
+	return found
+}
+
+// noter returns a function that adds a phrase if something differs.
+func noter(found *[]string) func(differs bool, format string, args ...any) {
+	return func(differs bool, format string, args ...any) {
+		if differs {
+			*found = append(*found, fmt.Sprintf(format, args...))
+		}
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	return &fault{target, "comparing", path, mismatch(strings.Join(found, ", "))}
 }
 
 // invalidate makes sure that the next run copies a file again whose contents turned out to be wrong, although nothing

@@ -2,12 +2,14 @@ package mover
 
 import (
 	"context"
-	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // Pass says which copy of a volume this is.
@@ -52,16 +54,6 @@ type warmth struct {
 	known *record  // what an earlier warm pass has verified; nil: nothing is trusted
 	fresh *record  // what this warm pass verifies; nil: nothing is recorded
 	bound unixTime // what changed at this time or later is not recorded
-
-	warnings []string
-}
-
-// keeps is the name in the target's root that is not the source's and stays until the end.
-func (w *warmth) keeps() string {
-	if w.known != nil {
-		return recordName
-	}
-	return ""
 }
 
 // unixTime is a time as an inode has it.
@@ -116,9 +108,7 @@ func (c *copier) beginRecord() {
 	c.warm.bound, c.warm.fresh = unixTimeOf(now.Add(-c.settled)), &record{}
 }
 
-func (c *copier) warn(format string, args ...any) {
-	c.warm.warnings = append(c.warm.warnings, fmt.Sprintf(format, args...))
-}
+func (c *copier) warn(format string, args ...any) { c.problems.warn(format, args...) }
 
 // loadRecord is called after the scan and before anything in the target is touched. A source that has a file of the
 // record's name gets no record, neither read nor written: the file in the target may be its copy.
@@ -134,6 +124,7 @@ func (c *copier) loadRecord() {
 	known, err := readRecord(c.dst.fd, c.warm.id)
 	if err == nil {
 		c.warm.known = known
+		c.keep(recordName)
 	} else if c.pass == PassFinal {
 		c.warn("everything is verified, since there is no record of a warm pass: %v", err)
 	}
@@ -141,7 +132,7 @@ func (c *copier) loadRecord() {
 
 // unread returns the contents of a file that a warm pass has verified and that has changed on neither side since.
 func (c *copier) unread(d *dir, e *entry, have *meta) (sum, bool) {
-	if c.warm.known == nil || !e.meta.isRegular() || c.tree.foreign[e] {
+	if c.warm.known == nil || !e.meta.isRegular() || c.isNested(&e.meta) {
 		return sum{}, false
 	}
 	return c.warm.known.find(&e.meta, have)
@@ -163,15 +154,19 @@ func (c *copier) looksEqual(e *entry, have *meta) bool {
 
 // isSettled says whether a file may be recorded: nothing wrote to it, or may still have been writing, when the pass began.
 func (c *copier) isSettled(e *entry) bool {
-	return e.meta.isRegular() && e.meta.ctime().before(c.warm.bound) && e.meta.mtime().before(c.warm.bound) && !c.tree.foreign[e]
+	return e.meta.isRegular() && e.meta.ctime().before(c.warm.bound) && e.meta.mtime().before(c.warm.bound) && !c.isNested(&e.meta)
 }
+
+// isNested reports whether an inode of the source is in a subvolume. The device number of a subvolume is another one with
+// each mount, so that a record could not tell its inodes from those of another subvolume.
+func (c *copier) isNested(m *meta) bool { return m.dev != c.src.self.dev }
 
 // endWarm verifies what can be recorded, and records it.
 func (c *copier) endWarm(ctx context.Context) error {
 	if c.warm.fresh == nil {
 		return nil
 	}
-	c.meter.enter(PhaseVerify)
+	c.meter.enter(moverreport.PhaseVerify)
 	if err := c.confirm(ctx); err != nil {
 		return err
 	}
@@ -181,15 +176,20 @@ func (c *copier) endWarm(ctx context.Context) error {
 	return c.saveRecord()
 }
 
-// endFinal deletes the record, last: a final pass that died half-way goes on with it. That is safe since it speaks of
-// single inodes of both sides; whatever the dead pass has done to the target's is seen in them.
+// endFinal deletes the record and the marker, last: a final pass that died half-way goes on with them. That is safe since
+// the record speaks of single inodes of both sides; whatever the dead pass has done to the target's is seen in them.
 func (c *copier) endFinal() error {
-	if c.warm.keeps() == "" {
+	if len(c.kept) == 0 {
 		return nil
 	}
-	err := againErr(func() error { return unix.Unlinkat(c.dst.fd, recordName, 0) })
-	if err != nil && err != unix.ENOENT {
-		return &fault{target, "deleting", recordName, err}
+	for _, name := range []string{recordName, markerName} { // the marker stays as long as anything is not the source's
+		if !slices.Contains(c.kept, name) {
+			continue
+		}
+		err := againErr(func() error { return unix.Unlinkat(c.dst.fd, name, 0) })
+		if err != nil && err != unix.ENOENT {
+			return &fault{target, "deleting", name, err}
+		}
 	}
 	if err := c.finishDir(c.tree.top); err != nil { // deleting has changed the root's time
 		return err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // Tests cannot wait for two minutes: a few ticks of the clock are enough where no write takes longer.
@@ -268,15 +270,15 @@ func TestWarmPassFindsWhatWillFail(t *testing.T) {
 	src, dst := volumes(t)
 	must(t, os.Chmod(src.dir+"/data/table", 0))
 	r := child{Source: src.dir, Target: dst.dir, Pass: PassWarm}.run(t, user)
-	if r.Code != CodeNotFaithful || !strings.Contains(r.Message, `opening "data/table" of the source: permission denied`) {
+	if r.Code != moverreport.CodeNotFaithful || !strings.Contains(r.Message, `opening "data/table" of the source: permission denied`) {
 		t.Errorf("%+v", r)
 	}
 	must(t, os.Chmod(src.dir+"/data/table", 0o600))
 	settle()
-	if r = (child{Source: src.dir, Target: dst.dir, Pass: PassWarm}).run(t, user); r.Code != CodeOK || r.Result != "warmed" || r.RecordedFiles == 0 {
+	if r = (child{Source: src.dir, Target: dst.dir, Pass: PassWarm}).run(t, user); r.Code != moverreport.CodeOK || r.Result != "warmed" || r.RecordedFiles == 0 {
 		t.Fatalf("%+v", r)
 	}
-	if r = (child{Source: src.dir, Target: dst.dir, Pass: PassFinal}).run(t, user); r.Code != CodeOK || r.TrustedFiles == 0 || r.Digest == "" {
+	if r = (child{Source: src.dir, Target: dst.dir, Pass: PassFinal}).run(t, user); r.Code != moverreport.CodeOK || r.TrustedFiles == 0 || r.Digest == "" {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -284,10 +286,10 @@ func TestWarmPassFindsWhatWillFail(t *testing.T) {
 func TestWarmPassFailsOnErrorsThatStay(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 8)
 	write(t, src.dir+"/f", strings.Repeat("x", 20<<20))
-	failing(t, warmOf(src.dir, dst.dir), CodeNoSpace)
+	failing(t, warmOf(src.dir, dst.dir), moverreport.CodeNoSpace)
 	o := warmOf(src.dir, dst.dir)
 	o.hooks.source = func(string, string) error { return unix.EIO }
-	failing(t, o, CodeIO)
+	failing(t, o, moverreport.CodeIO)
 }
 
 // A bit that rots before it was recorded fails the warm pass, and the next one repairs it.
@@ -298,7 +300,7 @@ func TestWarmPassReadsTheDevice(t *testing.T) {
 	settle()
 	o := warmOf(src.dir, dst.dir)
 	o.hooks.synced = func() { flip(t, dst.image, mark) }
-	if e := failing(t, o, CodeMismatch); !strings.Contains(e.Message, `"bad"`) {
+	if e := failing(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, `"bad"`) {
 		t.Error(e)
 	}
 	if r := warmTree(t, warmOf(src.dir, dst.dir)); r.Files != 1 || r.RecordedFiles != 1 {

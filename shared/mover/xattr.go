@@ -26,9 +26,15 @@ func carries(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
 }
 
-// xattrs reads the attributes that are carried, sorted by name. A file system without attributes has none.
-func (o object) xattrs() ([]xattr, error) {
-	names, err := o.xattrNames()
+// belongsToPlatform reports whether an attribute that is not carried is set on the copy by the node or its file system.
+func belongsToPlatform(name string) bool {
+	return name == "security.selinux" || strings.HasPrefix(name, "trusted.SGI_ACL_")
+}
+
+// xattrs reads the attributes that are carried, sorted by name. A file system without attributes has none. skipped, if not
+// nil, is told the others.
+func (o object) xattrs(skipped func(name string)) ([]xattr, error) {
+	names, err := o.xattrNames(skipped)
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
@@ -43,7 +49,7 @@ func (o object) xattrs() ([]xattr, error) {
 	return list, nil
 }
 
-func (o object) xattrNames() ([]string, error) {
+func (o object) xattrNames(skipped func(name string)) ([]string, error) {
 	var small [512]byte
 	buf := small[:]
 	n, err := o.listxattr(buf)
@@ -59,8 +65,11 @@ func (o object) xattrNames() ([]string, error) {
 	}
 	var names []string
 	for _, name := range strings.Split(string(buf[:n-1]), "\x00") {
-		if carries(name) {
+		switch {
+		case carries(name):
 			names = append(names, name)
+		case skipped != nil && !belongsToPlatform(name):
+			skipped(name)
 		}
 	}
 	slices.Sort(names)
@@ -86,7 +95,7 @@ func sameXattrs(a, b []xattr) bool {
 
 // setXattrs makes the carried attributes of o exactly want. What the directory passed on to a new file (an ACL) goes.
 func (o object) setXattrs(want []xattr) error {
-	have, err := o.xattrs()
+	have, err := o.xattrs(nil)
 	if err != nil {
 		return err
 	}

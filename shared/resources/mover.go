@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 )
 
 // MoverContainer is the name of the copying container in the mover's pod.
@@ -118,7 +119,7 @@ func MakeMover(m Mover) *batchv1.Job {
 	return job
 }
 
-// failAtOnce ends the Job for exit codes that another try cannot change, see the table in shared/mover, and counts no pod that
+// failAtOnce ends the Job for exit codes that another try cannot change, and counts no pod that
 // was evicted or preempted, or lost its node: the copy goes on elsewhere.
 func failAtOnce() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
@@ -126,7 +127,7 @@ func failAtOnce() *batchv1.PodFailurePolicy {
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
 			ContainerName: ptr.To(MoverContainer),
 			Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
-			Values:        []int32{2, 4, 6}, // usage, no space, not faithful
+			Values:        moverreport.FinalCodes(),
 		},
 	}, {
 		Action:          batchv1.PodFailurePolicyActionIgnore,
@@ -175,12 +176,15 @@ func (m Mover) pod() corev1.PodSpec {
 }
 
 func (m Mover) args() []string {
-	args := []string{"copy", "--report=/dev/termination-log"}
+	args := []string{"copy", "--report=/dev/termination-log", "--token=" + m.Link.Operation}
 	switch m.Pass {
 	case WarmPass:
-		args = append(args, "--warm", "--token="+m.Link.Operation)
+		args = append(args, "--warm")
 	case FinalPass:
-		args = append(args, "--after-warm", "--token="+m.Link.Operation)
+		args = append(args, "--after-warm")
+	}
+	if !m.Device { // nothing tells whether a device is empty
+		args = append(args, "--own-target")
 	}
 	if m.Margin > 0 {
 		args = append(args, fmt.Sprintf("--margin=%d", m.Margin))

@@ -43,8 +43,12 @@ type Node struct {
 	// started and ended are the pods that have begun and finished their work: what is seen may be older.
 	started, ended map[types.UID]bool
 	violations     []string
-	// FailMovers makes every mover exit with a failure.
+	// Warning is what every mover warns of, in JSON; none if it is empty.
+	Warning string
+	// FailMovers makes every mover exit with a failure: that of a full target, unless FailCode and FailReason say another.
 	FailMovers bool
+	FailCode   int32
+	FailReason string
 	// Hold keeps movers and cleanup pods running, HoldWarm the movers that copy beside the pods.
 	Hold, HoldWarm bool
 	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
@@ -297,8 +301,14 @@ func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	code, phase, message := int32(0), corev1.PodSucceeded, `{"result":"copied","bytes":1,"files":1,"digest":"d"}`
+	if n.Warning != "" {
+		message = `{"result":"copied","bytes":1,"files":1,"digest":"d","warnings":[` + n.Warning + `]}`
+	}
 	if n.FailMovers {
 		code, phase, message = 4, corev1.PodFailed, `{"result":"failed","reason":"NoSpace","message":"no space left on the target"}`
+		if n.FailReason != "" {
+			code, message = n.FailCode, n.FailReason
+		}
 	} else if !n.ended[pod.UID] {
 		source, target := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
 		n.versions[volumes[target]] = n.versions[volumes[source]]

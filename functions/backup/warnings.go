@@ -1,0 +1,67 @@
+package backup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+)
+
+// A claim's warnings in the status are bounded, so that the annotation stays small whatever movers say. Events have more.
+const (
+	warningBytes    = 300      // of one warning
+	allWarningBytes = 24 << 10 // of all warnings of a status
+)
+
+const moreWarnings = "there are more warnings; they are in the log of the mover's pod"
+
+// addWarnings stores a mover's warnings with its claim, each once.
+func addWarnings(status *api.Status, part *api.ClaimStatus, warnings []string, omitted int) {
+	if omitted > 0 {
+		warnings = append(slices.Clone(warnings), moreWarnings)
+	}
+	room := allWarningBytes / max(len(status.Claims), 1)
+	for _, have := range part.Warnings {
+		room -= len(have)
+	}
+	for _, text := range warnings {
+		text = shorten(text, warningBytes)
+		if slices.Contains(part.Warnings, text) {
+			continue
+		}
+		if room -= len(text); room < 0 {
+			text = moreWarnings
+		}
+		if !slices.Contains(part.Warnings, text) {
+			part.Warnings = append(slices.Clip(part.Warnings), text) // a clone of the status may share the array
+		}
+	}
+}
+
+// shorten cuts a text to so many bytes and keeps it valid UTF-8.
+func shorten(text string, limit int) string {
+	const mark = "..."
+	if len(text) <= limit {
+		return strings.ToValidUTF8(text, "?")
+	}
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+}
+
+// tellWarnings makes an Event of each warning that is new.
+func tellWarnings(in Input, before, after *api.Status) []plan.Action {
+	var notes []plan.Action
+	for i := range after.Claims {
+		part := &after.Claims[i]
+		known := before.Claim(part.Name)
+		for _, text := range part.Warnings {
+			if known != nil && slices.Contains(known.Warnings, text) {
+				continue
+			}
+			notes = append(notes, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.CopyWarning,
+				Message: fmt.Sprintf("the copy of claim %s: %s", part.Name, text), UID: in.Set.UID, Operation: after.Operation}))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,22 @@
+package moverreport
+
+// Phase of a copy.
+type Phase string
+
+// The phases, in their order.
+const (
+	PhaseScan   Phase = "scan"
+	PhaseCopy   Phase = "copy"
+	PhaseSync   Phase = "sync"
+	PhaseVerify Phase = "verify"
+)
+
+// Progress is how far a phase has come. Bytes are data bytes of regular files, hard links once and holes not; the total
+// is an estimate until a file was read. Files are all entries but directories. Totals grow during the scan.
+type Progress struct {
+	Phase      Phase `json:"phase"`
+	BytesDone  int64 `json:"bytesDone"`
+	BytesTotal int64 `json:"bytesTotal"`
+	FilesDone  int64 `json:"filesDone"`
+	FilesTotal int64 `json:"filesTotal"`
+}

@@ -1,0 +1,93 @@
+package moverreport
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// TerminationLogLimit is how many bytes Kubernetes keeps of a container's termination message.
+const TerminationLogLimit = 4096
+
+// Report says how a copy ended, for machines and people.
+type Report struct {
+	Result  string `json:"result"` // "copied", "warmed" or "failed"
+	Code    int    `json:"code"`   // the exit code
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
+	Bytes   int64  `json:"bytes"` // data bytes written
+	Files   int64  `json:"files"` // entries written, directories not counted
+	Skipped int64  `json:"skipped"`
+	Deleted int64  `json:"deleted"`
+	Digest  string `json:"digest,omitempty"`
+
+	// Of copies in two passes; see Result.
+	Changed       int64 `json:"changed,omitempty"`
+	RecordedFiles int64 `json:"recordedFiles,omitempty"`
+	RecordedBytes int64 `json:"recordedBytes,omitempty"`
+	TrustedFiles  int64 `json:"trustedFiles,omitempty"`
+	TrustedBytes  int64 `json:"trustedBytes,omitempty"`
+
+	Seconds  float64  `json:"seconds"`
+	Count    int      `json:"problemCount,omitempty"`
+	Problems []string `json:"problems,omitempty"` // the first of them
+	Warnings []string `json:"warnings,omitempty"`
+	Omitted  int      `json:"omitted,omitempty"` // problems and warnings left out for want of room
+}
+
+// Line is one line of a mover's log: its progress or, in the end, its report. The fields of the other one are zero.
+type Line struct {
+	Progress
+	Report
+}
+
+// ParseLine reads a line of a mover's log or its termination message.
+func ParseLine(text []byte) (Line, error) {
+	var l Line
+	err := json.Unmarshal(text, &l)
+	return l, err
+}
+
+// Encode is the report as one line of JSON without line break, of at most limit bytes (if that is not less than 512).
+// First the lists are cut, then the message.
+func (r Report) Encode(limit int) []byte {
+	r.Problems, r.Warnings = append([]string(nil), r.Problems...), append([]string(nil), r.Warnings...)
+	for {
+		b, err := json.Marshal(r)
+		switch {
+		case err != nil: // no value of these types does this
+			return []byte(`{"result":"failed","code":1,"reason":"IOError","message":"the report could not be written"}`)
+		case len(b) <= limit:
+			return b
+		case len(r.Warnings) > 1:
+			r.Warnings = r.Warnings[:len(r.Warnings)-1]
+			r.Omitted++
+		case len(r.Problems) > 0:
+			r.Problems = r.Problems[:len(r.Problems)-1]
+			r.Omitted++
+		case len(r.Warnings) > 0:
+			r.Warnings = nil
+			r.Omitted++
+		case r.Message == "":
+			return b
+		default:
+			r.Message = shorten(r.Message, len(r.Message)*limit/len(b)) // escapes take room, too: by proportion, and again
+		}
+	}
+}
+
+// shorten cuts a message to so many bytes in the middle, where a long path is, so that what to do stays.
+func shorten(s string, to int) string {
+	const gap = " ... "
+	keep := to - len(gap)
+	if keep <= 0 {
+		return ""
+	}
+	head, tail := s[:keep/2], s[len(s)-keep/2:]
+	for len(head) > 0 && !utf8.ValidString(head) {
+		head = head[:len(head)-1]
+	}
+	for len(tail) > 0 && !utf8.ValidString(tail) {
+		tail = tail[1:]
+	}
+	return head + gap + tail
+}
