@@ -50,6 +50,20 @@ func TestWarningsOfFirstAndFinalPassBecomeEventsOnce(t *testing.T) {
 	}
 }
 
+// More rights do not help against SELinux, nor with a target that is in use.
+func TestRootMoversAreAdvisedOnlyWhereTheyHelp(t *testing.T) {
+	for reason, want := range map[moverreport.Reason]bool{
+		moverreport.ReasonNotFaithful: true, moverreport.ReasonSELinux: false, moverreport.ReasonTargetNotEmpty: false,
+	} {
+		in := world(running(operation(api.ClaimWarming)), users(), warming(0, build.Failed("PodFailurePolicy", "exit code")), warming(1))
+		in.Reports[names[0]] = moverreport.Line{Report: moverreport.Report{Result: "failed", Reason: reason, Message: "because"}}
+		next := build.Stored(Decide(in))
+		if next == nil || strings.Contains(next.Message, api.RootMoverLabel) != want || !strings.Contains(next.Message, string(reason)) {
+			t.Errorf("%s: %+v", reason, next)
+		}
+	}
+}
+
 // Whatever movers say, the status stays small, and says that there is more.
 func TestWarningsAreBounded(t *testing.T) {
 	many := make([]string, 0, 100)

@@ -62,7 +62,8 @@ func newError(k kind, count int, first []string) *Error {
 // howToReproduce returns the advice for NotFaithful: not to get rights that this process has.
 func howToReproduce() string {
 	if hasCapability(unix.CAP_DAC_OVERRIDE) && hasCapability(unix.CAP_CHOWN) {
-		return "this process has root's rights, so mend the cause, or choose a target that can hold it; an NFS export with root_squash takes these rights away"
+		return "this process has root's rights, so mend the cause, or choose a target that can hold it; " +
+			"an NFS export with root_squash takes these rights away"
 	}
 	return "run the copy as root with CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP and MKNOD, or choose a target that can hold them"
 }
@@ -70,8 +71,8 @@ func howToReproduce() string {
 // blameSELinux replaces the advice: more rights do not help.
 func blameSELinux(e *Error, context string) {
 	e.Reason = moverreport.ReasonSELinux
-	e.Message = fmt.Sprintf("%s cannot be read, the first: %s; mode and owner allow it, so SELinux is the likely cause: this process runs as %s; "+
-		"set seLinuxOptions.level in the pod template's securityContext to the level of the files (ls -Z)", countOf(e.Count), e.Paths[0], context)
+	e.Message = fmt.Sprintf("%s cannot be read, the first: %s; mode and owner allow it, so SELinux is the likely cause: "+
+		"this process runs as %s; set seLinuxOptions.level in the pod template's securityContext to the level of the files (ls -Z)", countOf(e.Count), e.Paths[0], context)
 }
 
 func countOf(n int) string {

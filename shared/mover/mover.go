@@ -238,7 +238,8 @@ func (c *copier) result() Result {
 		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.entries)), fresh.bytes
 	}
 	if c.tree != nil && len(c.tree.nested) > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("subvolumes of the source are plain directories in the target (%d, the first is %s); their contents are copied",
+		r.Warnings = append(r.Warnings, fmt.Sprintf(
+			"subvolumes of the source are plain directories in the target (%d, the first is %s); their contents are copied",
 			len(c.tree.nested), quote(c.tree.nested[0])))
 	}
 	return r

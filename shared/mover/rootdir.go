@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is not root cannot always set the attributes of the target's root directory: the platform has made it. Owner, mode and ACL have to be equal nevertheless. Only the group and the rights that the platform sets for a pod's fsGroup
-// may differ.
+// A process that is not root cannot always set the attributes of the target's root directory: the platform has made it.
+// Owner, mode and ACL have to be equal nevertheless. Only the group and the rights that the platform sets for a pod's
+// fsGroup may differ.
 
 // fsGroupBits are the rights that the platform gives to the group fsGroup.
 const fsGroupBits = unix.S_ISGID | 0o770
