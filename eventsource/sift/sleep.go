@@ -38,7 +38,7 @@ func wantsLook(m idle.Member, v idle.Verdict, timeout time.Duration, now time.Ti
 	case m.Err != nil:
 		return !m.Complained()
 	case !running:
-		return m.Rules.WakeReplicas > 0 && !m.Rules.Paused && now.Before(m.Rules.AwakeUntil)
+		return m.Revives() > 0 && now.Before(m.Rules.AwakeUntil)
 	case !v.Awake:
 		return !m.Rests(v, now, retry)
 	}
@@ -72,7 +72,7 @@ func concernsOfNap(m idle.Member, v idle.Verdict, change string, now time.Time) 
 			return []api.Function{api.PauseOwner, api.IdleTimeout}
 		case m.Nap.OwnerStops && !started:
 			return []api.Function{api.PauseOwner} // its operator is to start it
-		case looked || left || started && sts.Ready(m.Set):
+		case looked || left || idle.EnoughReady(m.Set, true):
 			return []api.Function{api.IdleTimeout}
 		}
 	}

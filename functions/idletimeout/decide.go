@@ -157,15 +157,14 @@ func unreadable(in Input, m idle.Member) plan.Plan {
 		plan.Note{Warning: true, Reason: api.StatusInvalid, Message: m.NapErr.Error(), UID: m.Set.UID}))
 }
 
-// atZero is about a set that somebody else has scaled to zero: it stays there, unless it says with how many replicas it is to
-// be woken, and somebody needs it.
+// atZero starts a set at zero that no sleep holds there, if it is needed and may be woken. Otherwise the set stays at zero.
 func atZero(in Input, group idle.Group, m idle.Member) plan.Plan {
 	needed := in.Signal.now(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
-	if !needed || m.Rules.Paused || m.Rules.WakeReplicas == 0 || sts.Controller(m.Set) != nil {
+	if !needed || m.Revives() == 0 {
 		return plan.Noop(api.AtZeroAlready)
 	}
 	nap := in.sleep(m, api.Waking, idle.ForAsk)
-	nap.Replicas = m.Rules.WakeReplicas
+	nap.Replicas = m.Revives()
 	return wake(in, group, m, nap, api.WakingUp, "somebody needs it")
 }
 
@@ -294,10 +293,10 @@ func asleep(m idle.Member) bool {
 func dependency(group idle.Group, m idle.Member) string {
 	for _, name := range m.Rules.DependsOn {
 		other := group.Find(name)
-		if other == nil { // it left the group meanwhile; nobody can wait for it
+		if other == nil || !other.Wakes() { // it left the group meanwhile, or stays at zero: waiting for it would not end
 			continue
 		}
-		if sts.Replicas(other.Set) == 0 || !sts.Ready(other.Set) {
+		if !idle.EnoughReady(other.Set, other.Nap.Active()) {
 			return name
 		}
 	}

@@ -74,6 +74,10 @@ const (
 	// sleep. Without it such a set stays at zero.
 	WakeReplicasAnnotation = Prefix + "wake-replicas"
 
+	// WakeReadyAnnotation on a StatefulSet: how many replicas have to be ready before a set that wakes counts as awake, "all" (the
+	// default), "first" or a count. idle-timeout and the wake gateway read it.
+	WakeReadyAnnotation = Prefix + "wake-ready"
+
 	// CleanupTemplateAnnotation on a StatefulSet: a PodTemplateSpec as JSON or YAML, the pod that is run on what a scale-down
 	// leaves behind. Package cleanup reads it.
 	CleanupTemplateAnnotation = Prefix + "cleanup-pod-template"

@@ -120,4 +120,6 @@ const (
 	SetReplaced      Reason = "SetReplaced"
 	DeadLettered     Reason = "DeadLettered"
 	CleanupFailed    Reason = "CleanupFailed"
+	OwnerAway        Reason = "OwnerAway"    // the operator did not start its set in time, so Drydock did
+	StartRefused     Reason = "StartRefused" // the API server refuses the replicas of a set that wakes; they are tried again
 )

@@ -104,7 +104,12 @@ func Retried(set *appsv1.StatefulSet) bool {
 // ReplicasManager is who last wrote the set's replicas, as managedFields tell: "kubectl" or an operator's name; empty if
 // they do not.
 func ReplicasManager(set *appsv1.StatefulSet) string {
-	manager, at := "", time.Time{}
+	manager, _ := ReplicasWriter(set)
+	return manager
+}
+
+// ReplicasWriter returns who last wrote the set's replicas, and when, as managedFields tell; empty and zero if they do not.
+func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 	for _, entry := range set.ManagedFields {
 		var fields struct {
 			Spec struct {
@@ -121,7 +126,7 @@ func ReplicasManager(set *appsv1.StatefulSet) string {
 			}
 		}
 	}
-	return manager
+	return manager, at
 }
 
 // Names reports whether the claim's name is one of the set's, or one that a journal names: of a set that is gone nothing
