@@ -51,7 +51,7 @@ func swept(t *testing.T, objects ...metav1.Object) string {
 		lists[plural] = append(lists[plural], o)
 	}
 	f := New(kube.NewClient(lists.Serve(t)), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
-	found := &findings{tick: "1", looks: map[events.Ref]look{}, active: map[string]bool{}}
+	found := &findings{tick: "1", looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{}}
 	now := build.Now.Add(time.Minute) // not one in which paused owners are looked at
 	if err := f.sweepSets(t.Context(), "", now, found); err != nil {
 		t.Fatal(err)

@@ -227,6 +227,7 @@ func (f *Function) follow(ctx context.Context, r *Record) error {
 		r.Err = fmt.Errorf("record %s/%s of a paused owner: %w", r.Revision.Namespace, r.Revision.Name, err)
 		return nil
 	}
+	r.Row, _ = f.registry.Find(gv.Group, doc.Kind)
 	var object *unstructured.Unstructured
 	object, r.Resource, err = f.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), r.Revision.Namespace, doc.Name)
 	if object != nil && object.GetUID() == doc.UID {

@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // Record is a record of a paused owner, with the owner as it is now.
@@ -17,6 +18,7 @@ type Record struct {
 	Revision *appsv1.ControllerRevision
 	Link     *api.Link
 	Owner    *api.PausedOwner
+	Row      owners.Row // empty: no row is about the kind any more
 	Resource plan.Resource
 	Object   *unstructured.Unstructured // nil: it is gone
 	Err      error                      // the record cannot be read
@@ -24,12 +26,18 @@ type Record struct {
 
 // resumeAll ends the pauses that nothing needs any more, one at a time.
 func resumeAll(in Input, documents documents) plan.Plan {
+	var soon *plan.Plan
 	for _, record := range in.Records {
-		if p := resume(in, documents, record); p.Kind == plan.KindDo {
+		switch p := resume(in, documents, record); {
+		case p.Kind == plan.KindDo:
 			return p
+		case p.Soon:
+			soon = &p
 		}
 	}
 	switch {
+	case soon != nil:
+		return *soon
 	case len(in.Records) > 0:
 		return plan.Noop(api.OwnerStays)
 	case in.Set == nil || in.Set.DeletionTimestamp != nil:
@@ -38,7 +46,8 @@ func resumeAll(in Input, documents documents) plan.Plan {
 	return plan.Noop(api.NotOurPhase)
 }
 
-// resume ends one pause when its operation is over, and then removes the record.
+// resume ends one pause and then removes the record: when its operation is over, or as soon as the set has its replicas back,
+// because pods may need their operator to get ready.
 func resume(in Input, documents documents, record Record) plan.Plan {
 	if record.Err != nil {
 		return plan.Noop(api.OwnerStays)
@@ -46,7 +55,12 @@ func resume(in Input, documents documents, record Record) plan.Plan {
 	status := documents.find(record.Link.Operation)
 	starts := record.starts(status)
 	if in.runs(status, record.Link.Operation) && !starts && !record.vanishes(status) {
-		return plan.Noop(api.OwnerStays)
+		switch {
+		case !sts.GivenBack(in.Set, status) || record.Row.Resume == owners.AtReady:
+			return plan.Noop(api.OwnerStays)
+		case !sts.Seen(in.Set):
+			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
+		}
 	}
 	if record.Object != nil {
 		release, err := record.release(starts)
