@@ -88,7 +88,7 @@ func held(operations ...string) map[string]string {
 func ownerIs(object *unstructured.Unstructured) []Owner {
 	row, _ := owners.BuiltIn().Find("redis.redis.opstreelabs.in", kind)
 	return []Owner{{Ref: metav1.OwnerReference{APIVersion: "redis.redis.opstreelabs.in/v1beta2", Kind: kind, Name: "main", UID: "uid-main"},
-		Row: row, Resource: resource, Object: object}}
+		Row: row, Resource: resource, Object: object, Allowed: true}}
 }
 
 // recordOf is the record of the pause, for an operation.

@@ -53,7 +53,7 @@ func owner(t *testing.T, apiVersion, kind string, spec map[string]any) Owner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Owner{Ref: ref, Row: row, Resource: resource, Object: object}
+	return Owner{Ref: ref, Row: row, Resource: resource, Object: object, Allowed: true}
 }
 
 // both can be paused and stopped, the next two only one of that.
