@@ -224,7 +224,7 @@ func TestAskPrometheus(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			settings := build.SleepSettings()
-			settings.Prometheus, settings.PrometheusNamespaces = server.URL+"/prom/", []string{"*"}
+			settings.Prometheus, settings.PromNamespaces = server.URL+"/prom/", []string{"*"}
 			expectResult(t, ask(t, newCluster(t), settings, `prometheus:sum(x{a="b"}) > 0 & 1`), row.want)
 		})
 	}
@@ -253,7 +253,7 @@ func TestPrometheusThatCannotBeAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := build.SleepSettings()
-			settings.Prometheus, settings.ProbeTimeout, settings.PrometheusNamespaces = row.url, 300*time.Millisecond, []string{build.Namespace}
+			settings.Prometheus, settings.ProbeTimeout, settings.PromNamespaces = row.url, 300*time.Millisecond, []string{build.Namespace}
 			begin := time.Now()
 			expectResult(t, ask(t, newCluster(t), settings, "prometheus:"+row.query), row.want)
 			if took := time.Since(begin); took > 5*time.Second {

@@ -35,8 +35,8 @@ const (
 )
 
 func newPrometheus(settings api.Settings, log *slog.Logger) *prometheus {
-	return &prometheus{url: settings.Prometheus, namespaces: settings.PrometheusNamespaces, tokenFile: settings.PrometheusToken,
-		caFile: settings.PrometheusCA, log: log}
+	return &prometheus{url: settings.Prometheus, namespaces: settings.PromNamespaces, tokenFile: settings.PromTokenFile,
+		caFile: settings.PromCAFile, log: log}
 }
 
 // allows reports whether sets of the namespace may ask: the administrator names the namespace, or the URL keeps tenants apart.

@@ -63,7 +63,7 @@ func TestPrometheusKeepsTenantsApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := build.SleepSettings()
-			settings.Prometheus, settings.PrometheusNamespaces = server.URL+row.path, row.namespaces
+			settings.Prometheus, settings.PromNamespaces = server.URL+row.path, row.namespaces
 			got = nil
 			expectResult(t, ask(t, newCluster(t), settings, "prometheus:up"), row.want)
 			switch {
@@ -108,8 +108,8 @@ func TestPrometheusOverTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := build.SleepSettings()
-			settings.Prometheus, settings.PrometheusNamespaces = server.URL, []string{"*"}
-			settings.PrometheusToken, settings.PrometheusCA = row.token, row.ca
+			settings.Prometheus, settings.PromNamespaces = server.URL, []string{"*"}
+			settings.PromTokenFile, settings.PromCAFile = row.token, row.ca
 			expectResult(t, ask(t, newCluster(t), settings, "prometheus:up"), row.want)
 		})
 	}
