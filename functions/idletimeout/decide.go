@@ -200,11 +200,12 @@ func (in Input) rests(m idle.Member, v idle.Verdict) bool {
 
 // sleep makes the document of a new sleep.
 func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Status {
-	attempt := 1
-	if m.Nap != nil {
-		attempt = m.Nap.Attempt + 1
+	if m.Nap == nil {
+		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
-	return idle.NewSleep(m.Set, phase, request, attempt, in.Now, in.Trace)
+	nap := idle.NewSleep(m.Set, phase, request, m.Nap.Attempt+1, in.Now, in.Trace)
+	nap.StartedBy, nap.Starts = m.Nap.StartedBy, m.Nap.Starts
+	return nap
 }
 
 // mayBegin reports whether the event may be the beginning of a sleep.

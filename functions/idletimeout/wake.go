@@ -13,8 +13,8 @@ import (
 // giveUp wakes a set whose sleep cannot be.
 func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, message string) plan.Plan {
 	next := m.Nap.Clone()
-	next.FailedAt = m.Nap.Phase
-	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+in.Settings.SleepRetry.String())
+	next.FailedAt, next.Reason = m.Nap.Phase, reason
+	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+idle.Rest(next, in.Settings.SleepRetry).String())
 }
 
 // wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
@@ -134,6 +134,9 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 	next := m.Nap.Clone()
 	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, plan.Moment(in.Now)
 	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
+	if reason == api.Awake {
+		next.StartedBy, next.Starts = "", 0
+	}
 	announce := events.Scaled
 	if phase == api.Failed {
 		announce = events.OperationFailed
