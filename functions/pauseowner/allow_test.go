@@ -1,6 +1,7 @@
 package pauseowner
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -52,6 +53,44 @@ func TestOwnerThatDoesNotAllowItIsNotPaused(t *testing.T) {
 			t.Error(p)
 		}
 	})
+}
+
+// TestOwnerThatStaysPausedIsReported: the rights to it are gone when its set is awake.
+func TestOwnerThatStaysPausedIsReported(t *testing.T) {
+	mysql := onlyPause(t).held(t, owners.ByPause, build.SleepID)
+	record := mysql.recorded(owners.ByPause)
+	record.Row = mysql.Row
+	unread := record
+	unread.Object, unread.Denied = nil, errors.New("it is forbidden")
+	const problem = "MariaDB main stays paused: it is forbidden; give the rights with kubectl drydock rbac --owners mariadb-operator"
+	const told = `do OwnerStays: patch statefulsets web {+sleep}; event OwnerStays "` + problem + `"`
+	in := func(phase api.Phase, r Record, options ...func(*api.Status)) Input {
+		return Input{Observed: build.World(build.Set("web", build.Nap(build.Sleep(phase, options...)))), Records: []Record{r}}
+	}
+	stays := func(s *api.Status) { s.OwnerProblem = problem }
+	forget := "delete controllerrevisions " + recordName(mysql) + " -> owner.resumed"
+	released := onlyPause(t).recorded(owners.ByPause)
+	for name, row := range map[string]struct {
+		in   Input
+		want string
+	}{
+		"it cannot be read":           {in(api.Succeeded, unread), told},
+		"it cannot be written":        {in(api.Succeeded, record).denied("it is forbidden"), told},
+		"that was told":               {in(api.Succeeded, unread, stays), "noop OwnerStays"},
+		"the set sleeps still":        {in(api.Asleep, unread), "noop OwnerStays"},
+		"the rights are back":         {in(api.Succeeded, record, stays), "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"},
+		"it is resumed":               {in(api.Succeeded, released, stays), "do OwnerResumed: patch statefulsets web {+sleep}; " + forget},
+		"the set is gone: a log line": {Input{Observed: build.World(), Records: []Record{unread}}, "noop OwnerStays"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Decide(row.in).String(); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+	if (Input{Observed: build.World(), Records: []Record{unread}}).problems() == nil || in(api.Succeeded, unread).problems() != nil {
+		t.Error("a dead letter is for a set that is gone only")
+	}
 }
 
 // asking is a sleep that waits for its owner at the time of the test.

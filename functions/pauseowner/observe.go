@@ -257,5 +257,8 @@ func (f *Function) follow(ctx context.Context, r *Record) error {
 	if object != nil && object.GetUID() == doc.UID {
 		r.Object = object
 	}
+	if apierrors.IsForbidden(err) {
+		r.Denied, err = err, nil
+	}
 	return err
 }

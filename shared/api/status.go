@@ -123,6 +123,8 @@ type Status struct {
 	Reason   Reason        `json:"reason,omitempty"`
 	// Message says in a sentence what happened and what to do.
 	Message string `json:"message,omitempty"`
+	// OwnerProblem says why the owner stays paused although the operation does not need that any more. pause-owner writes and removes it.
+	OwnerProblem string `json:"ownerProblem,omitempty"`
 	// FailedAt is the phase in which the operation was given up.
 	FailedAt Phase `json:"failedAt,omitempty"`
 	// Ordinals are those of a cleanup that went wrong at least once, or that nobody may clean up.
