@@ -119,6 +119,7 @@ func (p *prober) peers(ctx context.Context, group idle.Group, asked []idle.Membe
 	return peers, errors.Join(errs...)
 }
 
+// ask asks one set.
 func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Probe, peers map[string]bool) (bool, error) {
 	if probe.Kind == idle.ProbePrometheus {
 		return p.prometheus.ask(ctx, set.Namespace, probe.Query)

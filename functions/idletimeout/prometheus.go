@@ -50,8 +50,8 @@ func (p *prometheus) ask(ctx context.Context, namespace, query string) (bool, er
 	case p.url == "":
 		return false, errors.New("no Prometheus is known; set DRYDOCK_PROMETHEUS to its URL")
 	case !p.allows(namespace):
-		return false, fmt.Errorf("sets of namespace %s may not ask Prometheus; add it to DRYDOCK_PROMETHEUS_NAMESPACES, or put %s into DRYDOCK_PROMETHEUS",
-			namespace, tenant)
+		return false, fmt.Errorf("sets of namespace %s may not ask Prometheus; "+
+			"add it to DRYDOCK_PROMETHEUS_NAMESPACES, or put %s into DRYDOCK_PROMETHEUS", namespace, tenant)
 	}
 	request, err := p.request(ctx, namespace, query)
 	if err != nil {

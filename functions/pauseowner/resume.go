@@ -99,8 +99,8 @@ func stuck(in Input, status *api.Status, record Record, denied error) plan.Plan 
 	if next.OwnerProblem == status.OwnerProblem {
 		return plan.Noop(api.OwnerStays)
 	}
-	note := plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.OwnerStays, Message: next.OwnerProblem, UID: in.Set.UID, Operation: next.Operation})
-	return plan.Do(api.OwnerStays, append(plan.Store(in.Set, next).Actions(), note)...)
+	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: next.OwnerProblem, UID: in.Set.UID, Operation: next.Operation}
+	return plan.Do(api.OwnerStays, append(plan.Store(in.Set, next).Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...)
 }
 
 // release puts back what was there. A stop is over for all sets of the owner as soon as one of them wakes.

@@ -28,11 +28,12 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 		return held[key]
 	}
 	var revisions []*appsv1.ControllerRevision
-	err := kube.Pages(ctx, s.client, plan.ControllerRevisions, s.namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
+	gather := func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
 			revisions = append(revisions, &l.Items[i])
 		}
-	})
+	}
+	err := kube.Pages(ctx, s.client, plan.ControllerRevisions, s.namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, gather)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,9 @@ func newRelease(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release [--all-namespaces] [--yes]",
 		Short: "Wake and release everything before Drydock is uninstalled",
-		Long: "Wake every set that sleeps, resume the owners that are paused, and remove Drydock's labels and finalizers from every StatefulSet\n" +
-			"of the namespace on which no operation runs. The sets have to opt in again afterwards. It needs no function to run.\n" +
+		Long: "Wake every set that sleeps, resume the owners that are paused, and remove Drydock's labels and finalizers from\n" +
+			"every StatefulSet of the namespace without a running operation. The sets have to opt in again afterwards.\n" +
+			"It needs no function to run.\n" +
 			"Without --yes it only says what it would do. Run it until nothing is left.",
 		Example: "  kubectl drydock release -n shop\n  kubectl drydock release --all-namespaces --yes",
 		Args:    cobra.NoArgs,
@@ -117,8 +118,8 @@ func (o *releaser) volumes(ctx context.Context, s *session) error {
 	}
 	slices.Sort(kept)
 	if len(kept) > 0 {
-		fmt.Fprintf(o.Out, "left: old volumes, which nothing deletes any more when Drydock is gone: %s. Delete them yourself, or wait for the end of their window.\n",
-			strings.Join(kept, ", "))
+		fmt.Fprintf(o.Out, "left: old volumes, which nothing deletes any more when Drydock is gone: %s. Delete them yourself, "+
+			"or wait for the end of their window.\n", strings.Join(kept, ", "))
 	}
 	return nil
 }

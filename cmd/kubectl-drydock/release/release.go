@@ -73,7 +73,8 @@ func busy(in Input) string {
 	case err != nil:
 		return err.Error()
 	case resize.Active():
-		return fmt.Sprintf("operation %s runs, in phase %s; wait for its end, or end it with the annotation %s", resize.Operation, resize.Phase, api.AbortAnnotation)
+		return fmt.Sprintf("operation %s runs, in phase %s; wait for its end, or end it with the annotation %s",
+			resize.Operation, resize.Phase, api.AbortAnnotation)
 	case resize.Held():
 		return fmt.Sprintf("operation %s has failed, and a claim is not whole; go on with kubectl drydock retry", resize.Operation)
 	case sts.CleansUp(in.Set):
