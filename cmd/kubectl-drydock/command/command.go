@@ -1,5 +1,5 @@
-// Package command is kubectl drydock: it says what a resize would do, puts old volumes back, sends events by hand, asks for a retry, and sends dead
-// letters again. What it decides is decided from the live objects, and what it writes on a StatefulSet goes through plans, as in the functions.
+// Package command is kubectl drydock: it says what a resize would do, puts old volumes back, sends events by hand, asks for a retry, sends dead
+// letters again, and lets go of everything before Drydock is uninstalled. What it decides is decided from the live objects, and what it writes on a StatefulSet goes through plans, as in the functions.
 package command
 
 import (
@@ -24,7 +24,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:           "kubectl-drydock",
-		Short:         "Plans, rollbacks, events, retries, dead letters and rights of Drydock, by hand",
+		Short:         "Plans, rollbacks, events, retries, dead letters, rights and the release of Drydock, by hand",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drydock"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
