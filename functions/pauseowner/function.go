@@ -7,8 +7,8 @@
 //	do    patch the StatefulSet: status, sleep; create and delete the record of a paused owner; patch the owner: the settings that
 //	pause it, what was there before
 //	out   owner.paused, owner.resumed
-//	never pauses a resource that does not allow it; never lets an operation go on whose owner would undo it; never touches a pause that somebody else has made; never leaves
-//	an owner paused without a record of it
+//	never pauses a resource that does not allow it; never lets an operation go on whose owner would undo it; never touches a
+//	pause that somebody else has made; never leaves an owner paused without a record of it
 package pauseowner
 
 import (
