@@ -48,7 +48,7 @@ func wantsLook(m idle.Member, v idle.Verdict, timeout time.Duration, now time.Ti
 	case m.Err != nil:
 		return !m.Complained()
 	case !running:
-		return m.Rules.WakeReplicas > 0 && !m.Rules.Paused && now.Before(m.Rules.AwakeUntil)
+		return m.Revives() > 0 && now.Before(m.Rules.AwakeUntil)
 	case !v.Awake:
 		return !m.Rests(v, now, retry)
 	}
@@ -82,11 +82,18 @@ func concernsOfNap(m idle.Member, v idle.Verdict, change string, now time.Time) 
 			return []api.Function{api.PauseOwner, api.IdleTimeout}
 		case m.Nap.OwnerStops && !started:
 			return []api.Function{api.PauseOwner} // its operator is to start it
-		case looked || left || started && sts.Ready(m.Set):
+		case looked || left || idle.EnoughReady(m.Set, true):
 			return []api.Function{api.IdleTimeout}
+		case justGivenBack(m.Set, m.Nap):
+			return []api.Function{api.PauseOwner}
 		}
 	}
 	return nil
+}
+
+// justGivenBack reports whether a set with an owner has its replicas back, and none is ready yet: the owner may be paused.
+func justGivenBack(set *appsv1.StatefulSet, status *api.Status) bool {
+	return sts.Controller(set) != nil && sts.GivenBack(set, status) && sts.Seen(set) && set.Status.ReadyReplicas == 0
 }
 
 // fellAsleep reports whether a member of a group has just fallen asleep: another one may have waited for it.

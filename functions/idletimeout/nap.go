@@ -71,8 +71,9 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
 	case scaled && sts.Controller(m.Set) == nil: // no operator that was late: somebody wants it awake
-		return wake(in, group, m, nap, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), replicas))
+		return startedByOthers(in, group, m)
 	case scaled && nap.Round >= rounds:
+		m.Nap = countStarts(in, m)
 		return giveUp(in, group, m, api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, nap.Round))
 	case scaled:
 		return scaleDown(in, m, again(nap))
@@ -120,7 +121,7 @@ func sleeping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	if late && nap.Round < rounds {
 		return scaleDown(in, m, again(nap))
 	}
-	return wake(in, group, m, nap, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), replicas))
+	return startedByOthers(in, group, m)
 }
 
 func writer(set *appsv1.StatefulSet) string {
@@ -128,98 +129,4 @@ func writer(set *appsv1.StatefulSet) string {
 		return fmt.Sprintf("field manager %q", manager)
 	}
 	return "somebody"
-}
-
-// giveUp wakes a set whose sleep cannot be.
-func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, message string) plan.Plan {
-	next := m.Nap.Clone()
-	next.FailedAt = m.Nap.Phase
-	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+in.Settings.SleepRetry.String())
-}
-
-// wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
-func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api.Reason, message string) plan.Plan {
-	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
-	next.Reason, next.Message = reason, message
-	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
-	if replicas := sts.Replicas(m.Set); replicas > 0 {
-		next.Replicas = replicas // nothing was taken away yet, or somebody has said what they want
-	} else if first := dependency(group, m); first != "" && !next.OwnerStops {
-		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; it waits until %s is ready", message, first)
-	} else if !next.OwnerStops {
-		scale(patch, m.Set, next.Replicas)
-	}
-	if sts.Managed(m.Set) && m.Err == nil {
-		touch(patch, m, in.Now)
-	}
-	patch.Annotate(api.SleepAnnotation, next.Encode())
-	warning := next.FailedAt != "" || reason == api.StartedByOthers
-	return plan.Do(reason, append(patch.Actions(), plan.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, nap.Operation)
-}
-
-// waking waits until the set is ready.
-func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
-	nap, replicas := m.Nap, sts.Replicas(m.Set)
-	first := dependency(group, m)
-	waits := nap.Reason == api.DependencyFirst && replicas == 0
-	switch {
-	case waits && first != "" && !plan.Overdue(nap, in.Now):
-		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
-	case in.rejected(m):
-		return conclude(in, m, api.Failed, api.Rejected, "the API server refuses: "+in.Rejected+"; scale the set yourself")
-	case replicas > 0 && sts.Ready(m.Set):
-		if nap.FailedAt != "" {
-			return conclude(in, m, api.Failed, nap.Reason, nap.Message)
-		}
-		return conclude(in, m, api.Succeeded, endReason(nap), nap.Message)
-	case waits: // the other one is ready; or it has been waited for long enough, and this one may do without
-		next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
-		next.Reason, next.Message = api.WakingUp, "somebody needs it"
-		patch := plan.Store(m.Set, next)
-		scale(patch, m.Set, nap.Replicas)
-		return plan.Do(api.WakingUp, patch.Actions()...)
-	case replicas == 0 && !nap.OwnerStops && !sts.AtZero(m.Set) && !plan.Overdue(nap, in.Now):
-		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
-	case replicas == 0 && !nap.OwnerStops:
-		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
-	case plan.Overdue(nap, in.Now):
-		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
-			m.Set.Status.ReadyReplicas, replicas, in.Settings.ReadyTimeout))
-	}
-	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
-}
-
-// endReason tells who woke the set, where it was not Drydock.
-func endReason(nap *api.Status) api.Reason {
-	if nap.Reason == api.StartedByOthers {
-		return api.StartedByOthers
-	}
-	return api.Awake
-}
-
-// conclude ends the sleep: the retention policy is put back, and pause-owner resumes the owner.
-func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
-	next := m.Nap.Clone()
-	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, plan.Moment(in.Now)
-	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
-	announce := events.Scaled
-	if phase == api.Failed {
-		announce = events.OperationFailed
-		if next.FailedAt == "" {
-			next.FailedAt = api.Waking
-		}
-	}
-	if sts.Replicas(m.Set) > 0 && sts.Ready(m.Set) {
-		next.Ready = plan.Moment(in.Now)
-	}
-	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	stops := sts.Replicas(m.Set) == 0 && !sts.AtZero(m.Set) // while pods are ending, Delete would take their claims along
-	if was := m.Nap.WhenScaled; was != "" && !stops {
-		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
-	}
-	actions := append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))
-	for _, r := range in.Records[m.Set.Name] {
-		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
-	}
-	return plan.Do(reason, actions...).Then(announce, next.Operation)
 }

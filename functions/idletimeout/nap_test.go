@@ -232,7 +232,7 @@ func TestWaking(t *testing.T) {
 	const ready = "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"
 	check(t, map[string]row{
 		"replicas are starting":                                         {with(nil, build.Counting(2, 1)), "wait WaitingForReady (1 of 3 replicas are ready)", ""},
-		"its operator is about to start it":                             {with(edits{build.OwnerStops()}, zero), "wait WaitingForReady (0 of 0 replicas are ready)", ""},
+		"its operator is about to start it":                             {with(edits{build.OwnerStops()}, zero), "wait WaitingForReady (0 of 3 replicas are ready, its operator is to start them)", ""},
 		"all are ready":                                                 {with(nil), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
 		"as many as somebody wants by now":                              {with(nil, build.Replicas(2)), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
 		"an abort has nothing left to end":                              {with(nil, abort), "do Awake: patch statefulsets web {+sleep, -abort}; " + awake, ready},
@@ -290,7 +290,7 @@ func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
 	check(t, map[string]row{
 		"it starts":              {on(front(zero), db(starting...)), "wait DependencyFirst (db is not ready yet)", ""},
 		"it is at zero still":    {on(front(zero), db(zero, nap(api.Waking, due))), "wait DependencyFirst (db is not ready yet)", ""},
-		"it is ready":            {on(front(zero), db(nap(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3}", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"it is ready":            {on(front(zero), db(nap(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3} -> wake.decided", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
 		"somebody did not wait":  {on(front(build.Counting(3, 2)), db(starting...)), "wait WaitingForReady (2 of 3 replicas are ready)", ""},
 		"and all is ready":       {on(front(), db(starting...)), `do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active; it waits until db is ready"` + forgets + " -> scaled", "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
 		"each wakes in its turn": {on(db(zero, nap(api.Asleep, build.Slept(time.Hour))), front(zero)), `do WakingUp: patch statefulsets db {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},

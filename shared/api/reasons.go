@@ -127,4 +127,6 @@ const (
 	DeadLettered     Reason = "DeadLettered"
 	OrderRefused     Reason = "OrderRefused" // nobody showed that the sender of an order may patch the set; nothing is written
 	CleanupFailed    Reason = "CleanupFailed"
+	OwnerAway        Reason = "OwnerAway"    // the operator did not start its set in time, so Drydock did
+	StartRefused     Reason = "StartRefused" // the API server refuses the replicas of a set that wakes; they are tried again
 )

@@ -31,6 +31,8 @@ type Rules struct {
 	// WakeReplicas is 0 where a set at zero that Drydock did not put to sleep stays there.
 	WakeReplicas int32
 	Probe        *Probe
+	// WakeReady is how many replicas have to be ready before a set that wakes counts as awake; see EnoughReady.
+	WakeReady int32
 }
 
 // Bounds of what people may write. A timeout below a few ticks would make a set flap.
@@ -72,6 +74,7 @@ func Read(set *appsv1.StatefulSet) (Rules, error) {
 		read(api.DependsOnAnnotation, into(&r.DependsOn, parseNames)),
 		read(api.WakeReplicasAnnotation, into(&r.WakeReplicas, parseReplicas)),
 		read(api.ActivityProbeAnnotation, into(&r.Probe, ParseProbe)),
+		read(api.WakeReadyAnnotation, into(&r.WakeReady, ParseWakeReady)),
 		groupOf(set),
 	)
 	return r, err

@@ -23,6 +23,42 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 	}
 }
 
+// LeftAtZero reports whether the set's latest sleep failed with the set at zero, and no process wrote its replicas since. Released
+// versions gave a wake-up up like this.
+func (m Member) LeftAtZero() bool {
+	nap := m.Nap
+	if nap == nil || nap.Phase != api.Failed || nap.FailedAt == "" || nap.Ready != nil || nap.Finished == nil || nap.Replicas < 1 {
+		return false
+	}
+	_, written := sts.ReplicasWriter(m.Set)
+	return sts.Replicas(m.Set) == 0 && !written.After(nap.Finished.Time)
+}
+
+// Revives returns how many replicas a set at zero gets when it is needed and no sleep of Drydock's holds it there: 0 if it stays.
+func (m Member) Revives() int32 {
+	switch {
+	case m.Err != nil || m.NapErr != nil || m.Rules.Paused:
+		return 0
+	case m.LeftAtZero():
+		return m.Nap.Replicas
+	case sts.Controller(m.Set) != nil:
+		return 0
+	}
+	return m.Rules.WakeReplicas
+}
+
+// Wakes reports whether Drydock brings the set's replicas back when the set is needed, or the set has them. Nothing waits for a
+// member that does not wake: it is paused, or another process has scaled it to zero.
+func (m Member) Wakes() bool {
+	switch {
+	case sts.Replicas(m.Set) > 0:
+		return true
+	case m.Nap.Active():
+		return m.Nap.Phase == api.Waking || !m.Rules.Paused
+	}
+	return m.Revives() > 0
+}
+
 // Complaint says what is wrong with what people wrote on the set.
 func (m Member) Complaint() string {
 	return fmt.Sprintf("%s; the set stays awake until that is corrected", clip(strings.ReplaceAll(m.Err.Error(), "\n", "; "), longestComplaint))
@@ -47,7 +83,7 @@ func (m Member) Complained() bool {
 // time of a retry. Who asks for one does not want to wait.
 func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 	nap := m.Nap
-	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(retry)) {
+	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(Rest(nap, retry))) {
 		return false
 	}
 	failed := nap.Phase == api.Failed || nap.Phase == api.Refused && nap.Reason != api.RequestInvalid
@@ -55,6 +91,19 @@ func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 		failed = false // a person's pause does not wait for what a clock could not do
 	}
 	return failed || nap.Reason == api.StartedByOthers && v.Request == ForPause
+}
+
+// longestRest bounds the time for which a set is left alone.
+const longestRest = 24 * time.Hour
+
+// Rest returns for how long a set is left alone after the sleep. It doubles with each sleep that the same field manager ends by
+// starting the set.
+func Rest(nap *api.Status, retry time.Duration) time.Duration {
+	rest := retry
+	for starts := nap.Starts; nap.Reason == api.StartedByOthers && starts > 1 && rest < longestRest; starts-- {
+		rest *= 2
+	}
+	return max(retry, min(rest, longestRest))
 }
 
 // Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.

@@ -110,7 +110,12 @@ func Retried(set *appsv1.StatefulSet) bool {
 // ReplicasManager is who last wrote the set's replicas, as managedFields tell: "kubectl" or an operator's name; empty if
 // they do not.
 func ReplicasManager(set *appsv1.StatefulSet) string {
-	manager, at := "", time.Time{}
+	manager, _ := ReplicasWriter(set)
+	return manager
+}
+
+// ReplicasWriter returns who last wrote the set's replicas, and when, as managedFields tell; empty and zero if they do not.
+func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 	for _, entry := range set.ManagedFields {
 		var fields struct {
 			Spec struct {
@@ -127,8 +132,22 @@ func ReplicasManager(set *appsv1.StatefulSet) string {
 			}
 		}
 	}
-	return manager
+	return manager, at
 }
+
+// GivenBack reports whether an operation that still runs has given the set its replicas back: nothing will stop the set again.
+func GivenBack(set *appsv1.StatefulSet, status *api.Status) bool {
+	switch {
+	case set == nil || status == nil || Frozen(set):
+		return false
+	case status.Phase == api.Waking:
+		return Replicas(set) > 0
+	}
+	return status.Phase == api.Starting
+}
+
+// Seen reports whether the StatefulSet controller has seen the set's latest spec.
+func Seen(set *appsv1.StatefulSet) bool { return set.Status.ObservedGeneration >= set.Generation }
 
 // Names reports whether the claim's name is one of the set's, or one that a journal names: of a set that is gone nothing
 // else tells which claims it had.

@@ -1,0 +1,161 @@
+package idletimeout
+
+import (
+	"fmt"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// giveUp wakes a set whose sleep cannot be.
+func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, message string) plan.Plan {
+	next := m.Nap.Clone()
+	next.FailedAt, next.Reason = m.Nap.Phase, reason
+	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+idle.Rest(next, in.Settings.SleepRetry).String())
+}
+
+// wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
+func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api.Reason, message string) plan.Plan {
+	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+	next.Reason, next.Message = reason, message
+	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
+	if replicas := sts.Replicas(m.Set); replicas > 0 {
+		next.Replicas = replicas // nothing was taken away yet, or somebody has said what they want
+	} else if first := dependency(group, m); first != "" && !next.OwnerStops {
+		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; it waits until %s is ready", message, first)
+	} else if in.rejected(m) && !next.OwnerStops {
+		return cannotStart(in, m, nap)
+	} else if !next.OwnerStops {
+		scale(patch, m.Set, next.Replicas)
+	}
+	if sts.Managed(m.Set) && m.Err == nil {
+		touch(patch, m, in.Now)
+	}
+	patch.Annotate(api.SleepAnnotation, next.Encode())
+	warning := next.FailedAt != "" || reason == api.StartedByOthers
+	return plan.Do(reason, append(patch.Actions(), plan.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, nap.Operation)
+}
+
+// waking waits until the set is ready. While the set is at zero its sleep does not end, unless another process scaled it to zero.
+func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
+	nap, replicas := m.Nap, sts.Replicas(m.Set)
+	if replicas == 0 && (nap.OwnerStops || waitsToStart(nap)) {
+		return starting(in, group, m)
+	}
+	switch {
+	case in.rejected(m):
+		return conclude(in, m, api.Failed, api.Rejected, "the API server refuses: "+in.Rejected+"; scale the set yourself")
+	case idle.EnoughReady(m.Set, true):
+		if nap.FailedAt != "" {
+			return conclude(in, m, api.Failed, nap.Reason, nap.Message)
+		}
+		return conclude(in, m, api.Succeeded, endReason(nap), endMessage(nap))
+	case replicas == 0 && !sts.AtZero(m.Set) && !plan.Overdue(nap, in.Now):
+		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
+	case replicas == 0:
+		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
+	case plan.Overdue(nap, in.Now):
+		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
+			m.Set.Status.ReadyReplicas, replicas, in.Settings.ReadyTimeout))
+	}
+	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
+}
+
+// waitsToStart reports whether Drydock has not given the set its replicas yet.
+func waitsToStart(nap *api.Status) bool {
+	return nap.Reason == api.DependencyFirst || nap.Reason == api.StartRefused
+}
+
+// starting waits until a set at zero may have its replicas, and then gives them to it: also to a set whose operator was to do so.
+func starting(in Input, group idle.Group, m idle.Member) plan.Plan {
+	nap, first, overdue := m.Nap, dependency(group, m), plan.Overdue(m.Nap, in.Now)
+	switch {
+	case in.rejected(m):
+		return cannotStart(in, m, nap)
+	case nap.Reason == api.StartRefused && !overdue:
+		return plan.Wait(api.StartRefused, "the API server refused its replicas; the next try is at %s", idle.Stamp(nap.Deadline.Time))
+	case nap.OwnerStops && !overdue:
+		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready, its operator is to start them", wanted(nap))
+	case nap.OwnerStops:
+		return start(in, m, api.OwnerAway, fmt.Sprintf("its operator has not started it within %s, so Drydock gives it %d replicas; "+
+			"look at the operator", in.Settings.ReadyTimeout, wanted(nap)))
+	case first != "" && !overdue:
+		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
+	}
+	return start(in, m, api.WakingUp, "somebody needs it")
+}
+
+// wanted is how many replicas the set had, at least one.
+func wanted(nap *api.Status) int32 { return max(nap.Replicas, 1) }
+
+// start gives a waking set at zero its replicas.
+func start(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
+	next := plan.Enter(m.Nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+	next.Reason, next.Message = reason, message
+	patch := plan.Store(m.Set, next)
+	scale(patch, m.Set, wanted(m.Nap))
+	actions := patch.Actions()
+	if reason == api.OwnerAway {
+		actions = append(actions, plan.NoteOf(m.Set, next, true))
+	}
+	return plan.Do(reason, actions...).Then(events.WakeDecided, next.Operation)
+}
+
+// cannotStart keeps the sleep of a set whose replicas the API server refuses, and says when the next try is.
+func cannotStart(in Input, m idle.Member, nap *api.Status) plan.Plan {
+	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.SleepRetry)
+	next.Reason = api.StartRefused
+	next.Message = fmt.Sprintf("the API server refuses to give it %d replicas: %s; remove the cause, or scale the set yourself; "+
+		"the next try is in %s", wanted(nap), in.Rejected, in.Settings.SleepRetry)
+	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
+	return plan.Do(api.StartRefused, append(patch.Actions(), plan.NoteOf(m.Set, next, true))...)
+}
+
+// endReason tells who woke the set, where it was not Drydock.
+func endReason(nap *api.Status) api.Reason {
+	if nap.Reason == api.StartedByOthers {
+		return api.StartedByOthers
+	}
+	return api.Awake
+}
+
+// endMessage says why the set is awake; that its replicas were refused is over.
+func endMessage(nap *api.Status) string {
+	if nap.Reason == api.StartRefused {
+		return "it runs again"
+	}
+	return nap.Message
+}
+
+// conclude ends the sleep: the retention policy is put back, and pause-owner resumes the owner.
+func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
+	next := m.Nap.Clone()
+	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, plan.Moment(in.Now)
+	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
+	if reason == api.Awake {
+		next.StartedBy, next.Starts = "", 0
+	}
+	announce := events.Scaled
+	if phase == api.Failed {
+		announce = events.OperationFailed
+		if next.FailedAt == "" {
+			next.FailedAt = api.Waking
+		}
+	}
+	if idle.EnoughReady(m.Set, true) {
+		next.Ready = plan.Moment(in.Now)
+	}
+	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
+	stops := sts.Replicas(m.Set) == 0 && !sts.AtZero(m.Set) // while pods are ending, Delete would take their claims along
+	if was := m.Nap.WhenScaled; was != "" && !stops {
+		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
+	}
+	actions := append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))
+	for _, r := range in.Records[m.Set.Name] {
+		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+	}
+	return plan.Do(reason, actions...).Then(announce, next.Operation)
+}

@@ -1,0 +1,47 @@
+package idle
+
+import (
+	"errors"
+	"math"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+)
+
+// EnoughReady reports whether enough replicas of the set are ready to serve. One is enough for a set that is awake, so that a
+// rollout or a scale-up takes no site down. A set that wakes needs what its annotation wake-ready says, by default all.
+func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
+	replicas, ready := sts.Replicas(set), set.Status.ReadyReplicas
+	if replicas == 0 || ready == 0 {
+		return false
+	}
+	if !waking {
+		return true
+	}
+	needed, err := ParseWakeReady(set.Annotations[api.WakeReadyAnnotation])
+	if err != nil || needed >= replicas {
+		return sts.Ready(set)
+	}
+	return set.Status.ObservedGeneration >= set.Generation && ready >= needed
+}
+
+// allReady is the count that stands for every replica.
+const allReady = math.MaxInt32
+
+// ParseWakeReady returns how many replicas a set that wakes needs ready: "all", or nothing, "first", or a count.
+func ParseWakeReady(text string) (int32, error) {
+	switch text {
+	case "", "all":
+		return allReady, nil
+	case "first":
+		return 1, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 || n > mostReplicas {
+		return 0, errors.New(`write "all", "first", or a whole number from 1 to 1000`)
+	}
+	return int32(n), nil
+}
