@@ -61,6 +61,8 @@ type Member struct {
 	// understood. A set that cannot be understood is awake anyway, and the gateway does not write on it.
 	Keeps      bool
 	AwakeUntil time.Time
+	// Alone reports whether the set wakes for its own deadline only: it is at zero, and no sleep that its group ends holds it there.
+	Alone bool
 	// Object is what a patch of the set needs to know of it.
 	Object metav1.ObjectMeta
 }
@@ -72,6 +74,7 @@ func memberOf(set *appsv1.StatefulSet) Member {
 	member := Member{
 		Ref: Ref{set.Namespace, set.Name}, Standing: standing(m), Group: set.Labels[api.GroupLabel], OptedIn: optedIn,
 		Keeps: m.Err == nil && m.NapErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
+		Alone:  sts.Replicas(set) == 0 && !m.Nap.Active() && m.Revives() > 0,
 		Object: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion},
 	}
 	if m.Err == nil {

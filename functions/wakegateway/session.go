@@ -132,16 +132,34 @@ const (
 
 // extend moves the unit's deadline later, unless what is written covers the session already. So that a busy site does not
 // write at every request, the deadline gets a slack on top: the next write is due when that is used up, and no session
-// ends early for a write that was left out. One member is enough, because a group is awake together.
+// ends early for a write that was left out.
 func (u Unit) extend(in Input) []plan.Action {
 	length := min(cmp.Or(in.Session, u.timeout()), in.Longest)
-	until := in.Now.Add(length + remembered)
-	m := u.writer()
-	if length == 0 || m == nil || !u.awakeUntil().Before(until) {
+	if length == 0 {
 		return nil
 	}
-	slack := max(idle.Throttle(length), leastSlack)
-	return plan.PatchOf(plan.StatefulSets, &m.Object).Annotate(api.AwakeUntilAnnotation, idle.Stamp(until.Add(slack))).Actions()
+	until := in.Now.Add(length + remembered)
+	stamp := idle.Stamp(until.Add(max(idle.Throttle(length), leastSlack)))
+	var actions []plan.Action
+	for _, m := range u.toWrite(until) {
+		actions = append(actions, plan.PatchOf(plan.StatefulSets, &m.Object).Annotate(api.AwakeUntilAnnotation, stamp).Actions()...)
+	}
+	return actions
+}
+
+// toWrite returns the members whose deadline has to be later. One is enough, because a group is awake together: but a member at
+// zero that Drydock did not put to sleep wakes for its own deadline only.
+func (u Unit) toWrite(until time.Time) []Member {
+	var members []Member
+	for _, m := range u.Members {
+		if m.Alone && u.needs(m) && m.AwakeUntil.Before(until) {
+			members = append(members, m)
+		}
+	}
+	if writer := u.writer(); len(members) == 0 && writer != nil && u.awakeUntil().Before(until) {
+		members = append(members, *writer)
+	}
+	return members
 }
 
 // awakeUntil returns until when a member's annotation keeps the unit awake.

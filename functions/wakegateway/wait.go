@@ -16,7 +16,7 @@ const (
 func (g *Gateway) wait(caller context.Context, ask Ask) (session Session, wrote bool, err error) {
 	ctx, cancel := context.WithTimeout(caller, ask.Timeout)
 	defer cancel()
-	session, wrote, err = g.look(ctx, ask)
+	session, wrote, err = g.first(ctx, ask)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return session, wrote, gaveUp(caller, ask, session)
@@ -41,6 +41,29 @@ func (g *Gateway) wait(caller context.Context, ask Ask) (session Session, wrote 
 			session = next
 		case isProblem(failed):
 			return session, wrote, failed
+		}
+	}
+	return session, wrote, err
+}
+
+// firstLooks is how often a request looks that has not seen the sets yet, before it reports an error that may pass.
+const firstLooks = 3
+
+// first looks for the first time. An API server that stumbles once does not turn a visitor away.
+func (g *Gateway) first(ctx context.Context, ask Ask) (session Session, wrote bool, err error) {
+	pause := firstPause
+	for range firstLooks {
+		session, wrote, err = g.look(ctx, ask)
+		if err == nil || isProblem(err) {
+			return session, wrote, err
+		}
+		select {
+		case <-ctx.Done():
+			return session, wrote, err
+		case <-g.ending.Done():
+			return session, wrote, err
+		case <-time.After(pause):
+			pause = min(pause*2, longestPause)
 		}
 	}
 	return session, wrote, err

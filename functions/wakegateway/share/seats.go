@@ -34,3 +34,10 @@ func (s *Seats) Leave(key string) {
 		delete(s.by, key)
 	}
 }
+
+// Taken returns how many seats are taken.
+func (s *Seats) Taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken
+}
