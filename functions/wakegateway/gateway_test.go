@@ -321,3 +321,17 @@ func TestTheLongestSessionHolds(t *testing.T) {
 		t.Errorf("awake until %s", at)
 	}
 }
+
+// TestNoRedirectForSlashesTooMany: a mux would redirect, which the plugin for nginx does not follow.
+func TestNoRedirectForSlashesTooMany(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/", newCluster(t, set("web")).gateway(t, Options{BasePath: "wake/"}))
+	for path, code := range map[string]int{
+		"//wake//api/strategies/poke/?names=shop/web": 200, "/wake/api/strategies/poke?names=shop/web": 200,
+		"/api/strategies/poke?names=shop/web": 404, "/wakeful/api/strategies/poke?names=shop/web": 404, "/wake": 404, "/wake/health": 200,
+	} {
+		if w := get(t, CleanPaths(mux), path); w.Code != code || w.Header().Get(statusHeader) == "" {
+			t.Errorf("%s: %d %v, want %d", path, w.Code, w.Header(), code)
+		}
+	}
+}

@@ -49,7 +49,8 @@ func ParseName(text, defaultNamespace string) (Name, error) {
 }
 
 func parseRef(text, defaultNamespace string) (Ref, error) {
-	if len(validation.IsDNS1123Subdomain(text)) == 0 && !strings.HasPrefix(text, kindStatefulSet+"-") && !strings.HasPrefix(text, kindStatefulSet+".") {
+	delimited := strings.HasPrefix(text, kindStatefulSet+"-") || strings.HasPrefix(text, kindStatefulSet+".")
+	if len(validation.IsDNS1123Subdomain(text)) == 0 && !delimited {
 		if defaultNamespace == "" {
 			return Ref{}, invalid("%.100q names no namespace. Write %s", text, nameFormat)
 		}

@@ -23,8 +23,9 @@ const (
 
 // titles are the statuses' names (RFC 9110), which a problem without a type of its own has for a title.
 var titles = map[int]string{
-	statusBadRequest: "Bad Request", statusNoToken: "Unauthorized", statusForbidden: "Forbidden", statusNotFound: "Not Found", statusWrongMethod: "Method Not Allowed",
-	statusConflict: "Conflict", statusUnavailable: "Service Unavailable", statusTimeout: "Gateway Timeout",
+	statusBadRequest: "Bad Request", statusNoToken: "Unauthorized", statusForbidden: "Forbidden", statusNotFound: "Not Found",
+	statusWrongMethod: "Method Not Allowed",
+	statusConflict:    "Conflict", statusUnavailable: "Service Unavailable", statusTimeout: "Gateway Timeout",
 }
 
 // Problem is an error with an answer of its own (RFC 7807). Its statuses and members are Sablier's where it has the same problem
@@ -81,7 +82,8 @@ func wrongMethod(method string) error {
 }
 
 func noToken() error {
-	return problem(statusNoToken, "this gateway wants a token. Send it as Authorization: Bearer TOKEN, or as the password in the URL of the plugin")
+	return problem(statusNoToken,
+		"this gateway wants a token. Send it as Authorization: Bearer TOKEN, or as the password in the URL of the plugin")
 }
 
 func tokenUnreadable(cause error) error {
@@ -91,7 +93,8 @@ func tokenUnreadable(cause error) error {
 }
 
 func noStreamOfAll() error {
-	return problem(statusForbidden, "events of every StatefulSet are for callers with a token. Set DRYDOCK_GATEWAY_TOKEN_FILE, or name sets or a group")
+	return problem(statusForbidden,
+		"events of every StatefulSet are for callers with a token. Set DRYDOCK_GATEWAY_TOKEN_FILE, or name sets or a group")
 }
 
 // optIn says how an owner opts in.
@@ -118,12 +121,14 @@ func noTheme(theme string) error {
 }
 
 func paused(ref Ref) error {
-	return problem(statusConflict, "StatefulSet %s is paused, and no request wakes it. Remove annotation %s from it", ref, api.PausedAnnotation)
+	return problem(statusConflict,
+		"StatefulSet %s is paused, and no request wakes it. Remove annotation %s from it", ref, api.PausedAnnotation)
 }
 
 // stopped is about a set at zero that no visit wakes.
 func stopped(set Set) error {
-	return problem(statusConflict, "StatefulSet %s is stopped, and no request wakes it: %s. Scale it up. For a set without an owner, annotation %s lets a visit wake it",
+	return problem(statusConflict,
+		"StatefulSet %s is stopped, and no request wakes it: %s. Scale it up. For a set without an owner, annotation %s lets a visit wake it",
 		set.Ref, set.Message, api.WakeReplicasAnnotation)
 }
 

@@ -86,11 +86,14 @@ func Judge(units []Unit) Session {
 	var s Session
 	for _, u := range units {
 		if u.Missing != nil {
-			s.Sets = append(s.Sets, Set{Ref: *u.Missing, Standing: Standing{State: Missing, Message: "it does not exist or is not opted in"}, Optional: true})
+			standing := Standing{State: Missing, Message: "it does not exist or is not opted in"}
+			s.Sets = append(s.Sets, Set{Ref: *u.Missing, Standing: standing, Optional: true})
 		}
 		for _, m := range u.Members {
 			optional := slices.Contains(u.Optional, m.Name) && !slices.Contains(u.Named, m.Name)
-			s.Sets = append(s.Sets, Set{Ref: m.Ref, Standing: m.Standing, Group: m.Group, Until: u.awakeUntil(), Needed: u.needs(m), Optional: optional})
+			s.Sets = append(s.Sets, Set{
+				Ref: m.Ref, Standing: m.Standing, Group: m.Group, Until: u.awakeUntil(), Needed: u.needs(m), Optional: optional,
+			})
 		}
 	}
 	slices.SortFunc(s.Sets, func(a, b Set) int { return compareRefs(a.Ref, b.Ref) })

@@ -56,8 +56,9 @@ func New(meter metric.Meter) (*Meters, error) {
 		metric.WithDescription("Requests for a session, by strategy and target.")); err != nil {
 		return nil, fmt.Errorf("making the instrument for requests: %w", err)
 	}
-	if m.wakes, err = meter.Float64Histogram("sablier.instance.ready.duration", bounds, metric.WithUnit("s"),
-		metric.WithDescription("Time from the first request that found the StatefulSet not ready to the first that found it ready.")); err != nil {
+	m.wakes, err = meter.Float64Histogram("sablier.instance.ready.duration", bounds, metric.WithUnit("s"),
+		metric.WithDescription("Time from the first request that found the StatefulSet not ready to the first that found it ready."))
+	if err != nil {
 		return nil, fmt.Errorf("making the instrument for wake-ups: %w", err)
 	}
 	return m, m.gauges(meter)
