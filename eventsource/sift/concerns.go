@@ -114,7 +114,10 @@ func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
 			return nil // the claims' turn
 		}
 	case api.Starting:
-		if !sts.Ready(set) {
+		switch {
+		case justGivenBack(set, status):
+			return []api.Function{api.PauseOwner}
+		case !sts.Ready(set):
 			return nil
 		}
 	}

@@ -3,6 +3,8 @@ package sift
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -74,9 +76,16 @@ func concernsOfNap(m idle.Member, v idle.Verdict, change string, now time.Time) 
 			return []api.Function{api.PauseOwner} // its operator is to start it
 		case looked || left || idle.EnoughReady(m.Set, true):
 			return []api.Function{api.IdleTimeout}
+		case justGivenBack(m.Set, m.Nap):
+			return []api.Function{api.PauseOwner}
 		}
 	}
 	return nil
+}
+
+// justGivenBack reports whether a set with an owner has its replicas back, and none is ready yet: the owner may be paused.
+func justGivenBack(set *appsv1.StatefulSet, status *api.Status) bool {
+	return sts.Controller(set) != nil && sts.GivenBack(set, status) && sts.Seen(set) && set.Status.ReadyReplicas == 0
 }
 
 // fellAsleep reports whether a member of a group has just fallen asleep: another one may have waited for it.

@@ -51,7 +51,7 @@ func swept(t *testing.T, objects ...metav1.Object) string {
 		lists[plural] = append(lists[plural], o)
 	}
 	f := New(kube.NewClient(lists.Serve(t)), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
-	found := &findings{tick: "1", looks: map[events.Ref]look{}, active: map[string]bool{}}
+	found := &findings{tick: "1", looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{}}
 	now := build.Now.Add(time.Minute) // not one in which paused owners are looked at
 	if err := f.sweepSets(t.Context(), "", now, found); err != nil {
 		t.Fatal(err)
@@ -178,6 +178,8 @@ func TestWhoIsWokenByASetThatSleeps(t *testing.T) {
 		"paused: used":                               {updated, opts(hasPaused, build.Paused(), zero, used), ""},
 		"paused: not any more":                       {updated, opts(hasPaused, zero), "idle-timeout"},
 		"waking: pods start":                         {updated, opts(napOf(api.Waking), build.Counting(1, 0)), ""},
+		"waking: no pod of an owned set is ready":    {updated, opts(napOf(api.Waking), build.Counting(1, 0), build.Owned("Database", "main")), "pause-owner"},
+		"waking: not seen by the controller yet":     {updated, opts(napOf(api.Waking), build.Unseen(), build.Counting(1, 0), build.Owned("Database", "main")), ""},
 		"waking: ready":                              {updated, opts(napOf(api.Waking)), "idle-timeout"},
 		"waking: it waits for another one":           {updated, opts(napOf(api.Waking), zero), ""},
 		"I6: waking: the tick, for its deadline":     {added, opts(napOf(api.Waking), build.Counting(1, 0)), "idle-timeout"},
@@ -304,6 +306,7 @@ func TestI5RecordsOfASleepLeadToWhoEndsIt(t *testing.T) {
 		"the set lost its label":           {[]metav1.Object{lost, sleep}, []string{"idle-timeout"}},
 		"it lost its label, with an owner": {[]metav1.Object{lost, paused}, []string{"idle-timeout", "pause-owner"}},
 		"the sleep has ended":              {[]metav1.Object{idleWeb(napOf(api.Succeeded), build.Active(0)), sleep, paused}, []string{"idle-timeout", "pause-owner"}},
+		"the set has its replicas back":    {[]metav1.Object{idleWeb(build.Counting(1, 0), napOf(api.Waking)), sleep, paused}, []string{"idle-timeout", "pause-owner"}},
 		"I7: the set sleeps, all is well":  {[]metav1.Object{idleWeb(build.Replicas(0), napOf(api.Asleep)), sleep, paused}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

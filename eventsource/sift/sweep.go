@@ -26,7 +26,7 @@ import (
 // volumes whose window is over. It sends one event for each set that needs a look.
 func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
-	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}}
+	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{}}
 	for _, namespace := range f.namespaces {
 		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepCleanups(ctx, namespace, found)); err != nil {
 			return fmt.Errorf("sweeping: %w", err)
@@ -54,6 +54,8 @@ type findings struct {
 	looks map[events.Ref]look
 	// active holds the operations that a set's own status tells of.
 	active map[string]bool
+	// given holds those of them that have given the set its replicas back: a paused owner is to be resumed.
+	given map[string]bool
 }
 
 // add notes who has to look at a set. A set may have an unmet request and the rest of another operation at once, and
@@ -93,6 +95,11 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			nap, _ := sts.SleepOf(set) //nolint:errcheck // an unreadable one is idle-timeout's to judge
 			if nap.Active() {
 				found.active[nap.Operation] = true
+			}
+			for _, operation := range []*api.Status{status, nap} {
+				if sts.GivenBack(set, operation) {
+					found.given[operation.Operation] = true
+				}
 			}
 			found.add(lookOf(set, concernsOfCleanup(set, events.SourceUpdate)))
 			if doc, err := sts.CleanupOf(set); err == nil && doc.Active() {
@@ -200,7 +207,7 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
 			case !found.active[operation]:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
-			case owner && now.Minute()%ownerMinutes == 0:
+			case owner && (found.given[operation] || now.Minute()%ownerMinutes == 0):
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.PauseOwner}))
 			}
 		}

@@ -1,6 +1,7 @@
 package idletimeout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -199,11 +200,12 @@ func (in Input) rests(m idle.Member, v idle.Verdict) bool {
 
 // sleep makes the document of a new sleep.
 func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Status {
-	attempt := 1
-	if m.Nap != nil {
-		attempt = m.Nap.Attempt + 1
+	if m.Nap == nil {
+		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
-	return idle.NewSleep(m.Set, phase, request, attempt, in.Now, in.Trace)
+	nap := idle.NewSleep(m.Set, phase, request, m.Nap.Attempt+1, in.Now, in.Trace)
+	nap.StartedBy, nap.Starts = m.Nap.StartedBy, m.Nap.Starts
+	return nap
 }
 
 // mayBegin reports whether the event may be the beginning of a sleep.
@@ -230,9 +232,12 @@ func (in Input) toProbe() []idle.Member {
 	return probes
 }
 
-// probed is about the members that were asked: somebody uses one, or one does not answer.
+// probed handles the answers of the members that were asked: one is in use, or does not answer. The set that the event names comes
+// last, because an announcement ends the work on the event.
 func probed(in Input, group idle.Group) plan.Plan {
-	for _, m := range group {
+	last := slices.Clone(group)
+	slices.SortStableFunc(last, func(a, b idle.Member) int { return cmp.Compare(in.rank(a), in.rank(b)) })
+	for _, m := range last {
 		switch found, asked := in.Probes[m.Set.Name]; {
 		case !asked:
 		case found.Err != nil:
@@ -247,6 +252,14 @@ func probed(in Input, group idle.Group) plan.Plan {
 		}
 	}
 	return plan.Noop(api.NotIdle)
+}
+
+// rank is 1 for the set that the event names, and 0 for others.
+func (in Input) rank(m idle.Member) int {
+	if m.Set.Name == in.Name {
+		return 1
+	}
+	return 0
 }
 
 // cleared reports whether every running member with a probe was asked: one that did not answer is left alone for a while,

@@ -34,7 +34,7 @@ type Function struct {
 
 // New makes the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.IdleTimeout, log), prober: newProber(client, settings), settings: settings}
+	return &Function{client: client, apply: apply.New(client, api.IdleTimeout, log), prober: newProber(client, settings, log), settings: settings}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look, or tells of an activity, which
@@ -47,9 +47,9 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		}
 		e = events.About(e, events.Ref{Namespace: namespace, Name: name})
 	}
-	signal := signalOf(e, time.Now())
+	signal, answers := signalOf(e, time.Now()), map[string]Probed{}
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
-		in, err := f.observe(ctx, ref, signal)
+		in, err := f.observe(ctx, ref, signal, answers)
 		if err != nil {
 			return plan.Plan{}, err
 		}

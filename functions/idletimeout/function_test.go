@@ -300,7 +300,7 @@ func TestHandleProbes(t *testing.T) {
 	}))
 	t.Cleanup(prometheus.Close)
 	settings := build.SleepSettings()
-	settings.Prometheus = prometheus.URL
+	settings.Prometheus, settings.PromNamespaces = prometheus.URL, []string{build.Namespace}
 	for query, want := range map[string]struct{ answer, reason string }{"0": {"web sleep.decided", "SleepDecided"}, "7": {"", ""}, "x": {"web operation.failed", "ProbeFailed"}} {
 		c := newCluster(t, today(build.Annotation(api.ActivityProbeAnnotation, "prometheus:"+query)))
 		answer := handle(t, c.function(settings), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))

@@ -71,8 +71,9 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
 	case scaled && sts.Controller(m.Set) == nil: // no operator that was late: somebody wants it awake
-		return wake(in, group, m, nap, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), replicas))
+		return startedByOthers(in, group, m)
 	case scaled && nap.Round >= rounds:
+		m.Nap = countStarts(in, m)
 		return giveUp(in, group, m, api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, nap.Round))
 	case scaled:
 		return scaleDown(in, m, again(nap))
@@ -120,7 +121,7 @@ func sleeping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	if late && nap.Round < rounds {
 		return scaleDown(in, m, again(nap))
 	}
-	return wake(in, group, m, nap, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), replicas))
+	return startedByOthers(in, group, m)
 }
 
 func writer(set *appsv1.StatefulSet) string {

@@ -2,6 +2,8 @@ package idletimeout
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,7 +16,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal) (Input, error) {
+// observe reads what Decide needs. Answers are those of the probes that were asked in this event already: each set is asked once.
+func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, answers map[string]Probed) (Input, error) {
 	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]Probed{}, Records: map[string][]Record{}}
 	set := &appsv1.StatefulSet{}
 	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
@@ -31,11 +34,27 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal) (
 			return in, err
 		}
 	}
-	for _, m := range in.toProbe() {
-		active, err := f.prober.ask(ctx, m.Set, *m.Rules.Probe)
-		in.Probes[m.Set.Name] = Probed{Active: active, Err: err}
+	due := in.toProbe()
+	unasked := slices.DeleteFunc(slices.Clone(due), func(m idle.Member) bool { _, ok := answers[m.Set.Name]; return ok })
+	if len(unasked) > 0 && in.complete(due) {
+		maps.Copy(answers, f.prober.askAll(ctx, in.Group, unasked))
+	}
+	for _, m := range due {
+		if answer, ok := answers[m.Set.Name]; ok {
+			in.Probes[m.Set.Name] = answer
+		}
 	}
 	return in, nil
+}
+
+// complete reports whether the members that are due are all that would have to say that they are idle. Otherwise the group stays
+// awake whatever they say.
+func (in Input) complete(due []idle.Member) bool {
+	in.Probes = map[string]Probed{}
+	for _, m := range due {
+		in.Probes[m.Set.Name] = Probed{}
+	}
+	return cleared(in, in.Group)
 }
 
 // observeRecords reads the records of sleeps, by set.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
+	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
+	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,43 +25,122 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// prober asks whether somebody uses a set. Whatever it cannot find out is an error, never "idle".
+// prober asks whether a set is in use. Whatever it cannot find out is an error, never "idle".
 type prober struct {
 	client     *kube.Client
 	http       *http.Client
-	prometheus string
+	timeout    time.Duration
+	prometheus *prometheus
 }
 
-// mostAnswer bounds the answer to a probe in bytes.
-const mostAnswer = 1 << 20
+const (
+	// mostAnswer bounds the answer to a probe in bytes.
+	mostAnswer = 1 << 20
+	// mostProbes bounds the sets that are asked in one event.
+	mostProbes = 50
+	// atOnce bounds the sets, and the pods of one set, that are asked at the same time.
+	atOnce = 8
+	// forWrites is how much of the event's time the probes leave for what follows from their answers.
+	forWrites = 10 * time.Second
+)
 
-func newProber(client *kube.Client, settings api.Settings) *prober {
-	// A redirect could lead anywhere, and a proxy is not where pods are.
-	return &prober{client: client, prometheus: settings.Prometheus, http: &http.Client{
-		Timeout:       settings.ProbeTimeout,
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+func newProber(client *kube.Client, settings api.Settings, log *slog.Logger) *prober {
+	return &prober{client: client, timeout: settings.ProbeTimeout, prometheus: newPrometheus(settings, log), http: &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy: it is not where pods are
+		CheckRedirect: noRedirect,
 	}}
 }
 
-func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Probe) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.http.Timeout)
+// noRedirect keeps to the address that was asked: a redirect could lead anywhere.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// askAll asks the members of a group at the same time, all within one timeout, and returns what it found by set.
+func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Member) map[string]Probed {
+	ctx, cancel := context.WithTimeout(ctx, p.patience(ctx))
 	defer cancel()
-	if probe.Kind == idle.ProbePrometheus {
-		return p.askPrometheus(ctx, probe.Query)
+	asked := members[:min(len(members), mostProbes)]
+	peers, peersErr := p.peers(ctx, group, asked)
+	answers := make([]Probed, len(members))
+	for i := len(asked); i < len(members); i++ {
+		answers[i].Err = fmt.Errorf("its group has more than %d sets with a probe; remove some", mostProbes)
 	}
-	pods, err := p.pods(ctx, set)
+	each(len(asked), func(i int) {
+		if asked[i].Rules.Probe.Kind == idle.ProbeTCP && peersErr != nil {
+			answers[i].Err = peersErr
+			return
+		}
+		answers[i].Active, answers[i].Err = p.ask(ctx, asked[i].Set, *asked[i].Rules.Probe, peers)
+	})
+	found := map[string]Probed{}
+	for i, m := range members {
+		found[m.Set.Name] = answers[i]
+	}
+	return found
+}
+
+// patience returns how long the probes of an event may take.
+func (p *prober) patience(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(p.timeout, time.Until(deadline)-forWrites)
+	}
+	return p.timeout
+}
+
+// each calls do for the numbers below n, some at the same time, and returns when all calls have.
+func each(n int, do func(i int)) {
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i := range n {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	wait.Wait()
+}
+
+// peers returns the addresses of the pods of the group, as kernelAddress has them, where a member counts connections: replication and a pool of another
+// member are no use of the group. Pods on the host's network are left out, because clients may have the same address.
+func (p *prober) peers(ctx context.Context, group idle.Group, asked []idle.Member) (map[string]bool, error) {
+	if !slices.ContainsFunc(asked, func(m idle.Member) bool { return m.Rules.Probe.Kind == idle.ProbeTCP }) {
+		return nil, nil
+	}
+	lists, errs := make([][]*corev1.Pod, len(group)), make([]error, len(group))
+	each(len(group), func(i int) { lists[i], errs[i] = p.pods(ctx, group[i].Set) })
+	peers := map[string]bool{}
+	for _, pod := range slices.Concat(lists...) {
+		for _, ip := range pod.Status.PodIPs {
+			if address, err := netip.ParseAddr(ip.IP); err == nil && !pod.Spec.HostNetwork {
+				peers[string(address.Unmap().AsSlice())] = true
+			}
+		}
+	}
+	return peers, errors.Join(errs...)
+}
+
+// ask asks one set.
+func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Probe, peers map[string]bool) (bool, error) {
+	if probe.Kind == idle.ProbePrometheus {
+		return p.prometheus.ask(ctx, set.Namespace, probe.Query)
+	}
+	pods, err := p.running(ctx, set)
 	if err != nil {
 		return false, err
 	}
-	for _, pod := range pods {
-		ask := p.askHTTP
+	active, errs := make([]bool, len(pods)), make([]error, len(pods))
+	each(len(pods), func(i int) {
 		if probe.Kind == idle.ProbeTCP {
-			ask = p.askTCP
+			active[i], errs[i] = p.askTCP(ctx, pods[i], probe.Port, peers)
+		} else {
+			active[i], errs[i] = p.askHTTP(ctx, pods[i], probe)
 		}
-		if active, err := ask(ctx, pod, probe); active || err != nil {
-			return active, err
-		}
+	})
+	if slices.Contains(active, true) { // one is enough, whatever the others say
+		return true, nil
+	}
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return false, errs[i]
 	}
 	return false, nil
 }
@@ -79,6 +159,12 @@ func (p *prober) pods(ctx context.Context, set *appsv1.StatefulSet) ([]*corev1.P
 			}
 		}
 	})
+	return pods, err
+}
+
+// running returns the set's pods, if all of them run.
+func (p *prober) running(ctx context.Context, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
+	pods, err := p.pods(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -113,33 +199,9 @@ func (p *prober) askHTTP(ctx context.Context, pod *corev1.Pod, probe idle.Probe)
 	return false, fmt.Errorf("pod %s answers %d; 200 means in use, 204 idle", pod.Name, response.StatusCode)
 }
 
-// askPrometheus takes any value above zero for in use. A query without a result says nothing.
-func (p *prober) askPrometheus(ctx context.Context, query string) (bool, error) {
-	if p.prometheus == "" {
-		return false, errors.New("no Prometheus is known; set DRYDOCK_PROMETHEUS to its URL")
-	}
-	address := strings.TrimSuffix(p.prometheus, "/") + "/api/v1/query"
-	form := strings.NewReader(url.Values{"query": {query}}.Encode())
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, form)
-	if err != nil {
-		return false, fmt.Errorf("asking Prometheus: %w", err)
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := p.http.Do(request)
-	if err != nil {
-		return false, fmt.Errorf("asking Prometheus: %w", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
-	if err != nil {
-		return false, fmt.Errorf("reading Prometheus' answer: %w", err)
-	}
-	return above(response.StatusCode, body)
-}
-
 // askTCP counts the connections to the port that the pod's kernel has established, as the first container sees them: all
-// containers of a pod share its network.
-func (p *prober) askTCP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, error) {
+// containers of a pod share its network. Connections of peers do not count.
+func (p *prober) askTCP(ctx context.Context, pod *corev1.Pod, port int, peers map[string]bool) (bool, error) {
 	table, err := p.read(ctx, pod, "/proc/net/tcp")
 	if err != nil {
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
@@ -149,7 +211,7 @@ func (p *prober) askTCP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) 
 	if err != nil && !errors.As(err, &ended) { // a node without IPv6 has no such file, and cat says so
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}
-	n, err := established(string(table)+string(six), probe.Port)
+	n, err := established(string(table)+string(six), port, peers)
 	if err != nil {
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}

@@ -3,10 +3,12 @@ package idletimeout
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,12 +62,15 @@ func ask(t *testing.T, c *cluster, settings api.Settings, text string, options .
 		t.Fatal(err)
 	}
 	set := build.Set("web", append([]build.Option{build.Replicas(2)}, options...)...)
-	return result(newProber(c.client(), settings).ask(t.Context(), set, *probe))
+	m := idle.MemberOf(build.With(set, build.Annotation(api.ActivityProbeAnnotation, text)))
+	m.Rules.Probe = probe
+	answer := newProber(c.client(), settings, slog.New(slog.DiscardHandler)).askAll(t.Context(), idle.Group{m}, []idle.Member{m})["web"]
+	return result(answer.Active, answer.Err)
 }
 
 func TestAskHTTP(t *testing.T) {
-	asked := 0
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	var asked atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(elsewhere.Close)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -100,12 +105,12 @@ func TestAskHTTP(t *testing.T) {
 	for path, want := range map[string]string{
 		"/used?since=1h": "in use",
 		"/idle":          "idle",
-		"/moved":         "pod web-0 answers 302; 200 means in use, 204 idle",
-		"/none":          "pod web-0 answers 404",
-		"/gone":          "asking pod web-0: ",
-		"/slow":          "asking pod web-0: ",
+		"/moved":         "answers 302; 200 means in use, 204 idle",
+		"/none":          "answers 404",
+		"/gone":          "asking pod web-",
+		"/slow":          "asking pod web-",
 		"/huge":          "in use",
-		"/%zz":           "asking pod web-0: ",
+		"/%zz":           "asking pod web-",
 	} {
 		t.Run(path, func(t *testing.T) {
 			begin := time.Now()
@@ -116,7 +121,7 @@ func TestAskHTTP(t *testing.T) {
 		})
 	}
 	expectResult(t, ask(t, c, settings, "http:"+port(t, closed.URL)), "connection refused")
-	if asked > 0 {
+	if asked.Load() > 0 {
 		t.Error("somebody else was asked")
 	}
 }
@@ -125,17 +130,20 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestOneOfThePodsIsEnough to be in use, and all have to say that they are idle.
+// TestOneOfThePodsIsEnough to be in use, whatever the others say, and all have to say that they are idle.
 func TestOneOfThePodsIsEnough(t *testing.T) {
-	answers := []int{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(answers[0])
-		answers = answers[1:]
-	}))
-	t.Cleanup(server.Close)
-	for want, codes := range map[string][]int{"idle": {204, 204}, "in use": {204, 200}, "pod web-1 answers 500": {204, 500}, "pod web-0 answers 500": {500, 200}} {
-		answers = codes
-		expectResult(t, ask(t, newCluster(t, replica(0), replica(1)), build.SleepSettings(), "http:"+port(t, server.URL)), want)
+	for _, row := range []struct {
+		codes []int
+		want  string
+	}{
+		{[]int{204, 204}, "idle"}, {[]int{204, 200}, "in use"}, {[]int{500, 200}, "in use"}, {[]int{204, 500}, "answers 500"},
+	} {
+		var asked atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(row.codes[asked.Add(1)-1])
+		}))
+		expectResult(t, ask(t, newCluster(t, replica(0), replica(1)), build.SleepSettings(), "http:"+port(t, server.URL)), row.want)
+		server.Close()
 	}
 }
 
@@ -182,28 +190,28 @@ func TestAskPrometheus(t *testing.T) {
 		"without end":               {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"+Inf"]}`), "in use"},
 		"one of several":            {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"1"]}`), "in use"},
 		"none of several":           {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"0"]}`), "idle"},
-		"no number":                 {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with the value"},
-		"no number beside one":      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with the value"},
-		"a word":                    {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"many"]}`), "prometheus answers with the value"},
-		"a number that is no text":  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,1]}`), "prometheus answers with the value"},
-		"no value":                  {200, fmt.Sprintf(vector, `{"metric":{},"histogram":[1,{}]}`), "prometheus answers with the value"},
+		"no number":                 {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with a value that is no number"},
+		"no number beside one":      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with a value that is no number"},
+		"a word":                    {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"many"]}`), "prometheus answers with a value that is no number"},
+		"a number that is no text":  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,1]}`), "prometheus answers with a value that is no number"},
+		"no value":                  {200, fmt.Sprintf(vector, `{"metric":{},"histogram":[1,{}]}`), "prometheus answers with a value that is no number"},
 		"nothing":                   {200, fmt.Sprintf(vector, ``), "prometheus has no result for the query"},
 		"null":                      {200, `{"status":"success","data":{"resultType":"vector","result":null}}`, "prometheus has no result for the query"},
-		"a vector that is none":     {200, `{"status":"success","data":{"resultType":"vector","result":{}}}`, "with a vector that is none"},
+		"a vector that is none":     {200, `{"status":"success","data":{"resultType":"vector","result":{}}}`, "a result that cannot be read"},
 		"a scalar":                  {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`, "in use"},
 		"a scalar that is zero":     {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`, "idle"},
-		"a scalar that is none":     {200, `{"status":"success","data":{"resultType":"scalar","result":{}}}`, "with a scalar that is none"},
-		"a scalar without a value":  {200, `{"status":"success","data":{"resultType":"scalar","result":[]}}`, "prometheus answers with the value"},
-		"a range":                   {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, `answers with a "matrix"; ask for a vector or a scalar`},
-		"no data":                   {200, `{"status":"success"}`, `answers with a ""`},
-		"a query that is wrong":     {400, `{"status":"error","errorType":"bad_data","error":"parse error: unclosed brace"}`, `prometheus answers 400 "parse error: unclosed brace"`},
-		"an error, in spite of 200": {200, `{"status":"error","error":"no"}`, `prometheus answers 200 "no"`},
-		"it is overloaded":          {503, `no upstream`, `prometheus answers 503 ""`},
+		"a scalar that is none":     {200, `{"status":"success","data":{"resultType":"scalar","result":{}}}`, "a result that cannot be read"},
+		"a scalar without a value":  {200, `{"status":"success","data":{"resultType":"scalar","result":[]}}`, "prometheus answers with a value that is no number"},
+		"a range":                   {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "neither a vector nor a scalar"},
+		"no data":                   {200, `{"status":"success"}`, "neither a vector nor a scalar"},
+		"a query that is wrong":     {400, `{"status":"error","errorType":"bad_data","error":"parse error: unclosed brace"}`, "prometheus answers 400, and no result"},
+		"an error, in spite of 200": {200, `{"status":"error","error":"no"}`, "prometheus answers 200, and no result"},
+		"it is overloaded":          {503, `no upstream`, "prometheus answers 503"},
 		"a success of another code": {202, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`), "prometheus answers 202"},
-		"a page":                    {200, `<html>sign in</html>`, `prometheus answers 200 ""`},
-		"a redirect":                {302, ``, `prometheus answers 302 ""`},
-		"nothing at all":            {200, ``, `prometheus answers 200 ""`},
-		"more than anybody reads":   {200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`), `prometheus answers 200 ""`},
+		"a page":                    {200, `<html>sign in</html>`, "prometheus answers 200"},
+		"a redirect":                {302, ``, "prometheus answers 302"},
+		"nothing at all":            {200, ``, "prometheus answers 200"},
+		"more than anybody reads":   {200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`), "prometheus answers 200"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,7 +224,7 @@ func TestAskPrometheus(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			settings := build.SleepSettings()
-			settings.Prometheus = server.URL + "/prom/"
+			settings.Prometheus, settings.PromNamespaces = server.URL+"/prom/", []string{"*"}
 			expectResult(t, ask(t, newCluster(t), settings, `prometheus:sum(x{a="b"}) > 0 & 1`), row.want)
 		})
 	}
@@ -237,15 +245,15 @@ func TestPrometheusThatCannotBeAsked(t *testing.T) {
 	t.Cleanup(slow.Close)
 	for name, row := range map[string]struct{ url, query, want string }{
 		"nobody knows one":       {"", "x", "no Prometheus is known; set DRYDOCK_PROMETHEUS to its URL"},
-		"it does not run":        {"http://127.0.0.1:1", "x", "asking Prometheus: "},
-		"a URL that is none":     {"http://a b", "x", "asking Prometheus: "},
-		"a scheme that is none":  {"prometheus:9090", "x", "asking Prometheus: "},
-		"it does not answer":     {slow.URL, "x", "asking Prometheus: "},
-		"it stops in the middle": {slow.URL, "body", "reading Prometheus' answer: "},
+		"it does not run":        {"http://127.0.0.1:1", "x", "prometheus does not answer"},
+		"a URL that is none":     {"http://a b", "x", "prometheus cannot be asked"},
+		"a scheme that is none":  {"prometheus:9090", "x", "prometheus does not answer"},
+		"it does not answer":     {slow.URL, "x", "prometheus does not answer"},
+		"it stops in the middle": {slow.URL, "body", "prometheus does not end its answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := build.SleepSettings()
-			settings.Prometheus, settings.ProbeTimeout = row.url, 300*time.Millisecond
+			settings.Prometheus, settings.ProbeTimeout, settings.PromNamespaces = row.url, 300*time.Millisecond, []string{build.Namespace}
 			begin := time.Now()
 			expectResult(t, ask(t, newCluster(t), settings, "prometheus:"+row.query), row.want)
 			if took := time.Since(begin); took > 5*time.Second {
@@ -298,7 +306,7 @@ func TestEstablished(t *testing.T) {
 		"an address without a port":             {header4 + line4("0100000A:1538", "0200000A", "01"), 0, "is not of the kernel's table"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := established(row.table, port5432)
+			got, err := established(row.table, port5432, nil)
 			if got != row.want || (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
 				t.Errorf("%d, %v; want %d, %q", got, err, row.want, row.err)
 			}
@@ -319,12 +327,12 @@ func TestEstablishedReadsThisKernelsTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := established(string(table), 1); err != nil || n != 0 {
+	if n, err := established(string(table), 1, nil); err != nil || n != 0 {
 		t.Errorf("%d connections to port 1, %v", n, err)
 	}
 	var number int
 	_, _ = fmt.Sscan(port(t, server.URL), &number)
-	if n, err := established(string(table), number); err != nil || n != 0 {
+	if n, err := established(string(table), number, nil); err != nil || n != 0 {
 		t.Errorf("%d connections to the server, %v", n, err)
 	}
 	if want := fmt.Sprintf(":%04X ", number); !strings.Contains(string(table), want) {
@@ -342,8 +350,9 @@ func TestAskTCP(t *testing.T) {
 		"nobody is connected":     {map[string]string{"web-0": header4, "web-1": header4 + header6}, "idle"},
 		"somebody is, to one":     {map[string]string{"web-0": header4, "web-1": used}, "in use"},
 		"the first is enough":     {map[string]string{"web-0": used}, "in use"},
-		"the first cannot say":    {map[string]string{"web-1": used}, "reading the connections of pod web-0: "},
-		"the first says nonsense": {map[string]string{"web-0": "a b c d"}, "reading the connections of pod web-0: "},
+		"the second is enough":    {map[string]string{"web-1": used}, "in use"},
+		"the first cannot say":    {map[string]string{"web-1": header4}, "reading the connections of pod web-0: "},
+		"the first says nonsense": {map[string]string{"web-0": "a b c d", "web-1": header4}, "reading the connections of pod web-0: "},
 		"the second cannot say":   {map[string]string{"web-0": header4}, "reading the connections of pod web-1: "},
 	} {
 		t.Run(name, func(t *testing.T) {

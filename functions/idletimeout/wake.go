@@ -13,8 +13,8 @@ import (
 // giveUp wakes a set whose sleep cannot be.
 func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, message string) plan.Plan {
 	next := m.Nap.Clone()
-	next.FailedAt = m.Nap.Phase
-	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+in.Settings.SleepRetry.String())
+	next.FailedAt, next.Reason = m.Nap.Phase, reason
+	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+idle.Rest(next, in.Settings.SleepRetry).String())
 }
 
 // wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
@@ -80,8 +80,8 @@ func starting(in Input, group idle.Group, m idle.Member) plan.Plan {
 	case nap.OwnerStops && !overdue:
 		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready, its operator is to start them", wanted(nap))
 	case nap.OwnerStops:
-		return start(in, m, api.OwnerAway, fmt.Sprintf("its operator has not started it within %s, so Drydock gives it %d replicas; look at the operator",
-			in.Settings.ReadyTimeout, wanted(nap)))
+		return start(in, m, api.OwnerAway, fmt.Sprintf("its operator has not started it within %s, so Drydock gives it %d replicas; "+
+			"look at the operator", in.Settings.ReadyTimeout, wanted(nap)))
 	case first != "" && !overdue:
 		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
 	}
@@ -107,8 +107,9 @@ func start(in Input, m idle.Member, reason api.Reason, message string) plan.Plan
 // cannotStart keeps the sleep of a set whose replicas the API server refuses, and says when the next try is.
 func cannotStart(in Input, m idle.Member, nap *api.Status) plan.Plan {
 	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.SleepRetry)
-	next.Reason, next.Message = api.StartRefused, fmt.Sprintf("the API server refuses to give it %d replicas: %s; remove the cause, or scale the set yourself; the next try is in %s",
-		wanted(nap), in.Rejected, in.Settings.SleepRetry)
+	next.Reason = api.StartRefused
+	next.Message = fmt.Sprintf("the API server refuses to give it %d replicas: %s; remove the cause, or scale the set yourself; "+
+		"the next try is in %s", wanted(nap), in.Rejected, in.Settings.SleepRetry)
 	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
 	return plan.Do(api.StartRefused, append(patch.Actions(), plan.NoteOf(m.Set, next, true))...)
 }
@@ -134,6 +135,9 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 	next := m.Nap.Clone()
 	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, plan.Moment(in.Now)
 	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
+	if reason == api.Awake {
+		next.StartedBy, next.Starts = "", 0
+	}
 	announce := events.Scaled
 	if phase == api.Failed {
 		announce = events.OperationFailed

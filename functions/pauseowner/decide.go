@@ -36,6 +36,8 @@ type Owner struct {
 	Row      owners.Row
 	Resource plan.Resource
 	Object   *unstructured.Unstructured // nil: it is gone
+	// Allowed: a person who may write the resource, or its namespace, allows that it is paused and stopped.
+	Allowed bool
 	// Problem says why it cannot be paused.
 	Problem string
 }
@@ -152,10 +154,27 @@ func ask(in Input, status *api.Status, o Owner) plan.Plan {
 		return giveUp(in, status, api.OwnerDeleting, fmt.Sprintf("%s %s, which controls the set, is being deleted", o.Ref.Kind, o.Ref.Name))
 	}
 	by, p := means(in, status, o)
-	if p.Kind != plan.KindNoop {
+	switch {
+	case p.Kind != plan.KindNoop:
 		return p
+	case !o.Allowed && !o.heldByOthers(by):
+		return refuse(in, status, o, "%s", notAllowed(in, o))
 	}
 	return hold(in, status, o, by)
+}
+
+// heldByOthers reports whether the owner is paused or stopped without Drydock, so that nothing is written to it.
+func (o Owner) heldByOthers(by owners.Means) bool {
+	_, ours := o.Object.GetAnnotations()[api.OwnerPausedAnnotation]
+	return !ours && o.Row.Held(by, o.Object)
+}
+
+// notAllowed says how to allow that the owner is paused. The set's ownerReference allows nothing: its author can name any resource
+// of the namespace there.
+func notAllowed(in Input, o Owner) string {
+	return fmt.Sprintf("it does not allow that. Allow it with kubectl annotate -n %s %s %s %s=%s, or for all owners of the namespace with "+
+		"kubectl label namespace %s %s=%s", in.Set.Namespace, o.Resource, o.Ref.Name, api.AllowAnnotation, api.AllowPause,
+		in.Set.Namespace, api.PauseOwnersLabel, api.AllowValue)
 }
 
 // consents reports whether the owner is paused or stopped already.

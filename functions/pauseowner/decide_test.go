@@ -88,7 +88,7 @@ func held(operations ...string) map[string]string {
 func ownerIs(object *unstructured.Unstructured) []Owner {
 	row, _ := owners.BuiltIn().Find("redis.redis.opstreelabs.in", kind)
 	return []Owner{{Ref: metav1.OwnerReference{APIVersion: "redis.redis.opstreelabs.in/v1beta2", Kind: kind, Name: "main", UID: "uid-main"},
-		Row: row, Resource: resource, Object: object}}
+		Row: row, Resource: resource, Object: object, Allowed: true}}
 }
 
 // recordOf is the record of the pause, for an operation.
@@ -186,6 +186,7 @@ func TestResume(t *testing.T) {
 		"the owner is gone":                       {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, nil)}}, forget},
 		"another operation needs the pause":       {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, redis(held(build.ID, "other")))}}, "do OwnerResumed: patch " + string(resource) + " main {+owner-paused}"},
 		"the operation runs":                      {on(build.Operation(api.Switching)), "noop OwnerStays"},
+		"the set has its replicas back":           {on(build.Operation(api.Starting)), release},
 		"I1: a claim is not whole":                {on(stuck), "noop OwnerStays"},
 		"the set is just being made again":        {Input{Observed: build.World(build.Journal(build.Operation(api.Switching))), Records: paused}, "noop OwnerStays"},
 		"a set that lost its status, a journal":   {Input{Observed: build.World(build.Set("web"), build.Journal(build.Operation(api.Switching))), Records: paused}, "noop OwnerStays"},

@@ -1,13 +1,13 @@
 // Package pauseowner pauses the custom resource that controls a StatefulSet before the set is stopped, or has its operator
-// stop the set, and resumes it when the operation is over.
+// stop the set, and resumes it as soon as the set has its replicas back, at the latest when the operation is over.
 //
 //	in    resize.detected, sleep.decided, wake.decided, scaled, restore.completed, operation.failed; StatefulSets with a
 //	planned operation; records of paused owners whose operation is over; the tick
-//	get   the StatefulSet, its owner, other sets of the owner; list ControllerRevisions, HorizontalPodAutoscalers
+//	get   the StatefulSet, its owner, other sets of the owner, the Namespace; list ControllerRevisions, HorizontalPodAutoscalers
 //	do    patch the StatefulSet: status, sleep; create and delete the record of a paused owner; patch the owner: the settings that
 //	pause it, what was there before
 //	out   owner.paused, owner.resumed
-//	never lets an operation go on whose owner would undo it; never touches a pause that somebody else has made; never leaves
+//	never pauses a resource that does not allow it; never lets an operation go on whose owner would undo it; never touches a pause that somebody else has made; never leaves
 //	an owner paused without a record of it
 package pauseowner
 

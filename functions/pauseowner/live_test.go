@@ -90,7 +90,7 @@ func TestI5OwnerOfALiveOperationIsResumed(t *testing.T) {
 		stays  bool
 	}{
 		"the set is created again":                 {grown(api.Switching), true},
-		"its replicas are waited for":              {grown(api.Starting), true},
+		"its replicas are waited for":              {grown(api.Starting), false},
 		"it is given back":                         {grown(api.RollingBack), true},
 		"it is done":                               {grown(api.Succeeded), false},
 		"it was given up while claims grew":        {grown(api.Failed, func(s *api.Status) { s.FailedAt = api.Expanding }), false},

@@ -65,10 +65,34 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned *api.St
 		return err
 	}
 	in.Owners = append(in.Owners, scalers...)
+	if err := f.observeConsent(ctx, in); err != nil {
+		return err
+	}
 	if controller == nil || planned.Kind != api.KindSleep || !in.Owners[0].Row.Can(owners.ByStop) {
 		return nil
 	}
 	return f.observeSiblings(ctx, in, controller)
+}
+
+// observeConsent finds out which owners may be paused. The namespace is read only where a resource itself does not allow it.
+func (f *Function) observeConsent(ctx context.Context, in *Input) error {
+	asks := false
+	for i := range in.Owners {
+		o := &in.Owners[i]
+		o.Allowed = o.Object != nil && o.Object.GetAnnotations()[api.AllowAnnotation] == api.AllowPause
+		asks = asks || o.Object != nil && !o.Allowed
+	}
+	if !asks {
+		return nil
+	}
+	all, err := f.client.PauseOwners(ctx, in.Set.Namespace)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	for i := range in.Owners {
+		in.Owners[i].Allowed = in.Owners[i].Allowed || all
+	}
+	return nil
 }
 
 // observeSiblings reads the other sets that the owner's stop stops: those of the same controller, and those whose controllers
@@ -227,10 +251,14 @@ func (f *Function) follow(ctx context.Context, r *Record) error {
 		r.Err = fmt.Errorf("record %s/%s of a paused owner: %w", r.Revision.Namespace, r.Revision.Name, err)
 		return nil
 	}
+	r.Row, _ = f.registry.Find(gv.Group, doc.Kind)
 	var object *unstructured.Unstructured
 	object, r.Resource, err = f.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), r.Revision.Namespace, doc.Name)
 	if object != nil && object.GetUID() == doc.UID {
 		r.Object = object
+	}
+	if apierrors.IsForbidden(err) {
+		r.Denied, err = err, nil
 	}
 	return err
 }

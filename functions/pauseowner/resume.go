@@ -2,6 +2,7 @@ package pauseowner
 
 import (
 	"errors"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +11,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // Record is a record of a paused owner, with the owner as it is now.
@@ -17,19 +19,27 @@ type Record struct {
 	Revision *appsv1.ControllerRevision
 	Link     *api.Link
 	Owner    *api.PausedOwner
+	Row      owners.Row // empty: no row is about the kind any more
 	Resource plan.Resource
 	Object   *unstructured.Unstructured // nil: it is gone
 	Err      error                      // the record cannot be read
+	Denied   error                      // the API server does not let pause-owner read the owner
 }
 
 // resumeAll ends the pauses that nothing needs any more, one at a time.
 func resumeAll(in Input, documents documents) plan.Plan {
+	var soon *plan.Plan
 	for _, record := range in.Records {
-		if p := resume(in, documents, record); p.Kind == plan.KindDo {
+		switch p := resume(in, documents, record); {
+		case p.Kind == plan.KindDo:
 			return p
+		case p.Soon:
+			soon = &p
 		}
 	}
 	switch {
+	case soon != nil:
+		return *soon
 	case len(in.Records) > 0:
 		return plan.Noop(api.OwnerStays)
 	case in.Set == nil || in.Set.DeletionTimestamp != nil:
@@ -38,7 +48,8 @@ func resumeAll(in Input, documents documents) plan.Plan {
 	return plan.Noop(api.NotOurPhase)
 }
 
-// resume ends one pause when its operation is over, and then removes the record.
+// resume ends one pause and then removes the record: when its operation is over, or as soon as the set has its replicas back,
+// because pods may need their operator to get ready.
 func resume(in Input, documents documents, record Record) plan.Plan {
 	if record.Err != nil {
 		return plan.Noop(api.OwnerStays)
@@ -46,7 +57,15 @@ func resume(in Input, documents documents, record Record) plan.Plan {
 	status := documents.find(record.Link.Operation)
 	starts := record.starts(status)
 	if in.runs(status, record.Link.Operation) && !starts && !record.vanishes(status) {
-		return plan.Noop(api.OwnerStays)
+		switch {
+		case !sts.GivenBack(in.Set, status) || record.Row.Resume == owners.AtReady:
+			return plan.Noop(api.OwnerStays)
+		case !sts.Seen(in.Set):
+			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
+		}
+	}
+	if denied := errors.Join(record.Denied, in.Denied); denied != nil {
+		return stuck(in, status, record, denied)
 	}
 	if record.Object != nil {
 		release, err := record.release(starts)
@@ -57,7 +76,31 @@ func resume(in Input, documents documents, record Record) plan.Plan {
 			return plan.Do(api.OwnerResumed, release...)
 		}
 	}
-	return plan.Do(api.OwnerResumed, plan.Delete(plan.ControllerRevisions, record.Revision)).Then(events.OwnerResumed, record.Link.Operation)
+	var actions []plan.Action
+	if status != nil && status.OwnerProblem != "" {
+		next := status.Clone()
+		next.OwnerProblem = ""
+		actions = plan.Store(in.Set, next).Actions()
+	}
+	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
+	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation)
+}
+
+// stuck says on the set, once, that its owner stays paused because the rights to write it are gone.
+func stuck(in Input, status *api.Status, record Record, denied error) plan.Plan {
+	if status == nil {
+		return plan.Noop(api.OwnerStays) // problems has it
+	}
+	next := status.Clone()
+	next.OwnerProblem = fmt.Sprintf("%s %s stays paused: %v", record.Owner.Kind, record.Owner.Name, denied)
+	if record.Row.Operator != "" {
+		next.OwnerProblem += "; give the rights with kubectl drydock rbac --owners " + record.Row.Operator
+	}
+	if next.OwnerProblem == status.OwnerProblem {
+		return plan.Noop(api.OwnerStays)
+	}
+	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: next.OwnerProblem, UID: in.Set.UID, Operation: next.Operation}
+	return plan.Do(api.OwnerStays, append(plan.Store(in.Set, next).Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...)
 }
 
 // release puts back what was there. A stop is over for all sets of the owner as soon as one of them wakes.
@@ -90,10 +133,16 @@ func (in Input) runs(status *api.Status, operation string) bool {
 // problems are what stands in the way of resuming.
 func (in Input) problems() error {
 	var all []error
+	if in.Denied != nil && in.Set == nil {
+		all = append(all, in.Denied)
+	}
 	for _, r := range in.Records {
 		if r.Err != nil {
 			all = append(all, r.Err)
 			continue
+		}
+		if r.Denied != nil && in.Set == nil {
+			all = append(all, r.Denied)
 		}
 		if r.Object != nil {
 			if _, err := api.LoadPause(r.Object); err != nil {

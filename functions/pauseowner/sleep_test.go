@@ -53,7 +53,7 @@ func owner(t *testing.T, apiVersion, kind string, spec map[string]any) Owner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Owner{Ref: ref, Row: row, Resource: resource, Object: object}
+	return Owner{Ref: ref, Row: row, Resource: resource, Object: object, Allowed: true}
 }
 
 // both can be paused and stopped, the next two only one of that.
@@ -126,6 +126,12 @@ func (o Owner) recorded(by owners.Means) Record {
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
 	link, _ := api.LoadLink(revision)
 	return Record{Revision: revision, Link: link, Owner: &doc, Resource: o.Resource, Object: o.Object}
+}
+
+// resumed is the record of an owner whose row says when a pause ends.
+func (r Record) resumed(at owners.Moment) Record {
+	r.Row.Resume = at
+	return r
 }
 
 func recordName(o Owner) string { return resources.OwnerRecordName(build.SleepID, o.Ref.UID) }
@@ -419,7 +425,12 @@ func TestResumeAfterASleep(t *testing.T) {
 	checkSleeps(t, map[string]sleepRow{
 		"the set stops":                                     {in(api.Stopping, pause), stays, ""},
 		"the set sleeps":                                    {in(api.Asleep, pause), stays, ""},
-		"it wakes: a pause is over when it has":             {in(api.Waking, pause), stays, ""},
+		"it wakes, and has its replicas back":               {in(api.Waking, pause), release, ""},
+		"it wakes, and none of its replicas is ready":       {in(api.Waking, pause, build.Replicas(3), build.Counting(3, 0)), release, ""},
+		"it wakes, and waits for its replicas":              {in(api.Waking, pause, build.Replicas(0)), stays, ""},
+		"it wakes, and the controller has not seen it":      {in(api.Waking, pause, build.Unseen()), "wait OwnerStays (the StatefulSet controller has not seen the replicas yet)", ""},
+		"it wakes, and its row says: when it is ready":      {in(api.Waking, pause.resumed(owners.AtReady)), stays, ""},
+		"it is ready, and its row says so":                  {in(api.Succeeded, pause.resumed(owners.AtReady)), release, ""},
 		"I5: the sleep has ended":                           {in(api.Succeeded, pause), release, ""},
 		"I5: it failed":                                     {in(api.Failed, pause), release, ""},
 		"I5: it was refused":                                {in(api.Refused, pause), release, ""},

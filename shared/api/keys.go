@@ -95,6 +95,15 @@ const (
 	// RootMoverLabel on a Namespace, value "allow": movers there run as root with the capabilities that file ownership
 	// needs. Without it a mover runs as the workload's own user under the restricted Pod Security level.
 	RootMoverLabel = Prefix + "root-mover"
+
+	// PauseOwnersLabel on a Namespace, value "allow": pause-owner may pause and stop the custom resources there that control
+	// opted-in StatefulSets. Without it each resource has to allow it with AllowAnnotation: whoever may write a StatefulSet can
+	// name any resource of the namespace as its controller.
+	PauseOwnersLabel = Prefix + "pause-owners"
+
+	// AllowAnnotation on a custom resource, AllowPause: pause-owner may pause and stop this resource. A person with the right to
+	// write the resource writes it, pause-owner reads it.
+	AllowAnnotation = Prefix + "allow"
 )
 
 // What Drydock writes.
@@ -179,8 +188,11 @@ const (
 // FinalizerForCleanup is the value of FinalizerLabel.
 const FinalizerForCleanup = "cleanup"
 
-// AllowValue is the value of RootMoverLabel that means yes.
-const AllowValue = "allow"
+// AllowValue is the value of RootMoverLabel and PauseOwnersLabel that means yes, AllowPause that of AllowAnnotation.
+const (
+	AllowValue = "allow"
+	AllowPause = "pause"
+)
 
 // OwnerPolicy says what to do with the custom resource that controls a StatefulSet.
 type OwnerPolicy string

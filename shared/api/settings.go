@@ -19,8 +19,11 @@ type Settings struct {
 	SwitchTimeout  time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
 	ReadyTimeout   time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
 	SleepRetry     time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"how long a sleep that could not be is left alone before it is tried again"`
-	ProbeTimeout   time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long an activity probe may take; a set whose probe fails stays awake"`
-	Prometheus     string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090"`
+	ProbeTimeout   time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long the activity probes of a set and its group may take, at most 15s; a set whose probe fails stays awake"`
+	Prometheus     string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090; {namespace} in it stands for the set's namespace"`
+	PromNamespaces []string      `envconfig:"DRYDOCK_PROMETHEUS_NAMESPACES" desc:"namespaces whose sets may ask Prometheus, comma-separated; * for all. Not needed where DRYDOCK_PROMETHEUS has {namespace}"`
+	PromTokenFile  string        `envconfig:"DRYDOCK_PROMETHEUS_TOKEN_FILE" desc:"file with the bearer token for Prometheus"`
+	PromCAFile     string        `envconfig:"DRYDOCK_PROMETHEUS_CA_FILE" desc:"file with the certificate authorities of Prometheus, in PEM"`
 	Owners         string        `envconfig:"DRYDOCK_OWNERS" desc:"rows about more operators, or other ones, that can be paused or stopped; docs/owners.md has the format"`
 	CleanupTries   int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"how often a cleanup is tried on an ordinal before it has failed"`
 	CleanupBackoff time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"how long after a cleanup pod that failed the next one is made; doubles with each, up to 5m"`

@@ -106,8 +106,11 @@ type Status struct {
 	StopGeneration int64 `json:"stopGeneration,omitempty"`
 	// Round counts the copies of the whole set, or the scalings to zero of a sleep, from 1. It grows when somebody started
 	// pods in between.
-	Round   int         `json:"round,omitempty"`
-	Started metav1.Time `json:"started"`
+	Round int `json:"round,omitempty"`
+	// Starts counts the sleeps one after the other that StartedBy, a field manager, has ended by giving the set replicas.
+	Starts    int         `json:"starts,omitempty"`
+	StartedBy string      `json:"startedBy,omitempty"`
+	Started   metav1.Time `json:"started"`
 	// Stopping is when the set was scaled to zero for this round, Stopped when it first was, Quiesced when nothing ran any more, Ready when it was ready again.
 	Stopping *metav1.Time `json:"stopping,omitempty"`
 	Stopped  *metav1.Time `json:"stopped,omitempty"`
@@ -120,6 +123,8 @@ type Status struct {
 	Reason   Reason        `json:"reason,omitempty"`
 	// Message says in a sentence what happened and what to do.
 	Message string `json:"message,omitempty"`
+	// OwnerProblem says why the owner stays paused although the operation does not need that any more. pause-owner writes and removes it.
+	OwnerProblem string `json:"ownerProblem,omitempty"`
 	// FailedAt is the phase in which the operation was given up.
 	FailedAt Phase `json:"failedAt,omitempty"`
 	// Ordinals are those of a cleanup that went wrong at least once, or that nobody may clean up.

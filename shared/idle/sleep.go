@@ -83,7 +83,7 @@ func (m Member) Complained() bool {
 // time of a retry. Who asks for one does not want to wait.
 func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 	nap := m.Nap
-	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(retry)) {
+	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(Rest(nap, retry))) {
 		return false
 	}
 	failed := nap.Phase == api.Failed || nap.Phase == api.Refused && nap.Reason != api.RequestInvalid
@@ -91,6 +91,19 @@ func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 		failed = false // a person's pause does not wait for what a clock could not do
 	}
 	return failed || nap.Reason == api.StartedByOthers && v.Request == ForPause
+}
+
+// longestRest bounds the time for which a set is left alone.
+const longestRest = 24 * time.Hour
+
+// Rest returns for how long a set is left alone after the sleep. It doubles with each sleep that the same field manager ends by
+// starting the set.
+func Rest(nap *api.Status, retry time.Duration) time.Duration {
+	rest := retry
+	for starts := nap.Starts; nap.Reason == api.StartedByOthers && starts > 1 && rest < longestRest; starts-- {
+		rest *= 2
+	}
+	return max(retry, min(rest, longestRest))
 }
 
 // Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.

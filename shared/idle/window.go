@@ -58,9 +58,9 @@ func parseWindow(fields []string) (Window, error) {
 		return w, fmt.Errorf("%q are no hours", fields[1])
 	}
 	if len(fields) == 3 {
-		zone, err := time.LoadLocation(fields[2])
-		if err != nil || fields[2] == "Local" { // the machine's own zone is nobody's business
-			return w, fmt.Errorf("time zone %q is unknown", fields[2])
+		zone, err := zones.load(fields[2])
+		if err != nil {
+			return w, err
 		}
 		w.zone = zone
 	}

@@ -40,6 +40,12 @@ func (r Row) mistakes() mistakes {
 	case settings > 0 && r.Up:
 		found.add("up", "what is written through the resource that controls it has no pause and no stop of its own")
 	}
+	switch {
+	case r.Resume != "" && r.Resume != AtScaled && r.Resume != AtReady:
+		found.add("resume", fmt.Sprintf("%.63q is unknown; write %s or %s", r.Resume, AtScaled, AtReady))
+	case r.Resume != "" && len(r.Pause) == 0:
+		found.add("resume", "only the end of a pause can be chosen, and the row has no pause")
+	}
 	return slices.Concat(found, settingMistakes(ByPause, r.Pause), settingMistakes(ByStop, r.Stop))
 }
 

@@ -1,6 +1,7 @@
 package owners
 
 import (
+	stdcmp "cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -60,7 +61,7 @@ func TestDocsExampleIsRight(t *testing.T) {
 
 func markdown(registry Registry) string {
 	var b strings.Builder
-	b.WriteString("| operator | group | kinds | pause | stop | source |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| operator | group | kinds | pause | stop | resumed | source |\n|---|---|---|---|---|---|---|\n")
 	for _, row := range registry {
 		var names []string
 		for _, k := range row.Kinds {
@@ -73,7 +74,11 @@ func markdown(registry Registry) string {
 		if row.Up {
 			pause = "by its owner"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", operator, row.Group, strings.Join(names, ", "), pause, cell(row.Stop), row.Source)
+		resume := row.Resume
+		if len(row.Pause) > 0 {
+			resume = stdcmp.Or(resume, AtScaled)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", operator, row.Group, strings.Join(names, ", "), pause, cell(row.Stop), resume, row.Source)
 	}
 	return b.String()
 }

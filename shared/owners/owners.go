@@ -38,6 +38,16 @@ const (
 	ByStop Means = "stop"
 )
 
+// Moment says when the pause of an operator ends.
+type Moment string
+
+const (
+	// AtScaled: as soon as the StatefulSet has its replicas back. Many operators have to help pods to get ready. The default.
+	AtScaled Moment = "scaled"
+	// AtReady: when the StatefulSet is ready.
+	AtReady Moment = "ready"
+)
+
 // Kind is a custom resource.
 type Kind struct {
 	Name string
@@ -56,6 +66,8 @@ type Row struct {
 	Pause []Setting
 	// Stop holds the settings that are made together to stop; none if the operator cannot do it by itself.
 	Stop []Setting
+	// Resume is when a pause ends; empty means AtScaled. A stop ends before the set starts, because the operator starts it.
+	Resume Moment
 	// Up marks a resource that is always controlled by another one, which is to be written instead. It has no settings.
 	Up bool
 	// Off marks a row that nobody has verified in the operator's source or documentation; a ConfigMap can repeat it.

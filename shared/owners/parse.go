@@ -94,8 +94,8 @@ type fields struct {
 func parseRow(number int, content any) (Row, []error) {
 	var found mistakes
 	f := fieldsOf(content, "", &found)
-	f.only("operator", "group", "kinds", "pause", "stop", "up", "source")
-	row := Row{Operator: f.text("operator"), Group: f.text("group"), Up: f.flag("up"), Source: f.text("source")}
+	f.only("operator", "group", "kinds", "pause", "stop", "resume", "up", "source")
+	row := Row{Operator: f.text("operator"), Group: f.text("group"), Resume: Moment(f.text("resume")), Up: f.flag("up"), Source: f.text("source")}
 	for _, kind := range f.list("kinds") {
 		kind.only("name", "plural")
 		row.Kinds = append(row.Kinds, Kind{Name: kind.text("name"), Plural: kind.text("plural")})

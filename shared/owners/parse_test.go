@@ -28,6 +28,7 @@ const acme = `
       value: true
     - field: spec.state
       value: "off"
+  resume: ready
   source: docs/pause.md
 - operator: acme
   group: inner.example.com
@@ -49,6 +50,7 @@ func TestParse(t *testing.T) {
 				Pause: []Setting{annotation("acme.example.com/skip", "true"), {In: Label, Key: "paused", Value: "true", Presence: true}},
 				Stop: []Setting{field("spec.replicas", int64(0)), field("spec.sites[*].stopped", true),
 					field("spec.state", "off")},
+				Resume: AtReady,
 				Source: "docs/pause.md",
 			},
 			{Operator: "acme", Group: "inner.example.com", Kinds: kinds("Part", "parts"), Up: true},
@@ -114,6 +116,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"every kind":                     {with("plural: anvils", `plural: "*"`), `kinds[0].plural: a DNS-1035 label`},
 		"a subresource":                  {with("plural: anvils", "plural: anvils/status"), `kinds[0].plural: a DNS-1035 label`},
 		"neither pause nor stop nor up":  {with("  pause: ["+setting+"]\n", ""), `pause: the row has neither pause nor stop nor up`},
+		"an end of nobody's":             {with("group:", "resume: later\n  group:"), `resume: "later" is unknown; write scaled or ready`},
 		"up, and a pause":                {with("group:", "up: true\n  group:"), `up: what is written through the resource`},
 		"up that is text":                {with("group:", "up: \"true\"\n  group:"), `up: write true or false`},
 		"settings that are no list":      {with("["+setting+"]", setting), `pause: it is no list`},

@@ -248,10 +248,12 @@ var table = Registry{
 		Source: "components/notebook-controller/controllers/culling_controller.go in kubeflow/kubeflow",
 	},
 	// KEDA creates no StatefulSets. It scales those of others, and would scale one up that is to be at zero. A pause stops
-	// that; paused-replicas is not written, because it is a number to scale to.
+	// that; paused-replicas is not written, because it is a number to scale to. Without traffic KEDA scales to zero as soon as it
+	// is resumed, so it is resumed when the set is ready.
 	{
 		Operator: "keda", Group: "keda.sh", Kinds: kinds("ScaledObject", "scaledobjects"),
 		Pause:  []Setting{annotation("autoscaling.keda.sh/paused", "true")},
+		Resume: AtReady,
 		Source: "apis/keda/v1alpha1/scaledobject_types.go in kedacore/keda",
 	},
 	// Off: not everything is a StatefulSet there, newer versions have PetSets of their own, and what is halted is deleted

@@ -129,6 +129,20 @@ func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 	return manager, at
 }
 
+// GivenBack reports whether an operation that still runs has given the set its replicas back: nothing will stop the set again.
+func GivenBack(set *appsv1.StatefulSet, status *api.Status) bool {
+	switch {
+	case set == nil || status == nil || Frozen(set):
+		return false
+	case status.Phase == api.Waking:
+		return Replicas(set) > 0
+	}
+	return status.Phase == api.Starting
+}
+
+// Seen reports whether the StatefulSet controller has seen the set's latest spec.
+func Seen(set *appsv1.StatefulSet) bool { return set.Status.ObservedGeneration >= set.Generation }
+
 // Names reports whether the claim's name is one of the set's, or one that a journal names: of a set that is gone nothing
 // else tells which claims it had.
 func (o *Observed) Names(claim string) bool {

@@ -15,7 +15,7 @@ import (
 
 // notPure are the files of a function that may have effects; every other one only decides.
 // The last line is of the wake gateway, which serves requests that wait.
-var notPure = []string{"function.go", "observe.go", "sweep.go", "prober.go", "doc.go",
+var notPure = []string{"function.go", "observe.go", "sweep.go", "prober.go", "prometheus.go", "doc.go",
 	"wait.go", "stream.go", "report.go", "token.go"}
 
 // clocks are what a decision must not ask package time: the time is in what was observed.

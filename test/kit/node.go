@@ -47,6 +47,8 @@ type Node struct {
 	FailMovers bool
 	// Hold keeps movers and cleanup pods running, HoldWarm the movers that copy beside the pods.
 	Hold, HoldWarm bool
+	// HoldPods keeps the pods of sets from starting, as a database that waits for its operator.
+	HoldPods bool
 	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
 	FailCleaners, EvictCleaners bool
 	// Full: there is room for no pod that has to be on this very node.
@@ -266,6 +268,10 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	n.mu.Lock()
+	if n.HoldPods && pod.Labels[api.OperationLabel] == "" {
+		n.mu.Unlock()
+		return
+	}
 	if !n.started[pod.UID] && pod.Labels[api.OperationLabel] == "" {
 		for claim, volume := range volumes {
 			has, exists := n.versions[volume]

@@ -57,13 +57,14 @@ func (w *World) custom(row owners.Row, kind string) schema.GroupVersionResource 
 	return schema.GroupVersionResource{Group: row.Group, Version: customVersion, Resource: row.Plural(kind)}
 }
 
-// CreateCustom makes a custom resource, which another one may control.
+// CreateCustom makes a custom resource, which another one may control, and which allows that it is paused.
 func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]any, controller *unstructured.Unstructured) *unstructured.Unstructured {
 	w.T.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetAPIVersion(row.Group + "/" + customVersion)
 	object.SetKind(kind)
 	object.SetName(name)
+	object.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
 	if controller != nil {
 		object.SetOwnerReferences([]metav1.OwnerReference{controllerRef(controller)})
 	}

@@ -165,7 +165,7 @@ var owner, _ = owners.BuiltIn().Find("monitoring.coreos.com", ownerKind)
 // paused says what the owner is, if it is not what it was.
 func paused(w *kit.World) string {
 	now := w.Custom(owner, ownerKind, "main")
-	if owner.Paused(now) || len(now.GetAnnotations()) > 0 {
+	if owner.Paused(now) || len(now.GetAnnotations()) != 1 {
 		return fmt.Sprintf("the owner is %v", now.Object)
 	}
 	return ""

@@ -88,7 +88,7 @@ func resizeTruths(w *kit.World, set setType) string {
 		}
 	}
 	now := w.Custom(owner, ownerKind, "main")
-	if held := owner.Paused(now); held && len(now.GetAnnotations()) == 0 {
+	if held := owner.Paused(now); held && now.GetAnnotations()[api.OwnerPausedAnnotation] == "" {
 		return "I5: the owner is paused, and nothing on it says by whom"
 	}
 	return ""

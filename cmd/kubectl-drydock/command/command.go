@@ -1,5 +1,5 @@
-// Package command is kubectl drydock: it says what a resize would do, puts old volumes back, sends events by hand, asks for a retry, and sends dead
-// letters again. What it decides is decided from the live objects, and what it writes on a StatefulSet goes through plans, as in the functions.
+// Package command is kubectl drydock: it says what a resize would do, puts old volumes back, sends events by hand, asks for a retry, sends dead
+// letters again, and lets go of everything before Drydock is uninstalled. What it decides is decided from the live objects, and what it writes on a StatefulSet goes through plans, as in the functions.
 package command
 
 import (
@@ -24,7 +24,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:           "kubectl-drydock",
-		Short:         "Plans, rollbacks, events, retries, dead letters and rights of Drydock, by hand",
+		Short:         "Plans, rollbacks, events, retries, dead letters, rights and the release of Drydock, by hand",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drydock"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -34,7 +34,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: time.Now}
-	root.AddCommand(newPlan(tool), newRollback(tool), newEmit(tool), newRetry(tool), newRedeliver(tool), newRBAC(tool))
+	root.AddCommand(newPlan(tool), newRollback(tool), newEmit(tool), newRetry(tool), newRedeliver(tool), newRBAC(tool), newRelease(tool))
 	return root
 }
 
@@ -51,6 +51,16 @@ func (t *tool) open(argument string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := t.connect()
+	if err != nil {
+		return nil, err
+	}
+	s.name = name
+	return s, nil
+}
+
+// connect reaches the cluster and finds the namespace.
+func (t *tool) connect() (*session, error) {
 	config, err := t.config.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
@@ -65,5 +75,5 @@ func (t *tool) open(argument string) (*session, error) {
 	}
 	client := kube.NewClient(config)
 	return &session{client: client, raw: raw, apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
-		namespace: namespace, name: name, rights: map[string]bool{}}, nil
+		namespace: namespace, rights: map[string]bool{}}, nil
 }

@@ -18,8 +18,10 @@ const mostFile = 1 << 20
 // newRBAC prints the rights to pause and to stop operators. It asks no cluster.
 func newRBAC(t *tool) *cobra.Command {
 	var (
-		operators []string
-		file      string
+		operators  []string
+		file       string
+		namespaces []string
+		account    string
 	)
 	c := &cobra.Command{
 		Use:   "rbac --owners OPERATOR,...",
@@ -27,17 +29,19 @@ func newRBAC(t *tool) *cobra.Command {
 		Long: "Print the ClusterRoles with which Drydock may pause and stop operators, one for each. Kubernetes adds them to the\n" +
 			"ClusterRole drydock-owners as soon as they are applied.",
 		Example: "  kubectl drydock rbac --owners redis-operator,eck | kubectl apply -f -\n  kubectl drydock rbac --owners all\n" +
-			"  kubectl drydock rbac --owners all --file rows.yaml",
+			"  kubectl drydock rbac --owners all --file rows.yaml\n  kubectl drydock rbac --owners eck --in shop,search | kubectl apply -f -",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return printRoles(t, operators, file) },
+		RunE: func(*cobra.Command, []string) error { return printRoles(t, operators, file, account, namespaces) },
 	}
 	c.Flags().StringSliceVar(&operators, "owners", nil, "the operators, or all")
 	c.Flags().StringVarP(&file, "file", "f", "", "rows of your own: what DRYDOCK_OWNERS has in the ConfigMap; - for standard input")
+	c.Flags().StringSliceVar(&namespaces, "in", nil, "give the rights in these namespaces only, with RoleBindings, and not in every one")
+	c.Flags().StringVar(&account, "account", "pause-owner", "the ServiceAccount in namespace drydock for --in; standalone it is drydock-standalone")
 	_ = c.MarkFlagRequired("owners") // it exists
 	return c
 }
 
-func printRoles(t *tool, operators []string, file string) error {
+func printRoles(t *tool, operators []string, file, account string, namespaces []string) error {
 	registry, err := registryWith(t.In, file)
 	if err != nil {
 		return err
@@ -49,8 +53,17 @@ func printRoles(t *tool, operators []string, file string) error {
 	if err != nil {
 		return err
 	}
+	var objects []any
 	for _, role := range roles {
-		text, err := yaml.Marshal(role)
+		objects = append(objects, role)
+	}
+	if len(namespaces) > 0 {
+		for _, binding := range rights.Bindings(roles, account, namespaces...) {
+			objects = append(objects, binding)
+		}
+	}
+	for _, object := range objects {
+		text, err := yaml.Marshal(object)
 		if err != nil {
 			return err
 		}

@@ -94,3 +94,30 @@ func TestRolesThatCannotBePrinted(t *testing.T) {
 		})
 	}
 }
+
+// TestRightsInSomeNamespacesOnly: the roles are no part of the one that counts everywhere, and a RoleBinding gives each.
+func TestRightsInSomeNamespacesOnly(t *testing.T) {
+	var out bytes.Buffer
+	root := New(genericiooptions.IOStreams{Out: &out, ErrOut: &out})
+	root.SetArgs([]string{"rbac", "--owners", "eck,keda", "--in", "shop,search", "--account", "drydock-standalone"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var bound []string
+	for _, text := range strings.Split(out.String(), "---\n")[1:] {
+		binding := rbacv1.RoleBinding{}
+		if strings.Contains(text, "kind: RoleBinding") {
+			if err := yaml.UnmarshalStrict([]byte(text), &binding); err != nil || len(binding.Subjects) != 1 {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			bound = append(bound, binding.Namespace+"/"+binding.RoleRef.Name+" "+binding.Subjects[0].Namespace+"/"+binding.Subjects[0].Name)
+		} else if strings.Contains(text, "drydock.dev/owners") {
+			t.Errorf("the role counts everywhere:\n%s", text)
+		}
+	}
+	want := "shop/drydock-owners-eck drydock/drydock-standalone, search/drydock-owners-eck drydock/drydock-standalone, " +
+		"shop/drydock-owners-keda drydock/drydock-standalone, search/drydock-owners-keda drydock/drydock-standalone"
+	if got := strings.Join(bound, ", "); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}

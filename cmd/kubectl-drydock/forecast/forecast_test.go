@@ -212,7 +212,7 @@ func TestOwner(t *testing.T) {
 		paused bool
 		how    string
 	}{
-		"known":      {world("data=128Mi", set(known), claims("fixed")), true, "by "},
+		"known":      {world("data=128Mi", set(known), claims("fixed")), true, "drydock.dev/allow=pause"},
 		"ignored":    {world("data=128Mi", set(known, build.Annotation(api.OwnerPolicyAnnotation, "ignore")), claims("fixed")), false, "owner-policy=ignore"},
 		"unknown":    {world("data=128Mi", set(owned("example.com/v1", "Database")), claims("fixed")), false, "does not know how to pause a Database"},
 		"not asked":  {world("auto", set(known), claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = resources32() }))), false, "not asked"},

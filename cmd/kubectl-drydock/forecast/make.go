@@ -145,7 +145,8 @@ func (f *Forecast) owner() *Owner {
 	case !row.Can(owners.ByPause):
 		o.How = "its operator can stop its sets for a sleep, but not pause for a resize: pause-owner would refuse"
 	default:
-		o.Paused, o.How = true, "by "+settings(row)
+		o.Paused, o.How = true, fmt.Sprintf("by %s, if it has the annotation %s=%s, or its namespace the label %s=%s", settings(row),
+			api.AllowAnnotation, api.AllowPause, api.PauseOwnersLabel, api.AllowValue)
 	}
 	return o
 }

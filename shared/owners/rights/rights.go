@@ -35,6 +35,24 @@ func Roles(registry owners.Registry, operators ...string) ([]*rbacv1.ClusterRole
 	return roles, nil
 }
 
+// Bindings gives the account, a ServiceAccount in namespace drydock, the roles in the namespaces only. The roles are no part of
+// drydock-owners any more, which counts in every namespace.
+func Bindings(roles []*rbacv1.ClusterRole, account string, namespaces ...string) []*rbacv1.RoleBinding {
+	var bindings []*rbacv1.RoleBinding
+	for _, role := range roles {
+		delete(role.Labels, Label)
+		for _, namespace := range namespaces {
+			bindings = append(bindings, &rbacv1.RoleBinding{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role.Name, Labels: map[string]string{"app.kubernetes.io/name": "drydock"}},
+				RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: role.Name},
+				Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "drydock", Name: account}},
+			})
+		}
+	}
+	return bindings
+}
+
 func role(registry owners.Registry, operator string) *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},

@@ -30,7 +30,7 @@ func TestI5OwnerIsPausedAndResumed(t *testing.T) {
 	}
 	k.ExpectResized(t, before)
 	k.Eventually("the owner is as before", func() string {
-		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) > 0 {
+		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 1 {
 			return "it is paused"
 		}
 		return ""

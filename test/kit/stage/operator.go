@@ -48,7 +48,7 @@ func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replica
 func (s *Stage) ExpectOperatorAtWork(t testing.TB, row owners.Row, kind string, operator *Operator) {
 	t.Helper()
 	s.Eventually("the owner is as before (I5)", func() string {
-		if now := s.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) > 0 {
+		if now := s.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 1 {
 			return "it is paused"
 		}
 		return ""

@@ -1,0 +1,139 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/cmd/kubectl-drydock/release"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// holdings reads every set that Drydock holds anything of, in order of namespace and name.
+func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
+	held := map[types.NamespacedName]*release.Input{}
+	at := func(namespace, name string) *release.Input {
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		if held[key] == nil {
+			held[key] = &release.Input{Namespace: namespace, Name: name}
+		}
+		return held[key]
+	}
+	var revisions []*appsv1.ControllerRevision
+	gather := func(l *appsv1.ControllerRevisionList) {
+		for i := range l.Items {
+			revisions = append(revisions, &l.Items[i])
+		}
+	}
+	err := kube.Pages(ctx, s.client, plan.ControllerRevisions, s.namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, gather)
+	if err != nil {
+		return nil, err
+	}
+	for _, revision := range revisions {
+		link, err := api.LoadLink(revision)
+		if err != nil || link == nil || link.Namespace != revision.Namespace {
+			continue // not Drydock's
+		}
+		s.sort(ctx, at(link.Namespace, link.Set.Name), revision, link)
+	}
+	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+		for i := range l.Items {
+			set := &l.Items[i]
+			if _, known := held[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}]; known || marked(set) {
+				at(set.Namespace, set.Name).Set = set
+			}
+		}
+	})
+	var all []release.Input
+	for _, in := range held {
+		all = append(all, *in)
+	}
+	slices.SortFunc(all, func(a, b release.Input) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all, err
+}
+
+// marked reports whether the set has a mark of Drydock's that has to go. Its configuration and the documents of what has ended stay.
+func marked(set *appsv1.StatefulSet) bool {
+	for _, label := range []string{api.ManagedLabel, api.FrozenLabel, api.FinalizerLabel} {
+		if _, ok := set.Labels[label]; ok {
+			return true
+		}
+	}
+	nap, err := sts.SleepOf(set)
+	status, statusErr := statusOf(set)
+	return err != nil || statusErr != nil || nap.Active() || status.Active() || status.Held() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
+}
+
+// sort adds a record to what is known of its set.
+func (s *session) sort(ctx context.Context, in *release.Input, revision *appsv1.ControllerRevision, link *api.Link) {
+	switch link.Role {
+	case api.RoleSleep:
+		in.Sleeps = append(in.Sleeps, revision)
+	case api.RoleJournal:
+		in.Journals = append(in.Journals, revision)
+	case api.RoleOwner:
+		o := release.Owner{Record: revision, Operation: link.Operation}
+		o.Err = s.follow(ctx, &o)
+		in.Owners = append(in.Owners, o)
+	}
+}
+
+// follow reads the owner that the record is about.
+func (s *session) follow(ctx context.Context, o *release.Owner) error {
+	doc, err := api.LoadPausedOwner(o.Record)
+	if err != nil {
+		return err
+	}
+	gv, err := schema.ParseGroupVersion(doc.APIVersion)
+	if err != nil {
+		return err
+	}
+	o.Doc = doc
+	object, resource, err := s.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), o.Record.Namespace, doc.Name)
+	o.Resource = resource
+	if object != nil && object.GetUID() == doc.UID {
+		o.Object = object
+	}
+	return err
+}
+
+// holding reads one set again.
+func (s *session) holding(ctx context.Context, namespace, name string) (release.Input, error) {
+	one := *s
+	one.namespace = namespace
+	all, err := one.holdings(ctx)
+	for _, in := range all {
+		if in.Name == name {
+			return in, err
+		}
+	}
+	return release.Input{Namespace: namespace, Name: name}, err
+}
+
+// oldVolumes names the volumes that finished operations keep.
+func (s *session) oldVolumes(ctx context.Context) ([]string, error) {
+	selector := api.OperationLabel
+	if s.namespace != "" {
+		selector += "," + api.NamespaceLabel + "=" + s.namespace
+	}
+	var names []string
+	err := kube.Pages(ctx, s.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			link, err := api.LoadLink(&l.Items[i])
+			if err == nil && link != nil && link.Role == api.RoleRetired {
+				names = append(names, l.Items[i].Name)
+			}
+		}
+	})
+	return names, err
+}

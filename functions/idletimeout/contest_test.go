@@ -1,0 +1,67 @@
+package idletimeout
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/test/kit/build"
+)
+
+// TestToolThatAppliesReplicasIsToldAndLeftAlone: the second sleep that the same field manager ends has failed.
+func TestToolThatAppliesReplicasIsToldAndLeftAlone(t *testing.T) {
+	before := func(manager string, starts int) func(*api.Status) {
+		return func(s *api.Status) { s.StartedBy, s.Starts = manager, starts }
+	}
+	for name, row := range map[string]struct {
+		by     string
+		slept  time.Duration
+		before func(*api.Status)
+		starts int
+		rest   string
+	}{
+		"for the first time":            {"argocd-controller", time.Minute, before("", 0), 1, ""},
+		"again":                         {"argocd-controller", time.Minute, before("argocd-controller", 1), 2, "26m0s"},
+		"a third time":                  {"argocd-controller", time.Minute, before("argocd-controller", 2), 3, "52m0s"},
+		"for ever":                      {"argocd-controller", time.Minute, before("argocd-controller", 1000), 1001, "24h0m0s"},
+		"another one":                   {"kubectl", time.Minute, before("argocd-controller", 2), 1, ""},
+		"a person who starts it by day": {"kubectl", 9 * time.Hour, before("kubectl", 4), 1, ""},
+		"one who leaves no name, again": {"", time.Minute, before("", 1), 2, "26m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := on(web(build.Replicas(2), scaler(row.by), nap(api.Asleep, build.Slept(row.slept), row.before)))
+			next := build.Stored(Decide(in))
+			if next.Phase != api.Waking || next.Reason != api.StartedByOthers || next.Starts != row.starts || next.StartedBy != row.by {
+				t.Errorf("%s %s, started %d times by %q", next.Phase, next.Reason, next.Starts, next.StartedBy)
+			}
+			if failed := next.FailedAt != ""; failed != (row.rest != "") || failed && (!strings.Contains(next.Message, row.rest) || !strings.Contains(next.Message, "Git")) {
+				t.Errorf("failed %v: %s", failed, next.Message)
+			}
+		})
+	}
+}
+
+// TestContestIsForgottenAfterASleepThatEndsWell, and not before.
+func TestContestIsForgottenAfterASleepThatEndsWell(t *testing.T) {
+	contested := func(s *api.Status) { s.StartedBy, s.Starts = "argocd-controller", 3 }
+	ended := build.Ended(api.StartedByOthers, 48*time.Hour)
+	if next := build.Stored(Decide(on(web(nap(api.Failed, ended, contested))))); next.Phase != api.Planned || next.Starts != 3 || next.StartedBy != "argocd-controller" {
+		t.Errorf("the next sleep tells %+v", next)
+	}
+	waking := nap(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active"), contested)
+	if next := build.Stored(Decide(on(web(waking)))); next.Phase != api.Succeeded || next.Starts != 0 || next.StartedBy != "" {
+		t.Errorf("a sleep that ended well tells %+v", next)
+	}
+}
+
+// TestRestOfAContestedSleep: the sweep and idle-timeout leave the set alone as long as the message says.
+func TestRestOfAContestedSleep(t *testing.T) {
+	for ago, rests := range map[time.Duration]bool{25 * time.Minute: true, 27 * time.Minute: false} {
+		m := idle.MemberOf(web(nap(api.Failed, build.Ended(api.StartedByOthers, ago), func(s *api.Status) { s.Starts = 2 })))
+		if got := m.Rests(idle.Verdict{Request: idle.ForIdle}, build.Now, 13*time.Minute); got != rests {
+			t.Errorf("after %s it rests: %v", ago, got)
+		}
+	}
+}

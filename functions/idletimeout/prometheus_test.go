@@ -1,0 +1,116 @@
+package idletimeout
+
+import (
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drydock.dev/test/kit/build"
+)
+
+// secret is what Prometheus may quote of another tenant.
+const secret = "payroll"
+
+// TestNothingOfPrometheusAnswerIsQuoted: whoever writes the query must not read what it matches.
+func TestNothingOfPrometheusAnswerIsQuoted(t *testing.T) {
+	for name, row := range map[string]struct {
+		code int
+		body string
+	}{
+		"an error":        {422, `{"status":"error","error":"found duplicate series [{namespace=\"payroll\"}]"}`},
+		"a warning":       {200, `{"status":"success","warnings":["payroll"],"data":{"resultType":"scalar","result":[1,"1"]}}`},
+		"a kind":          {200, `{"status":"success","data":{"resultType":"payroll","result":[]}}`},
+		"a vector":        {200, `{"status":"success","data":{"resultType":"vector","result":"payroll"}}`},
+		"a value":         {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"payroll"]}}`},
+		"a page":          {200, `payroll`},
+		"a thousand rows": {200, `{"status":"success","data":{"resultType":"vector","result":[` + strings.Repeat(`{"value":[1,"1"]},`, 100) + `{"value":[1,"payroll"]}]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			active, err := above(row.code, []byte(row.body))
+			if err == nil || active || strings.Contains(err.Error(), secret) {
+				t.Errorf("%v, %v", active, err)
+			}
+		})
+	}
+}
+
+// TestPrometheusKeepsTenantsApart: a namespace is allowed by name, or is part of the URL.
+func TestPrometheusKeepsTenantsApart(t *testing.T) {
+	var got *http.Request
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		got = r
+		_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`)
+	}))
+	t.Cleanup(server.Close)
+	for name, row := range map[string]struct {
+		path       string
+		namespaces []string
+		want       string
+		asked      string
+	}{
+		"nobody is allowed":       {"", nil, "sets of namespace shop may not ask Prometheus", ""},
+		"others are":              {"", []string{"payroll"}, "sets of namespace shop may not ask Prometheus", ""},
+		"the namespace is":        {"", []string{"payroll", "shop"}, "in use", "/api/v1/query"},
+		"all are":                 {"", []string{"*"}, "in use", "/api/v1/query"},
+		"the namespace is a path": {"/tenants/{namespace}/", nil, "in use", "/tenants/shop/api/v1/query"},
+		"it is a parameter":       {"/?namespace={namespace}&dedup=true", nil, "in use", "/api/v1/query?namespace=shop&dedup=true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := build.SleepSettings()
+			settings.Prometheus, settings.PromNamespaces = server.URL+row.path, row.namespaces
+			got = nil
+			expectResult(t, ask(t, newCluster(t), settings, "prometheus:up"), row.want)
+			switch {
+			case row.asked == "" && got != nil:
+				t.Errorf("asked for %s", got.URL)
+			case row.asked != "" && (got == nil || got.URL.String() != row.asked):
+				t.Errorf("asked for %+v, want %s", got, row.asked)
+			case got != nil && (got.PostForm.Get("limit") != "101" || !strings.HasSuffix(got.PostForm.Get("timeout"), "ms")):
+				t.Errorf("the query has no bounds: %v", got.PostForm)
+			}
+		})
+	}
+}
+
+// TestPrometheusOverTLS: with a token, and authorities of its own.
+func TestPrometheusOverTLS(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer t0ken" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`)
+	}))
+	t.Cleanup(server.Close)
+	folder := t.TempDir()
+	write := func(name string, content []byte) string {
+		file := filepath.Join(folder, name)
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	token := write("token", []byte("t0ken\n"))
+	authority := write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	nonsense := write("nonsense.pem", []byte("x"))
+	for name, row := range map[string]struct{ token, ca, want string }{
+		"all is well":               {token, authority, "in use"},
+		"no token":                  {"", authority, "prometheus answers 401"},
+		"an authority nobody knows": {token, "", "prometheus does not answer"},
+		"no certificate in it":      {token, nonsense, "prometheus cannot be asked"},
+		"no such file":              {filepath.Join(folder, "none"), authority, "prometheus cannot be asked"},
+		"no such authority":         {token, filepath.Join(folder, "none"), "prometheus cannot be asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := build.SleepSettings()
+			settings.Prometheus, settings.PromNamespaces = server.URL, []string{"*"}
+			settings.PromTokenFile, settings.PromCAFile = row.token, row.ca
+			expectResult(t, ask(t, newCluster(t), settings, "prometheus:up"), row.want)
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package idletimeout
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/test/kit/build"
+)
+
+// podOf is a running pod of the set, at this machine's address.
+func podOf(set string, ordinal int, options ...build.Option) *corev1.Pod {
+	at := build.Edit(func(p *corev1.Pod) {
+		p.Status.PodIP = "127.0.0.1"
+		p.Spec.Containers = []corev1.Container{{Name: "db"}}
+		p.OwnerReferences[0].UID = build.Set(set).UID
+	})
+	return build.With(build.PodOf(set, ordinal), append([]build.Option{at}, options...)...)
+}
+
+// answers is a server for probes, which counts how often it is asked.
+func answers(t *testing.T, answer http.HandlerFunc) (port string, asked *atomic.Int32) {
+	t.Helper()
+	asked = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		answer(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return portOf(server.URL), asked
+}
+
+func portOf(url string) string { return url[strings.LastIndex(url, ":")+1:] }
+
+// silent accepts and never answers, as behind a network policy that drops.
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// TestProbesThatDoNotAnswerLeaveTimeToSaySo: a group of six is asked at once, and each set says why it stays awake, in one event.
+func TestProbesThatDoNotAnswerLeaveTimeToSaySo(t *testing.T) {
+	port, asked := answers(t, silent)
+	var objects []metav1.Object
+	for i := range 6 {
+		name := fmt.Sprintf("s%d", i)
+		objects = append(objects, podOf(name, 0), member(name, shop, build.Replicas(1),
+			build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour)), build.Annotation(api.ActivityProbeAnnotation, "http:"+port)))
+	}
+	c, settings := newCluster(t, objects...), build.SleepSettings()
+	settings.ProbeTimeout = 300 * time.Millisecond
+	begin := time.Now()
+	_, err := c.function(settings).Handle(t.Context(), tells(events.ObjectChanged, "1", begin, map[string]string{"kind": "StatefulSet", "name": "s0"}))
+	if took := time.Since(begin); err != nil || took > 5*settings.ProbeTimeout {
+		t.Errorf("it took %s, %v", took, err)
+	}
+	for i := range 6 {
+		if nap, err := api.LoadSleep(c.set(fmt.Sprintf("s%d", i))); err != nil || nap == nil || nap.Reason != api.ProbeFailed {
+			t.Errorf("s%d: %+v, %v", i, nap, err)
+		}
+	}
+	if asked.Load() != 6 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// TestManySlowPodsAreAskedAtOnce: one after the other they would take two seconds.
+func TestManySlowPodsAreAskedAtOnce(t *testing.T) {
+	port, asked := answers(t, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	var pods []metav1.Object
+	for i := range 20 {
+		pods = append(pods, replica(i))
+	}
+	settings := build.SleepSettings()
+	settings.ProbeTimeout = 1500 * time.Millisecond
+	expectResult(t, ask(t, newCluster(t, pods...), settings, "http:"+port, build.Replicas(20)), "idle")
+	if asked.Load() != 20 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// TestProbesLeaveTimeForWrites within the event.
+func TestProbesLeaveTimeForWrites(t *testing.T) {
+	p := newProber(nil, api.Settings{ProbeTimeout: 5 * time.Second}, slog.New(slog.DiscardHandler))
+	for left, want := range map[time.Duration]time.Duration{25 * time.Second: 5 * time.Second, 12 * time.Second: 2 * time.Second, 9 * time.Second: -time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), left)
+		if got := p.patience(ctx); got > want || got < want-time.Second {
+			t.Errorf("of %s the probes may take %s, want %s", left, got, want)
+		}
+		cancel()
+	}
+}
+
+func TestMoreProbesThanAnEventMayAsk(t *testing.T) {
+	port, asked := answers(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	var pods []metav1.Object
+	var group idle.Group
+	for i := range mostProbes + 1 {
+		name := fmt.Sprintf("s%02d", i)
+		pods = append(pods, podOf(name, 0))
+		group = append(group, idle.MemberOf(member(name, build.Replicas(1), build.Annotation(api.ActivityProbeAnnotation, "http:"+port))))
+	}
+	found := newProber(newCluster(t, pods...).client(), build.SleepSettings(), slog.New(slog.DiscardHandler)).askAll(t.Context(), group, group)
+	if got := found["s50"]; got.Err == nil || !strings.Contains(got.Err.Error(), "more than 50 sets") {
+		t.Errorf("%+v", got)
+	}
+	if got := found["s49"]; got.Err != nil || got.Active || asked.Load() != mostProbes {
+		t.Errorf("%+v, asked %d times", got, asked.Load())
+	}
+}
+
+// TestMemberThatRestsSparesTheProbesOfOthers: the group stays awake whatever they say.
+func TestMemberThatRestsSparesTheProbesOfOthers(t *testing.T) {
+	port, asked := answers(t, silent)
+	probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
+	rests := nap(api.Refused, build.Told(api.ProbeFailed, "no answer"), func(s *api.Status) { s.Finished = &metav1.Time{Time: time.Now()} })
+	c := newCluster(t, today(shop, probed, build.Replicas(1)), podOf("web", 0), build.With(member("db", shop, probed, rests), build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))))
+	handle(t, c.function(build.SleepSettings()), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))
+	if asked.Load() > 0 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// TestReplicationIsNoUse: connections of the group's own pods do not count, those of a client do.
+func TestReplicationIsNoUse(t *testing.T) {
+	at := func(ip string, hostNetwork bool) build.Option {
+		return build.Edit(func(p *corev1.Pod) {
+			p.Status.PodIPs = []corev1.PodIP{{IP: ip}, {IP: "fd00::" + ip[strings.LastIndex(ip, ".")+1:]}}
+			p.Spec.HostNetwork = hostNetwork
+		})
+	}
+	db := member("db", shop, build.Replicas(2), probe)
+	group := idle.Group{idle.MemberOf(db), idle.MemberOf(member("web", shop, build.Replicas(1)))}
+	c := newCluster(t, podOf("db", 0, at("10.0.0.1", false)), podOf("db", 1, at("10.0.0.2", false)), podOf("web", 0, at("10.0.0.3", false)))
+	from := func(remote string) string { return line4("0100000A:1538", remote+":C001", "01") }
+	for name, row := range map[string]struct {
+		table string
+		want  string
+	}{
+		"a streaming replica":                   {from("0200000A"), "idle"},
+		"a pool of another member":              {from("0300000A"), "idle"},
+		"a replica on a socket for both":        {line4("0000000000000000FFFF00000100000A:1538", "0000000000000000FFFF00000200000A:C001", "01"), "idle"},
+		"a replica over IPv6":                   {line4("000000FD000000000000000001000000:1538", "000000FD000000000000000002000000:C001", "01"), "idle"},
+		"a client":                              {from("0400000A"), "in use"},
+		"a client beside replicas":              {from("0200000A") + from("0400000A"), "in use"},
+		"an address that cannot be read counts": {from("XX00000A"), "in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.printed = map[string]string{"db-0": header4 + row.table + header6, "db-1": header4 + header6}
+			found := newProber(c.client(), build.SleepSettings(), slog.New(slog.DiscardHandler)).askAll(t.Context(), group, group[:1])["db"]
+			expectResult(t, result(found.Active, found.Err), row.want)
+		})
+	}
+	t.Run("a pod on the host's network has the address of clients", func(t *testing.T) {
+		c := newCluster(t, podOf("db", 0, at("10.0.0.1", true)))
+		peers, err := newProber(c.client(), build.SleepSettings(), slog.New(slog.DiscardHandler)).peers(t.Context(), group[:1], group[:1])
+		if err != nil || len(peers) > 0 {
+			t.Errorf("%v, %v", peers, err)
+		}
+	})
+}
+
+func TestKernelAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"0100007F": "127.0.0.1", "0200000A": "10.0.0.2", "0000000000000000FFFF00000100000A": "10.0.0.1",
+		"000080FE000000000000000001000000": "fe80::1", "0100": "", "X": "", "": "", "01000000FF": "",
+	} {
+		got, ok := kernelAddress(text)
+		if address, err := netip.ParseAddr(want); ok != (err == nil) || ok && got != string(address.Unmap().AsSlice()) {
+			t.Errorf("%q: %q, %v", text, got, ok)
+		}
+	}
+}

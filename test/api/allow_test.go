@@ -1,0 +1,61 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// TestTenantCannotPauseAnOperatorsResource: a StatefulSet names any resource of its namespace as its controller. Without consent of
+// the resource or the namespace nothing is written to it; with it the retry goes on.
+func TestTenantCannotPauseAnOperatorsResource(t *testing.T) {
+	t.Parallel()
+	for name, allow := range map[string]func(*kit.World){
+		"the resource allows it": func(w *kit.World) {
+			w.UpdateCustom(rowOf(t, "monitoring.coreos.com", "Prometheus"), "Prometheus", "main", func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
+			})
+		},
+		"the namespace allows it": func(w *kit.World) { w.LabelNamespace(api.PauseOwnersLabel, api.AllowValue) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, row := ownedWorld(t)
+			w.UpdateCustom(row, "Prometheus", "main", func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+			before := w.Custom(row, "Prometheus", "main")
+			idleSet(w, "cache", 1, map[string]string{api.PausedAnnotation: "true"})
+			w.OwnedBy("cache", before)
+			drive := w.Drive(nil)
+			status := w.Finish(drive, "web")
+			if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "drydock.dev/allow=pause") || status.Stopped != nil {
+				t.Errorf("%s: %s", status.Reason, status.Message)
+			}
+			nap := w.UntilSleep(drive, "cache", api.Refused)
+			if nap.Reason != api.OwnerNotPausable || !strings.Contains(nap.Message, "drydock.dev/pause-owners=allow") {
+				t.Errorf("%s: %s", nap.Reason, nap.Message)
+			}
+			if diff := cmp.Diff(before.Object, w.Custom(row, "Prometheus", "main").Object); diff != "" {
+				t.Errorf("the resource was written to (-before +after):\n%s", diff)
+			}
+			allow(w)
+			allowed := content(w.Custom(row, "Prometheus", "main"))
+			w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+			w.Eventually("the retry succeeds", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				if status := w.Status("web"); status.Phase != api.Succeeded {
+					return string(status.Phase) + ": " + status.Message
+				}
+				return ""
+			})
+			expectResumed(t, w, drive, row, "Prometheus", allowed)
+		})
+	}
+}

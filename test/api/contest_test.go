@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit"
+)
+
+// heals does what a deployment tool does that applies replicas.
+func heals(t *testing.T, w *kit.World, manager, set string, replicas int) {
+	t.Helper()
+	body := fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":%q},"spec":{"replicas":%d}}`, set, replicas)
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), set, types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: manager, Force: ptr.To(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeploymentToolThatHealsReplicasStopsTheFlapping: the set is not stopped and started all night, and people learn why.
+func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 2, nil)
+	drive := w.Drive(nil)
+	sleepAndHeal := func(end api.Phase) *api.Status {
+		w.Eventually("the set sleeps", func() string {
+			if nap := w.Sleep("web"); nap != nil && nap.Phase == api.Asleep {
+				return ""
+			}
+			if err := w.Tell(drive, events.Sleep, "web"); err != nil {
+				return err.Error()
+			}
+			return "not yet"
+		})
+		heals(t, w, "argocd-controller", "web", 2)
+		return w.UntilSleep(drive, "web", end)
+	}
+	if nap := sleepAndHeal(api.Succeeded); nap.Reason != api.StartedByOthers {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+	nap := sleepAndHeal(api.Failed)
+	if nap.Reason != api.StartedByOthers || !strings.Contains(nap.Message, `"argocd-controller" started it in 2 sleeps`) || !strings.Contains(nap.Message, "20m0s") {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+	w.Annotate("web", map[string]string{api.LastActivityAnnotation: kit.Ago(2 * time.Hour)})
+	w.Eventually("the event is of a later second", func() string {
+		if time.Since(nap.Finished.Time) < 2*time.Second {
+			return "not yet"
+		}
+		return ""
+	})
+	tell(t, w, drive, events.Sleep, "web")
+	if again := w.Sleep("web"); again.Attempt != nap.Attempt || *w.Set("web").Spec.Replicas != 2 {
+		t.Errorf("it is tried again at once: %+v", again)
+	}
+	expectAwake(t, w, drive, "web", 2)
+}

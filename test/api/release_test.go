@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
+	"drydock.dev/test/kit"
+)
+
+// asleepWithOwners has four sets in one namespace: web sleeps with a paused owner and claims that a scale-down would delete, rack with
+// an owner that stopped it, cache would be cleaned up when it is deleted, and db is being resized.
+func asleepWithOwners(t *testing.T) (w *kit.World, drive *kit.Drive, pauses, stops owners.Row) {
+	t.Helper()
+	w = kit.NewWorld(t)
+	pauses, stops = rowOf(t, "redis.redis.opstreelabs.in", redis), rowOf(t, "cassandra.datastax.com", "CassandraDatacenter")
+	w.MayPause(pauses.Operator, stops.Operator)
+	w.DefineKind(pauses, redis)
+	w.DefineKind(stops, "CassandraDatacenter")
+	idleSet(w, "web", 2, nil)
+	w.PatchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete","whenDeleted":"Retain"}}}`)
+	w.OwnedBy("web", w.CreateCustom(pauses, redis, "main", map[string]any{"size": int64(2)}, nil))
+	idleSet(w, "rack", 2, nil)
+	w.OwnedBy("rack", w.CreateCustom(stops, "CassandraDatacenter", "main", map[string]any{}, nil))
+	cache := kit.WorldSet("cache", 1, "64Mi", "data")
+	cache.Finalizers, cache.Labels[api.FinalizerLabel] = []string{api.CleanupFinalizer}, api.FinalizerForCleanup
+	w.CreateSet(cache)
+	w.CreateSet(kit.WorldSet("db", 1, "64Mi", "data"))
+	drive = w.Drive(nil)
+	w.Eventually("both sets sleep", func() string {
+		if stops.Held(owners.ByStop, w.Custom(stops, "CassandraDatacenter", "main")) && *w.Set("rack").Spec.Replicas > 0 {
+			w.Scale("rack", 0)
+		}
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		for _, name := range []string{"web", "rack"} {
+			if nap := w.Sleep(name); nap == nil || nap.Phase != api.Asleep {
+				return name + " is awake"
+			}
+		}
+		return ""
+	})
+	holdWarm(w, true)
+	w.Annotate("db", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	w.Eventually("the resize runs", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status := w.Status("db"); !status.Active() || status.Phase != api.Copying {
+			return "not yet"
+		}
+		return ""
+	})
+	return w, drive, pauses, stops
+}
+
+// awaitPods waits for the StatefulSet controller alone.
+func awaitPods(w *kit.World, name string, replicas int32) {
+	w.Eventually(fmt.Sprintf("%s has %d ready replicas", name, replicas), func() string {
+		if ready := w.Set(name).Status.ReadyReplicas; ready != replicas {
+			return fmt.Sprintf("it has %d", ready)
+		}
+		return ""
+	})
+}
+
+// TestReleaseWakesAndLetsGoOfEverything by itself: no function works on a set that sleeps meanwhile.
+func TestReleaseWakesAndLetsGoOfEverything(t *testing.T) {
+	t.Parallel()
+	w, drive, pauses, stops := asleepWithOwners(t)
+	before := fmt.Sprint(w.Set("web").ResourceVersion, w.Set("rack").ResourceVersion, w.Custom(pauses, redis, "main").GetResourceVersion())
+	out, err := command(t, w, "release")
+	if after := fmt.Sprint(w.Set("web").ResourceVersion, w.Set("rack").ResourceVersion, w.Custom(pauses, redis, "main").GetResourceVersion()); after != before {
+		t.Errorf("without --yes it writes")
+	}
+	if err == nil || !strings.Contains(out, "replicas 0 to 2") || !strings.Contains(out, "/db: left: operation") {
+		t.Errorf("it says %v:\n%s", err, out)
+	}
+	out, err = command(t, w, "release", "--yes")
+	if err == nil || !strings.Contains(err.Error(), "2 of 4 StatefulSets are not released yet") || !strings.Contains(out, "/rack: left: its operator is to start it") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	awaitPods(w, "web", 2)
+	if web := w.Set("web"); web.Labels[api.ManagedLabel] != "" || web.Annotations[api.SleepAnnotation] != "" ||
+		web.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		t.Errorf("web is %v, %v", web.ObjectMeta, web.Spec.PersistentVolumeClaimRetentionPolicy)
+	}
+	for row, kind := range map[*owners.Row]string{&pauses: redis, &stops: "CassandraDatacenter"} {
+		now := w.Custom(*row, kind, "main")
+		if diff := cmp.Diff(map[string]string{api.AllowAnnotation: api.AllowPause}, now.GetAnnotations()); diff != "" || row.Held(owners.ByStop, now) {
+			t.Errorf("%s is held still: %v", kind, now.Object)
+		}
+	}
+	if cache := w.Set("cache"); len(cache.Finalizers) > 0 || cache.Labels[api.FinalizerLabel] != "" {
+		t.Errorf("cache is %v", cache.ObjectMeta)
+	}
+	// Its operator is away: the command starts the set when it runs again.
+	if out, err = command(t, w, "release", "--yes"); err == nil || !strings.Contains(out, "replicas 0 to 2") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if rack := w.Set("rack"); *rack.Spec.Replicas != 2 || rack.Labels[api.ManagedLabel] != "" {
+		t.Errorf("rack has %d replicas", *rack.Spec.Replicas)
+	}
+	holdWarm(w, false)
+	w.Finish(drive, "db")
+	if out, err = command(t, w, "release", "--yes"); err != nil || !strings.Contains(out, "left: old volumes") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if out, err = command(t, w, "release", "--yes"); err != nil || !strings.Contains(out, "Drydock holds nothing here.") {
+		t.Errorf("for the second time: %v:\n%s", err, out)
+	}
+	if left := slices.DeleteFunc(w.Leftovers(), func(s string) bool { return strings.Contains(s, "volume") }); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestFunctionsThatRunLeaveReleasedSetsAlone: the command is safe while Drydock is still installed.
+func TestFunctionsThatRunLeaveReleasedSetsAlone(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 2, nil)
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	if out, err := command(t, w, "release", "--yes"); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	w.Annotate("web", map[string]string{api.LastActivityAnnotation: kit.Ago(2 * time.Hour)})
+	for range 3 {
+		if err := drive.Tick(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	untilReady(w, drive, "web", 2)
+	if nap := w.Sleep("web"); nap != nil {
+		t.Errorf("it sleeps again: %+v", nap)
+	}
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/owners"
+	"drydock.dev/test/kit"
+)
+
+// TestRightsOverOwnersInOneNamespace: what kubectl drydock rbac --in prints is enough to pause an owner there. While they are gone the
+// owner stays paused, and the set says so; when they are back it is resumed.
+func TestRightsOverOwnersInOneNamespace(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.Settings.Owners = "[{operator: " + w.Namespace + ", group: " + w.Namespace + ".example.com, kinds: [{name: Store, plural: stores}], pause: [{field: spec.paused, value: true}]}]"
+	rows := filepath.Join(t.TempDir(), "rows.yaml")
+	if err := os.WriteFile(rows, []byte(w.Settings.Owners), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	registry, err := owners.FromSettings(w.Settings.Owners)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, _ := registry.Find(w.Namespace+".example.com", "Store")
+	w.DefineKind(row, "Store")
+	t.Cleanup(func() { w.Kubectl("delete", "--ignore-not-found", "crd", "stores."+row.Group) })
+	roles, err := command(t, w, "rbac", "--owners", w.Namespace, "--file", rows, "--in", w.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(manifest, []byte(roles), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Kubectl("apply", "-f", manifest)
+	t.Cleanup(func() { w.Kubectl("delete", "--ignore-not-found", "-f", manifest) })
+	idleSet(w, "web", 2, nil)
+	w.OwnedBy("web", w.CreateCustom(row, "Store", "main", map[string]any{}, nil))
+	before := content(w.Custom(row, "Store", "main"))
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	w.Kubectl("delete", "rolebinding", "drydock-owners-"+w.Namespace)
+	tell(t, w, drive, events.Wake, "web")
+	w.Eventually("the set tells that its owner stays paused", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if nap := w.Sleep("web"); nap.Phase != api.Succeeded || !strings.Contains(nap.OwnerProblem, "kubectl drydock rbac --owners") {
+			return string(nap.Phase) + ": " + nap.OwnerProblem
+		}
+		return ""
+	})
+	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning OwnerStays") {
+		t.Errorf("events %s", told)
+	}
+	w.Kubectl("apply", "-f", manifest)
+	expectResumed(t, w, drive, row, "Store", before)
+	if nap := w.Sleep("web"); nap.OwnerProblem != "" {
+		t.Errorf("it tells still: %s", nap.OwnerProblem)
+	}
+}

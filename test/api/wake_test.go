@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/owners"
+	"drydock.dev/test/kit"
+)
+
+// operatorHelps is an operator without which no pod of its set gets ready, as Galera's, which has to recover the cluster. While
+// it is paused it does nothing.
+func operatorHelps(w *kit.World, row owners.Row, kind string) {
+	paused := row.Paused(w.Custom(row, kind, "main"))
+	w.Node.Set(func(n *kit.Node) { n.HoldPods = paused })
+}
+
+// TestPodsThatNeedTheirOperatorGetReady: the owner is resumed when the replicas are back. At ready would be never.
+func TestPodsThatNeedTheirOperatorGetReady(t *testing.T) {
+	t.Parallel()
+	w, row := ownedSleeper(t)
+	before := content(w.Custom(row, redis, "main"))
+	drive := w.Drive(nil)
+	w.UntilSleep(drive, "web", api.Asleep)
+	operatorHelps(w, row, redis)
+	tell(t, w, drive, events.Wake, "web")
+	w.Eventually("the set wakes", func() string {
+		operatorHelps(w, row, redis)
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if nap := w.Sleep("web"); nap.Phase != api.Succeeded {
+			return string(nap.Phase) + ": " + nap.Message
+		}
+		return ""
+	})
+	expectAwake(t, w, drive, "web", 3)
+	expectResumed(t, w, drive, row, redis, before)
+}
+
+// TestPodsThatNeedTheirOperatorGetReadyAfterAResize: the same at the end of a resize by copy.
+func TestPodsThatNeedTheirOperatorGetReadyAfterAResize(t *testing.T) {
+	t.Parallel()
+	w, row := ownedWorld(t)
+	before := content(w.Custom(row, "Prometheus", "main"))
+	drive := w.Drive(nil)
+	w.Eventually("the resize succeeds", func() string {
+		paused := row.Paused(w.Custom(row, "Prometheus", "main"))
+		w.Node.Set(func(n *kit.Node) { n.HoldPods = paused })
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status := w.Status("web"); status == nil || status.Phase != api.Succeeded {
+			return "it has not"
+		}
+		return ""
+	})
+	expectResumed(t, w, drive, row, "Prometheus", before)
+}
+
+// TestSetWakesAlthoughItsOperatorIsAway: the operator stopped the set and never starts it. Drydock does, and says so.
+func TestSetWakesAlthoughItsOperatorIsAway(t *testing.T) {
+	t.Parallel()
+	w, row := kit.NewWorld(t), rowOf(t, "postgres-operator.crunchydata.com", "PostgresCluster")
+	w.MayPause(row.Operator)
+	w.Settings.ReadyTimeout = 3 * time.Second
+	w.DefineKind(row, "PostgresCluster")
+	owner := w.CreateCustom(row, "PostgresCluster", "main", map[string]any{}, nil)
+	before := content(w.Custom(row, "PostgresCluster", "main"))
+	idleSet(w, "web", 3, nil)
+	w.OwnedBy("web", owner)
+	drive := w.Drive(nil)
+	awaitAsleep(t, w, drive, func() { operatorOf(w, row, "PostgresCluster", 3) })
+	tell(t, w, drive, events.Wake, "web")
+	nap := w.UntilSleep(drive, "web", api.Succeeded)
+	if !strings.Contains(nap.Message, "its operator has not started it") || !strings.Contains(nap.Message, "3 replicas") {
+		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	}
+	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning OwnerAway") {
+		t.Errorf("events %s", told)
+	}
+	expectAwake(t, w, drive, "web", 3)
+	expectResumed(t, w, drive, row, "PostgresCluster", before)
+}
