@@ -483,3 +483,35 @@ func (r *recorder) wrap(next http.RoundTripper) http.RoundTripper {
 type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake: it does not sleep with its group, so the group's deadline does not wake it, and
+// one of its own does.
+func TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(siteSet("db", "site"))
+	batch := siteSet("batch", "site")
+	batch.Annotations[api.WakeReplicasAnnotation] = "1"
+	w.CreateSet(batch)
+	w.Scale("batch", 0)
+	w.Eventually("batch is at zero", func() string {
+		if n := w.Set("batch").Status.Replicas; n > 0 {
+			return fmt.Sprintf("it has %d replicas", n)
+		}
+		return ""
+	})
+	drive := w.Drive(nil)
+	g := newGateway(t, w, nil)
+	visit(t, g, "poke?names=%s/db&session_duration=1h", w.Namespace)
+	visit(t, g, "poke?group=%s/site&session_duration=10m", w.Namespace)
+	w.UntilSleep(drive, "batch", api.Succeeded)
+	w.Eventually("the visitor gets to the site", func() string {
+		if r := visit(t, g, "poke?group=%s/site&session_duration=10m", w.Namespace); sessionStatus(r) != "ready" {
+			return fmt.Sprintf("%d %s", r.Code, r.Body)
+		}
+		return ""
+	})
+	if n := *w.Set("batch").Spec.Replicas; n != 1 {
+		t.Errorf("it has %d replicas", n)
+	}
+}
