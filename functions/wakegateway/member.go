@@ -105,7 +105,7 @@ func standing(m idle.Member) Standing {
 		s.State = Ready
 	case failed(m):
 		s.State, s.Message = Failed, clip(m.Nap.Message, longestMessage)
-	case s.Replicas == 0 && resizing(m.Set):
+	case s.Replicas == 0 && heldByResize(m.Set):
 		s.State, s.Message = Asleep, "its volumes are being resized"
 	case !m.Wakes():
 		s.State, s.Message = Stopped, whyStopped(m)
@@ -128,9 +128,9 @@ func failed(m idle.Member) bool {
 	return m.Nap.FailedAt == api.Waking
 }
 
-// resizing reports whether an operation holds the set at zero and gives its replicas back. A record that cannot be read may be
+// heldByResize reports whether an operation holds the set at zero and gives its replicas back. A record that cannot be read may be
 // one of an operation.
-func resizing(set *appsv1.StatefulSet) bool {
+func heldByResize(set *appsv1.StatefulSet) bool {
 	operation, err := (&sts.Observed{Set: set}).Status()
 	return err != nil || operation.Active() || operation.Held()
 }

@@ -82,8 +82,8 @@ func owned(s *appsv1.StatefulSet) {
 	s.OwnerReferences = []metav1.OwnerReference{{Kind: "Redis", Name: s.Name, Controller: &yes}}
 }
 
-func inResize(s *appsv1.StatefulSet) {
-	doc := &api.Status{Version: api.StatusVersion, Operation: "op", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}
+func resizing(s *appsv1.StatefulSet) {
+	doc := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}
 	s.Annotations[api.StatusAnnotation] = doc.Encode()
 }
 
@@ -195,7 +195,7 @@ func TestSessions(t *testing.T) {
 			"web stopped: it has 0 replicas, and Drydock did not put it to sleep; session ready=false refused=true"},
 		"scaled to zero by its operator": {[]Unit{unit("web", set("web", replicas(0, 0), owned, until(20*minutes)))}, minutes,
 			"web stopped: its Redis web has scaled it to zero; session ready=false refused=true"},
-		"being resized": {[]Unit{unit("web", set("web", replicas(0, 0), inResize, until(20*minutes)))}, minutes,
+		"being resized": {[]Unit{unit("web", set("web", replicas(0, 0), resizing, until(20*minutes)))}, minutes,
 			"web asleep: its volumes are being resized; session ready=false refused=false"},
 		"a member at zero is written on by itself, once": {[]Unit{unit("", set("batch", replicas(0, 0), with(api.WakeReplicasAnnotation, "1"), until(20*minutes)), set("db"))}, 10 * minutes,
 			"batch asleep; db ready; session ready=false refused=false"},
@@ -240,7 +240,7 @@ func TestSessions(t *testing.T) {
 			"batch asleep; db ready; session ready=false refused=false; patch statefulsets batch {+awake-until} 12:01:07Z"},
 		"a sleep that failed at zero is woken": {[]Unit{unit("", set("db", gaveUpAt(api.Waking), replicas(0, 0)))}, 10 * minutes,
 			"db failed: no consent; session ready=false refused=false; patch statefulsets db {+awake-until} 12:11:01Z"},
-		"the status of another set's copy says nothing": {[]Unit{unit("web", set("web", replicas(0, 0), inResize, func(s *appsv1.StatefulSet) { s.UID = "other" }))}, minutes,
+		"the status of another set's copy says nothing": {[]Unit{unit("web", set("web", replicas(0, 0), resizing, func(s *appsv1.StatefulSet) { s.UID = "other" }))}, minutes,
 			"web stopped: it has 0 replicas, and Drydock did not put it to sleep; session ready=false refused=true"},
 		"an optional set is woken, and not waited for": {[]Unit{unit("web", set("web")), optional("db", set("db", asleep()))}, 10 * minutes,
 			"db asleep (not needed); web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:11:01Z; patch statefulsets db {+awake-until} 12:11:01Z"},
