@@ -85,7 +85,7 @@ func work(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) er
 		return err
 	}
 	defer stopHealth()
-	stopGateway, err := listenGateway(o, config, log)
+	stopGateway, err := listenGateway(o, config, measure, log)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,14 @@ func listenHealth(address string, health *serve.Health, metrics, stream http.Han
 }
 
 // listenGateway serves the wake gateway. It needs no lease: every replica may.
-func listenGateway(o options, config *rest.Config, log *slog.Logger) (func(), error) {
+func listenGateway(o options, config *rest.Config, measure *export.Export, log *slog.Logger) (func(), error) {
 	if o.Gateway == "none" {
 		return func() {}, nil
 	}
 	gateway := wakegateway.New(kube.NewClient(config), o.Settings, o.Options, log)
+	if err := gateway.Measure(measure.Meter); err != nil {
+		return nil, err
+	}
 	stop, err := listen("wake gateway", "--gateway", o.Gateway, serve.NewServer(gateway, time.Minute, log), log)
 	if err != nil {
 		return nil, err

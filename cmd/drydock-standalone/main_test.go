@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -158,5 +160,36 @@ func await[T any](t *testing.T, what string, from <-chan T) T {
 	case <-time.After(time.Minute):
 		t.Fatalf("waited in vain for %s", what)
 		panic("unreachable")
+	}
+}
+
+// TestTheGatewayTakesAURLWithASlashAtItsEnd, as users write it into a proxy's configuration.
+func TestTheGatewayTakesAURLWithASlashAtItsEnd(t *testing.T) {
+	measure, err := export.Setup("drydock-standalone", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(measure.Shutdown)
+	var log bytes.Buffer
+	stop, err := listenGateway(options{Gateway: "127.0.0.1:0"}, &rest.Config{}, measure, slog.New(slog.NewJSONHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	var line struct{ URL string }
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.URL == "" {
+		t.Fatalf("%s: %v", &log, err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line.URL+"//api/themes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultTransport.RoundTrip(request) // which follows no redirect
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	if response.StatusCode != http.StatusOK {
+		t.Error(response.Status)
 	}
 }

@@ -78,7 +78,7 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 	health.Register(mux, measure.Page)
 	server := serve.NewServer(mux, env.Deadline, log)
 	if name == api.WakeGateway {
-		err = handleRequests(mux, server, env, log)
+		err = handleRequests(mux, server, env, measure, log)
 	} else {
 		err = handleEvents(mux, name, env, measure, log)
 	}
@@ -105,13 +105,17 @@ func handleEvents(mux *http.ServeMux, name api.Function, env environment, measur
 }
 
 // handleRequests serves the wake gateway, which takes no events.
-func handleRequests(mux *http.ServeMux, server *http.Server, env environment, log *slog.Logger) error {
+func handleRequests(mux *http.ServeMux, server *http.Server, env environment, measure *export.Export, log *slog.Logger) error {
 	config, err := kube.Config()
 	if err != nil {
 		return err
 	}
 	gateway := wakegateway.New(kube.NewClient(config), env.Settings, env.Options, log)
+	if err := gateway.Measure(measure.Meter); err != nil {
+		return err
+	}
 	server.RegisterOnShutdown(gateway.Stop)
 	mux.Handle("/", gateway)
+	server.Handler = wakegateway.CleanPaths(mux)
 	return nil
 }

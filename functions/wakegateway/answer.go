@@ -25,6 +25,9 @@ type answer struct {
 	problem *Problem
 	err     error // what went wrong, for the log
 	subject string
+	wrote   bool // a session was written on a set
+	// stream writes the body as it comes; nil for a body that is known.
+	stream streamer
 }
 
 func text(body string) answer {
@@ -35,10 +38,12 @@ func asJSON(body any) answer {
 	return answer{code: statusOK, kind: "application/json", body: encode(body)}
 }
 
-// refuse answers with the problem that the error is.
-func refuse(err error) answer {
-	p := problemOf(err)
-	return answer{code: p.Status, kind: "application/problem+json", body: encode(p), problem: p, err: err}
+// refuse answers with the problem that the error is. It takes a copy: requests share what they see, errors too.
+func refuse(path string, err error) answer {
+	shared := problemOf(err)
+	p := *shared
+	p.Instance = clip(clean(path, 200), 200)
+	return answer{code: p.Status, kind: "application/problem+json", body: encode(p), problem: &p, err: err}
 }
 
 func encode(body any) []byte {
@@ -49,8 +54,8 @@ func encode(body any) []byte {
 	return append(raw, '\n')
 }
 
-func (a answer) about(ask Ask) answer {
-	a.subject = ask.String()
+func (a answer) about(ask Ask, wrote bool) answer {
+	a.subject, a.wrote = ask.String(), wrote
 	return a
 }
 
@@ -73,7 +78,11 @@ func (a answer) outcome() string {
 func (a answer) headers() map[string]string {
 	h := map[string]string{
 		statusHeader: isNotReady, "Content-Type": a.kind, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-		"Content-Length": strconv.Itoa(len(a.body)), // the plugin for Caddy copies it, also when it is missing
+	}
+	if a.stream != nil {
+		h["X-Accel-Buffering"] = "no" // of nginx, which would hold events back
+	} else {
+		h["Content-Length"] = strconv.Itoa(len(a.body)) // the plugin for Caddy copies it, also when it is missing
 	}
 	if a.ready {
 		h[statusHeader] = isReady
@@ -88,29 +97,44 @@ func (a answer) headers() map[string]string {
 	if a.code == statusWrongMethod {
 		h["Allow"] = "GET"
 	}
+	if a.code == statusNoToken {
+		h["WWW-Authenticate"] = `Bearer realm="drydock"`
+	}
 	return h
 }
 
 // showSession answers with JSON as Sablier has it (sablierapp/sablier internal/api/responses.go, pkg/sablier/instance.go).
-func showSession(s Session, err error) answer {
+func showSession(path string, ask Ask, s Session, err error) answer {
 	if err == nil {
 		err = s.refused()
 	}
 	if err != nil {
-		return refuse(err)
+		return refuse(path, err)
 	}
 	out := sessionJSON{Status: isNotReady, Instances: []entryJSON{}}
 	if s.Ready() {
 		out.Status = isReady
 	}
 	for _, set := range s.Sets {
-		out.Instances = append(out.Instances, entryJSON{instanceJSON{
-			Name: set.Ref.String(), Current: set.Ready, Desired: set.Want, Status: sablierStatus[set.State], Message: set.Message,
-		}})
+		for _, name := range nameOf(ask, set.Ref) {
+			entry := entryJSON{Instance: instanceOf(name, set), Optional: set.Optional}
+			if set.State == Missing {
+				entry.Error = set.Message
+			}
+			out.Instances = append(out.Instances, entry)
+		}
 	}
 	a := asJSON(map[string]sessionJSON{"session": out})
 	a.ready = s.Ready()
 	return a
+}
+
+// nameOf returns what the answer calls the set: the names that the request has for it.
+func nameOf(ask Ask, ref Ref) []string {
+	if asked := ask.called(ref); len(asked) > 0 {
+		return asked
+	}
+	return []string{ref.String()}
 }
 
 type sessionJSON struct {
@@ -120,18 +144,45 @@ type sessionJSON struct {
 
 type entryJSON struct {
 	Instance instanceJSON `json:"instance"`
+	Error    string       `json:"error,omitempty"`
+	Optional bool         `json:"optional,omitempty"`
 }
 
+// instanceJSON has the fields of Sablier's that do not tell strangers what runs in a set: no image, and no labels.
 type instanceJSON struct {
-	Name    string `json:"name"`
-	Current int32  `json:"currentReplicas"`
-	Desired int32  `json:"desiredReplicas"`
-	Status  string `json:"status"`
-	Message string `json:"message,omitempty"`
+	Name       string          `json:"name"`
+	Current    int32           `json:"currentReplicas"`
+	Desired    int32           `json:"desiredReplicas"`
+	Status     string          `json:"status"`
+	Groups     []string        `json:"groups,omitempty"`
+	Enabled    string          `json:"enabled,omitempty"`
+	Message    string          `json:"message,omitempty"`
+	Provider   string          `json:"provider,omitempty"`
+	Kubernetes *kubernetesJSON `json:"kubernetes,omitempty"`
+}
+
+type kubernetesJSON struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+}
+
+func instanceOf(name string, set Set) instanceJSON {
+	out := instanceJSON{Name: name, Current: set.Ready, Desired: set.Want, Status: sablierStatus[set.State], Message: set.Message}
+	if set.State == Missing {
+		return out
+	}
+	if set.Group != "" {
+		out.Groups = []string{set.Group}
+	}
+	out.Enabled, out.Provider = "true", "kubernetes"
+	out.Kubernetes = &kubernetesJSON{Namespace: set.Namespace, Kind: kindStatefulSet}
+	return out
 }
 
 // sablierStatus has Sablier's words for our states.
-var sablierStatus = map[State]string{Asleep: "stopped", Paused: "stopped", Waking: "starting", Ready: "ready", Failed: "error"}
+var sablierStatus = map[State]string{
+	Asleep: "stopped", Paused: "stopped", Stopped: "stopped", Waking: "starting", Ready: "ready", Failed: "error", Missing: "error",
+}
 
 // version is the module's, as the build knows it.
 func version() string {

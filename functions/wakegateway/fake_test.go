@@ -33,7 +33,9 @@ type cluster struct {
 	fail int
 	// before is called once, before the next write.
 	before func()
-	url    string
+	// onRequest is called for every request, if it is not nil.
+	onRequest func()
+	url       string
 }
 
 func newCluster(t *testing.T, sets ...*appsv1.StatefulSet) *cluster {
@@ -92,6 +94,9 @@ func (c *cluster) setFail(status int) {
 }
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c.onRequest != nil {
+		c.onRequest()
+	}
 	if r.Method == http.MethodPatch {
 		c.mu.Lock()
 		before := c.before

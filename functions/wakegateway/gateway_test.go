@@ -38,10 +38,16 @@ func TestAnswers(t *testing.T) {
 	in := func(namespace string) func(*appsv1.StatefulSet) {
 		return func(s *appsv1.StatefulSet) { s.Namespace = namespace }
 	}
-	const siteJSON = `{"session":{"instances":[{"instance":{"name":"shop/db","currentReplicas":0,"desiredReplicas":2,"status":"stopped"}},` +
-		`{"instance":{"name":"shop/web","currentReplicas":2,"desiredReplicas":2,"status":"ready"}}],"status":"not-ready"}}`
+	const (
+		more     = `,"enabled":"true","provider":"kubernetes","kubernetes":{"namespace":"shop","kind":"statefulset"}}}`
+		grouped  = `,"groups":["site"]` + more
+		siteJSON = `{"session":{"instances":[{"instance":{"name":"shop/db","currentReplicas":0,"desiredReplicas":2,"status":"stopped"` + grouped +
+			`,{"instance":{"name":"shop/web","currentReplicas":2,"desiredReplicas":2,"status":"ready"` + grouped + `],"status":"not-ready"}}`
+		noSet   = `does not exist or is not opted in. Create it, give it label drydock.dev/managed=true`
+		noGroup = `exists and is opted in. Create it, give it label drydock.dev/managed=true`
+	)
 	c := newCluster(t,
-		set("web", in("lab")), set("up"), set("down", asleep()), set("held", pausedSet), set("never", alone),
+		set("web", in("lab")), set("up"), set("down", asleep()), set("held", pausedSet), set("never", alone), set("off", replicas(0, 0)),
 		set("stranger", labelled(api.ManagedLabel, "false")),
 		set("db", group("site"), asleep()), set("web", group("site"), alone),
 		set("a", group("team")), set("b", group("team"), in("lab")), set("c", group("team"), in("far")),
@@ -56,36 +62,45 @@ func TestAnswers(t *testing.T) {
 		"dynamic, ready":      {"/api/strategies/dynamic?names=shop/up", "ready", 200, "is ready"},
 		"dynamic, asleep":     {"/api/strategies/dynamic?names=shop/down&display_name=Shop", "not-ready", 200, "<h1>Shop is waking up</h1>"},
 		"dynamic, paused":     {"/api/strategies/dynamic?names=shop/held", "not-ready", 409, "is paused"},
-		"dynamic, unknown":    {"/api/strategies/dynamic?names=shop/none", "not-ready", 404, `"detail":"there is no StatefulSet shop/none"`},
+		"dynamic, unknown":    {"/api/strategies/dynamic?names=shop/none", "not-ready", 404, `"detail":"StatefulSet shop/none ` + noSet},
 		"dynamic, bad query":  {"/api/strategies/dynamic", "not-ready", 400, `"title":"Bad Request"`},
-		"poke, ready":         {"/api/strategies/poke?names=statefulset_shop_up_7", "ready", 200, `{"session":{"instances":[{"instance":{"name":"shop/up","currentReplicas":2,"desiredReplicas":2,"status":"ready"}}],"status":"ready"}}`},
-		"poke, asleep":        {"/api/strategies/poke?names=shop/down", "not-ready", 200, `"currentReplicas":0,"desiredReplicas":2,"status":"stopped"}}],"status":"not-ready"}}`},
-		"poke, paused":        {"/api/strategies/poke?names=shop/held", "not-ready", 409, "remove annotation drydock.dev/paused"},
+		"poke, ready":         {"/api/strategies/poke?names=statefulset_shop_up_7", "ready", 200, `{"session":{"instances":[{"instance":{"name":"statefulset_shop_up_7","currentReplicas":2,"desiredReplicas":2,"status":"ready"` + more + `],"status":"ready"}}`},
+		"poke, asleep":        {"/api/strategies/poke?names=shop/down", "not-ready", 200, `"currentReplicas":0,"desiredReplicas":2,"status":"stopped"` + more + `],"status":"not-ready"}}`},
+		"poke, paused":        {"/api/strategies/poke?names=shop/held", "not-ready", 409, "Remove annotation drydock.dev/paused"},
 		"blocking, ready":     {"/api/strategies/blocking?names=shop/up", "ready", 200, `"status":"ready"}}`},
 		"blocking, paused":    {"/api/strategies/blocking?names=shop/held", "not-ready", 409, "no request wakes it"},
 		"blocking, too late":  {"/api/strategies/blocking?names=shop/down&timeout=10ms", "not-ready", 504, "not ready after 10ms: shop/down is asleep"},
 		"blocking, bad query": {"/api/strategies/blocking?names=shop/up&timeout=x", "not-ready", 400, "no duration"},
 
-		"a named set counts with its group":      {"/api/strategies/poke?names=shop/web", "not-ready", 200, `{"session":{"instances":[{"instance":{"name":"shop/db",`},
-		"a whole group, and no stranger in it":   {"/api/strategies/poke?group=shop/site", "not-ready", 200, siteJSON},
-		"two of a group are one group":           {"/api/strategies/poke?names=shop/web,shop/db", "not-ready", 200, siteJSON},
-		"two of one name":                        {"/api/strategies/poke?names=shop/web,lab/web", "not-ready", 200, `{"name":"lab/web","currentReplicas":2`},
-		"groups of every namespace looked after": {"/api/strategies/poke?group=team", "ready", 200, `{"session":{"instances":[{"instance":{"name":"lab/b","currentReplicas":2,"desiredReplicas":2,"status":"ready"}},{"instance":{"name":"shop/a","currentReplicas":2,"desiredReplicas":2,"status":"ready"}}],"status":"ready"}}`},
-		"another namespace's group":              {"/api/strategies/poke?group=far/team", "not-ready", 404, "does not look after namespace far"},
-		"an unknown group":                       {"/api/strategies/poke?group=nobody", "not-ready", 404, "no StatefulSet with label drydock.dev/group=nobody"},
-		"an unknown group of a namespace":        {"/api/strategies/poke?group=lab/site", "not-ready", 404, "no StatefulSet of namespace lab with label"},
-		"a group without a timeout":              {"/api/strategies/poke?group=quiet", "not-ready", 404, "goes to sleep"},
-		"a set without a timeout":                {"/api/strategies/poke?names=shop/never", "not-ready", 404, "give it annotation drydock.dev/idle-timeout"},
-		"a set that is not managed":              {"/api/strategies/poke?names=shop/stranger", "not-ready", 404, "give it label drydock.dev/managed=true"},
-		"a group's stranger":                     {"/api/strategies/poke?names=shop/y", "not-ready", 404, "has not opted in"},
-		"a set of another namespace":             {"/api/strategies/poke?names=far/c", "not-ready", 404, "does not look after namespace far"},
-		"one of two is unknown":                  {"/api/strategies/poke?names=shop/up,shop/none", "not-ready", 404, "no StatefulSet shop/none"},
+		"a named set counts with its group":    {"/api/strategies/poke?names=shop/web", "not-ready", 200, `{"session":{"instances":[{"instance":{"name":"shop/db",`},
+		"a whole group, and no stranger in it": {"/api/strategies/poke?group=shop/site", "not-ready", 200, siteJSON},
+		"two of a group are one group":         {"/api/strategies/poke?names=shop/web,shop/db", "not-ready", 200, siteJSON},
+		"two of one name":                      {"/api/strategies/poke?names=shop/web,lab/web", "not-ready", 200, `{"name":"lab/web","currentReplicas":2`},
+		"one name twice, each in the answer":   {"/api/strategies/poke?names=shop/up,statefulset_shop_up_1", "ready", 200, `"name":"shop/up","currentReplicas":2,"desiredReplicas":2,"status":"ready"` + more + `,{"instance":{"name":"statefulset_shop_up_1",`},
+		"an optional set that sleeps":          {"/api/strategies/poke?names=shop/up,optional:shop/down", "ready", 200, `"status":"stopped",` + more[1:len(more)-1] + `,"optional":true}`},
+		"an optional set that is not there":    {"/api/strategies/poke?names=shop/up,optional:shop/none", "ready", 200, `{"instance":{"name":"shop/none","currentReplicas":0,"desiredReplicas":0,"status":"error","message":"it does not exist or is not opted in"},"error":"it does not exist or is not opted in","optional":true}`},
+		"an optional set that is paused":       {"/api/strategies/poke?names=shop/up,optional:shop/held", "ready", 200, `"optional":true`},
+		"a group of every namespace":           {"/api/strategies/poke?group=team", "not-ready", 400, "DRYDOCK_GATEWAY_NAMESPACE"},
+		"another namespace's group":            {"/api/strategies/poke?group=far/team", "not-ready", 404, noGroup},
+		"an unknown group":                     {"/api/strategies/poke?group=shop/none", "not-ready", 404, "no StatefulSet of group shop/none " + noGroup},
+		"an unknown group of a namespace":      {"/api/strategies/poke?group=lab/site", "not-ready", 404, noGroup},
+		"a group without a timeout":            {"/api/strategies/poke?group=shop/quiet", "not-ready", 404, noGroup},
+		"a set without a timeout":              {"/api/strategies/poke?names=shop/never", "not-ready", 404, noSet},
+		"a set that is not managed":            {"/api/strategies/poke?names=shop/stranger", "not-ready", 404, noSet},
+		"a group's stranger":                   {"/api/strategies/poke?names=shop/y", "not-ready", 404, noSet},
+		"a set of another namespace":           {"/api/strategies/poke?names=far/c", "not-ready", 404, noSet},
+		"one of two is unknown":                {"/api/strategies/poke?names=shop/up,shop/none", "not-ready", 404, "shop/none " + noSet},
+		"no visit wakes it":                    {"/api/strategies/poke?names=shop/off", "not-ready", 409, "annotation drydock.dev/wake-replicas lets a visit wake it"},
+		"no visit wakes it, for people":        {"/api/strategies/dynamic?names=shop/off", "not-ready", 409, "This service is switched off"},
+		"a theme of Sablier's":                 {"/api/strategies/dynamic?names=shop/up&theme=ghost", "ready", 200, "is ready"},
+		"a theme of nobody's":                  {"/api/strategies/dynamic?names=shop/down&theme=corporate", "not-ready", 404, `"requestTheme":"corporate","availableTheme":["drydock","ghost"`},
+		"slashes too many":                     {"//api/strategies//poke/?names=shop/up", "ready", 200, "shop/up"},
 
 		"health":           {"/health", "not-ready", 200, "ok"},
 		"version":          {"/version", "not-ready", 200, `"version":`},
-		"themes":           {"/api/themes", "not-ready", 200, `{"themes":["drydock"]}`},
-		"themes, older":    {"/api/dynamic/themes", "not-ready", 200, `{"themes":["drydock"]}`},
-		"themes, oldest":   {"/api/strategies/dynamic/themes", "not-ready", 200, `{"themes":["drydock"]}`},
+		"themes":           {"/api/themes", "not-ready", 200, `{"themes":["drydock","ghost","hacker-terminal","matrix","shuffle"]}`},
+		"themes, older":    {"/api/dynamic/themes", "not-ready", 200, `{"themes":["drydock","ghost","hacker-terminal","matrix","shuffle"]}`},
+		"themes, oldest":   {"/api/strategies/dynamic/themes", "not-ready", 200, `{"themes":["drydock","ghost","hacker-terminal","matrix","shuffle"]}`},
 		"nothing is there": {"/", "not-ready", 404, pathDynamic},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +114,7 @@ func TestAnswers(t *testing.T) {
 			checkProblem(t, w)
 		})
 	}
-	for _, name := range []string{"held", "never", "stranger", "x", "y"} {
+	for _, name := range []string{"held", "never", "stranger", "x", "y", "off"} {
 		if _, written := c.get("shop/" + name).Annotations[api.AwakeUntilAnnotation]; written {
 			t.Errorf("a session is written on %s", name)
 		}
@@ -161,7 +176,7 @@ func TestASessionIsWrittenOnceAndReadOnceASecond(t *testing.T) {
 func TestAGroupHasOneWriter(t *testing.T) {
 	group := labelled(api.GroupLabel, "site")
 	c := newCluster(t, set("b", group), set("a", group), set("c", group))
-	get(t, c.gateway(t, Options{}), "/api/strategies/poke?group=site")
+	get(t, c.gateway(t, Options{}), "/api/strategies/poke?group=shop/site")
 	if len(c.writes) != 1 || c.writes[0] != "a" {
 		t.Errorf("written on %v", c.writes)
 	}
@@ -289,28 +304,6 @@ func TestAServersLimitDoesNotCutAWait(t *testing.T) {
 	}
 }
 
-func TestTheMemoryIsBounded(t *testing.T) {
-	m := memory{}
-	ready := Session{Sets: []Set{{State: Ready, Needed: true}}}
-	for i := range 5 * mostRemembered {
-		m.keep(Ask{Group: Ref{"shop", fmt.Sprint(i)}}, ready, noon)
-	}
-	if len(m) > mostRemembered {
-		t.Errorf("%d sessions are remembered", len(m))
-	}
-	last := Ask{Group: Ref{"shop", fmt.Sprint(5*mostRemembered - 1)}}
-	if _, ok := m.recall(last, noon.Add(remembered-1)); !ok {
-		t.Error("the last one is forgotten")
-	}
-	if _, ok := m.recall(last, noon.Add(remembered)); ok {
-		t.Error("it is remembered for too long")
-	}
-	last.Session = time.Hour
-	if _, ok := m.recall(last, noon); ok {
-		t.Error("a longer session is another one")
-	}
-}
-
 func TestOptionsHaveDefaults(t *testing.T) {
 	g := newCluster(t).gateway(t, Options{})
 	if g.options.LongestSession != 24*time.Hour || g.options.DefaultTimeout != time.Minute {
@@ -326,5 +319,19 @@ func TestTheLongestSessionHolds(t *testing.T) {
 	get(t, c.gateway(t, Options{LongestSession: time.Hour}), "/api/strategies/poke?names=shop/web&session_duration=9000h")
 	if at := idle.MemberOf(c.get("shop/web")).Rules.AwakeUntil; time.Until(at) > time.Hour+2*time.Minute || time.Until(at) < time.Hour {
 		t.Errorf("awake until %s", at)
+	}
+}
+
+// TestNoRedirectForSlashesTooMany: a mux would redirect, which the plugin for nginx does not follow.
+func TestNoRedirectForSlashesTooMany(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/", newCluster(t, set("web")).gateway(t, Options{BasePath: "wake/"}))
+	for path, code := range map[string]int{
+		"//wake//api/strategies/poke/?names=shop/web": 200, "/wake/api/strategies/poke?names=shop/web": 200,
+		"/api/strategies/poke?names=shop/web": 404, "/wakeful/api/strategies/poke?names=shop/web": 404, "/wake": 404, "/wake/health": 200,
+	} {
+		if w := get(t, CleanPaths(mux), path); w.Code != code || w.Header().Get(statusHeader) == "" {
+			t.Errorf("%s: %d %v, want %d", path, w.Code, w.Header(), code)
+		}
 	}
 }

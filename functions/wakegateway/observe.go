@@ -7,124 +7,127 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"drydock.dev/functions/wakegateway/share"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
 
-// Pauses between two looks of a request that waits.
-const (
-	firstPause   = 250 * time.Millisecond
-	longestPause = time.Second
-)
+// lookTimeout bounds one look, so that an API server that hangs does not hold requests for ever.
+const lookTimeout = 10 * time.Second
 
-// wait looks until the session is ready, or can never be. Each look keeps the session alive, so that it is whole when the
-// sets are ready at last. Once it has begun to wait it goes on over errors that may pass.
-func (g *Gateway) wait(caller context.Context, ask Ask) (Session, error) {
-	ctx, cancel := context.WithTimeout(caller, ask.Timeout)
+// look keeps the session alive and returns how it stands, by one and the same state of the sets. Requests for the same sets take
+// turns: what one of them reads, the others use for a while, and a session that one has written covers the others.
+func (g *Gateway) look(caller context.Context, ask Ask) (session Session, wrote bool, err error) {
+	ctx, cancel := context.WithTimeout(caller, lookTimeout)
 	defer cancel()
-	session, err := g.look(ctx, ask)
-	if err != nil && ctx.Err() != nil {
-		return session, gaveUp(caller, ask, session)
+	turn, err := g.views.Take(ctx, ask.String())
+	if err != nil {
+		return Session{}, false, err
 	}
-	for pause := firstPause; goesOn(session, err); pause = min(pause*3/2, longestPause) {
-		select {
-		case <-ctx.Done():
-			return session, gaveUp(caller, ask, session)
-		case <-g.ending.Done():
-			return session, stopping()
-		case <-time.After(pause):
-		}
-		next, failed := g.look(ctx, ask)
-		switch {
-		case failed == nil:
-			session = next
-		case isProblem(failed):
-			return session, failed
-		}
-	}
-	return session, err
-}
-
-func goesOn(session Session, err error) bool {
-	return err == nil && !session.Ready() && session.refused() == nil
-}
-
-// gaveUp says whose patience is at its end.
-func gaveUp(caller context.Context, ask Ask, session Session) error {
-	if caller.Err() != nil {
-		return gone()
-	}
-	return timedOut(ask, session)
-}
-
-// look keeps the session alive and says how it stands, by one and the same state of the sets. A conflict means to look
-// again.
-func (g *Gateway) look(ctx context.Context, ask Ask) (Session, error) {
-	now := time.Now()
-	if session, ok := g.recall(ask, now); ok {
-		return session, nil
-	}
-	var session Session
-	_, err := g.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
-		units, err := g.observe(ctx, ask)
+	defer turn.End()
+	again := false
+	_, err = g.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
+		units, err := g.view(ctx, turn, ask, again)
+		again = true // after a write or a conflict, what was seen is old
 		if err != nil {
 			return plan.Plan{}, err
 		}
 		session = Judge(units)
-		return Decide(Input{Now: now, Session: ask.Session, Longest: g.options.LongestSession, Units: units}), nil
+		p := Decide(Input{Now: time.Now(), Session: ask.Session, Longest: g.options.LongestSession, Units: units})
+		wrote = wrote || p.Kind == plan.KindDo
+		return p, nil
 	})
-	if err == nil && session.Ready() {
-		g.keep(ask, session, now)
+	if err != nil && ctx.Err() == nil {
+		turn.Keep(nil, err, time.Now().Add(rememberedWaiting))
 	}
-	return session, err
+	return session, wrote && err == nil, err
 }
 
-func (g *Gateway) recall(ask Ask, now time.Time) (Session, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.memory.recall(ask, now)
+// view returns what was seen a moment ago, or reads it again.
+func (g *Gateway) view(ctx context.Context, turn *share.Turn[[]Unit], ask Ask, again bool) ([]Unit, error) {
+	now := time.Now()
+	if units, err, ok := turn.Recall(now); ok && !again {
+		return units, err
+	}
+	units, err := g.observe(ctx, ask)
+	switch {
+	case ctx.Err() != nil: // the caller's end says nothing of the sets
+	case err == nil && Judge(units).Ready():
+		turn.Keep(units, nil, now.Add(remembered))
+	default:
+		turn.Keep(units, err, now.Add(rememberedWaiting))
+	}
+	return units, err
 }
 
-func (g *Gateway) keep(ask Ask, session Session, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.memory.keep(ask, session, now)
+// watch returns how the session stands, and keeps nothing awake.
+func (g *Gateway) watch(caller context.Context, ask Ask) ([]Unit, error) {
+	ctx, cancel := context.WithTimeout(caller, lookTimeout)
+	defer cancel()
+	turn, err := g.views.Take(ctx, ask.String())
+	if err != nil {
+		return nil, err
+	}
+	defer turn.End()
+	return g.view(ctx, turn, ask, false)
 }
 
 // observe reads what the request is about. All of it has opted in.
 func (g *Gateway) observe(ctx context.Context, ask Ask) ([]Unit, error) {
-	if len(ask.Sets) == 0 {
+	switch {
+	case ask.All:
+		members, err := g.list(ctx, "", api.ManagedLabel+"=true")
+		return optedIn(byGroup(members)), err
+	case len(ask.Sets) == 0:
 		return g.observeGroup(ctx, ask.Group)
 	}
 	var units []Unit
-	for _, ref := range ask.Sets {
-		set, err := g.read(ctx, ref)
-		if err != nil {
+	for _, name := range ask.Sets {
+		err := g.addNamed(ctx, &units, name)
+		switch {
+		case err == nil:
+		case name.Optional && isProblem(err):
+			units = append(units, Unit{Missing: &name.Ref})
+		default:
 			return nil, err
 		}
-		if u := unitOf(units, set); u != nil {
-			u.Named = append(u.Named, ref.Name)
-			continue
-		}
-		u, err := g.unit(ctx, set)
-		if err != nil {
-			return nil, err
-		}
-		if !u.optedIn() {
-			return nil, noTimeout(ref)
-		}
-		units = append(units, u)
 	}
 	return units, nil
+}
+
+// addNamed adds the group of a named set, if it is not among the units.
+func (g *Gateway) addNamed(ctx context.Context, units *[]Unit, name Name) error {
+	u := unitOf(*units, name.Ref)
+	if u == nil {
+		set, err := g.read(ctx, name.Ref)
+		if err != nil {
+			return err
+		}
+		members, err := g.groupOf(ctx, set)
+		if err != nil {
+			return err
+		}
+		fresh := Unit{Members: members}
+		if !fresh.optedIn() {
+			return nothing(name.Ref, "neither it nor another of its group has annotation "+api.IdleTimeoutAnnotation)
+		}
+		*units = append(*units, fresh)
+		u = &(*units)[len(*units)-1]
+	}
+	if name.Optional {
+		u.Optional = append(u.Optional, name.Name)
+	} else {
+		u.Named = append(u.Named, name.Name)
+	}
+	return nil
 }
 
 // read reads a set that is to take part.
 func (g *Gateway) read(ctx context.Context, ref Ref) (*appsv1.StatefulSet, error) {
 	if !g.looksAfter(ref.Namespace) {
-		return nil, notLookedAfter(ref.Namespace)
+		return nil, nothing(ref, "its namespace is not in DRYDOCK_NAMESPACES")
 	}
 	set := &appsv1.StatefulSet{}
 	found, err := g.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
@@ -132,9 +135,9 @@ func (g *Gateway) read(ctx context.Context, ref Ref) (*appsv1.StatefulSet, error
 	case err != nil:
 		return nil, err
 	case !found:
-		return nil, noSet(ref)
+		return nil, nothing(ref, "it does not exist")
 	case !sts.Managed(set):
-		return nil, notManaged(ref)
+		return nil, nothing(ref, "it lacks label "+api.ManagedLabel+"=true")
 	}
 	return set, nil
 }
@@ -143,81 +146,75 @@ func (g *Gateway) looksAfter(namespace string) bool {
 	return len(g.namespaces) == 0 || slices.Contains(g.namespaces, namespace)
 }
 
-// unitOf finds the group of the set among those that were read; nil if it is not there, or the set has none.
-func unitOf(units []Unit, set *appsv1.StatefulSet) *Unit {
-	i := slices.IndexFunc(units, func(u Unit) bool {
-		return u.Members.Find(set.Name) != nil && u.Members[0].Set.Namespace == set.Namespace
-	})
+// unitOf returns the unit of the set among those that were read, or nil.
+func unitOf(units []Unit, ref Ref) *Unit {
+	i := slices.IndexFunc(units, func(u Unit) bool { return u.find(ref) })
 	if i < 0 {
 		return nil
 	}
 	return &units[i]
 }
 
-// unit reads the group of a named set.
-func (g *Gateway) unit(ctx context.Context, set *appsv1.StatefulSet) (Unit, error) {
-	u := Unit{Named: []string{set.Name}}
-	if group := set.Labels[api.GroupLabel]; group != "" {
-		members, err := g.list(ctx, set.Namespace, group)
-		if err != nil {
-			return u, err
-		}
-		u.Members = members
-	}
-	if u.Members.Find(set.Name) == nil { // it is alone, or left its group between two reads
-		u.Members = append(u.Members, idle.MemberOf(set))
-	}
-	return u, nil
+func (u Unit) find(ref Ref) bool {
+	return slices.ContainsFunc(u.Members, func(m Member) bool { return m.Ref == ref })
 }
 
-// observeGroup reads the groups of the name, one a namespace. Those that have not opted in are left out.
-func (g *Gateway) observeGroup(ctx context.Context, group Ref) ([]Unit, error) {
-	namespaces := g.namespaces
-	switch {
-	case group.Namespace != "" && !g.looksAfter(group.Namespace):
-		return nil, notLookedAfter(group.Namespace)
-	case group.Namespace != "":
-		namespaces = []string{group.Namespace}
-	case len(namespaces) == 0:
-		namespaces = []string{""}
+// groupOf reads the group of a named set.
+func (g *Gateway) groupOf(ctx context.Context, set *appsv1.StatefulSet) ([]Member, error) {
+	self := memberOf(set)
+	if self.Group == "" {
+		return []Member{self}, nil
 	}
-	var members idle.Group
-	for _, namespace := range namespaces {
-		more, err := g.list(ctx, namespace, group.Name)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, more...)
+	members, err := g.list(ctx, set.Namespace, groupSelector(self.Group))
+	if err == nil && !(Unit{Members: members}).find(self.Ref) { // it left its group between two reads
+		members = append(members, self)
 	}
-	units := slices.DeleteFunc(byNamespace(members), func(u Unit) bool { return !u.optedIn() })
-	if len(units) == 0 {
-		return nil, noGroup(group)
-	}
-	return units, nil
-}
-
-// list reads the members of the group, sorted by namespace and name; namespace is empty for all.
-func (g *Gateway) list(ctx context.Context, namespace, group string) (idle.Group, error) {
-	var members idle.Group
-	selector := api.ManagedLabel + "=true," + api.GroupLabel + "=" + group
-	err := kube.Pages(ctx, g.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
-		for i := range l.Items {
-			members = append(members, idle.MemberOf(&l.Items[i]))
-		}
-	})
-	slices.SortFunc(members, func(a, b idle.Member) int { return compareRefs(refOf(a), refOf(b)) })
 	return members, err
 }
 
-// byNamespace splits members, which are sorted by it, into the groups of their namespaces.
-func byNamespace(members idle.Group) []Unit {
-	var units []Unit
-	for i, m := range members {
-		if i == 0 || m.Set.Namespace != members[i-1].Set.Namespace {
-			units = append(units, Unit{})
-		}
-		last := &units[len(units)-1]
-		last.Members = append(last.Members, m)
+func groupSelector(group string) string {
+	return api.ManagedLabel + "=true," + api.GroupLabel + "=" + group
+}
+
+// observeGroup reads the group of one namespace.
+func (g *Gateway) observeGroup(ctx context.Context, group Ref) ([]Unit, error) {
+	if !g.looksAfter(group.Namespace) {
+		return nil, noGroup(group, nil, "its namespace is not in DRYDOCK_NAMESPACES")
 	}
-	return units
+	members, err := g.list(ctx, group.Namespace, groupSelector(group.Name))
+	if err != nil {
+		return nil, err
+	}
+	if u := (Unit{Members: members}); u.optedIn() {
+		return []Unit{u}, nil
+	}
+	if !g.token.wanted() { // strangers are not told what else there is
+		return nil, noGroup(group, nil, "none of its sets is opted in")
+	}
+	others, err := g.list(ctx, group.Namespace, api.ManagedLabel+"=true")
+	if err != nil {
+		return nil, err
+	}
+	return nil, noGroup(group, groupsOf(optedIn(byGroup(others))), "none of its sets is opted in")
+}
+
+// list reads sets, sorted by namespace and name. Without a namespace it reads all that this Drydock looks after.
+func (g *Gateway) list(ctx context.Context, namespace, selector string) ([]Member, error) {
+	namespaces := []string{namespace}
+	if namespace == "" && len(g.namespaces) > 0 {
+		namespaces = g.namespaces
+	}
+	var members []Member
+	for _, namespace := range namespaces {
+		err := kube.Pages(ctx, g.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+			for i := range l.Items {
+				members = append(members, memberOf(&l.Items[i]))
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(members, func(a, b Member) int { return compareRefs(a.Ref, b.Ref) })
+	return members, nil
 }

@@ -20,8 +20,9 @@ var pageText string
 
 const pageKind = "text/html; charset=utf-8"
 
-// theme is the name of the only one.
-const theme = "drydock"
+// themes are the names that a request may give: Drydock's own, and those that Sablier brings along
+// (sablierapp/sablier pkg/theme/embedded). The page is the same for all.
+var themes = []string{"drydock", "ghost", "hacker-terminal", "matrix", "shuffle"}
 
 // pagePolicy lets the page have its own style, and nothing else. The plugins of Traefik, Caddy and nginx hand on no header
 // but the content's type and length, so the page has the policy inside, too; frame-ancestors works in a header only.
@@ -36,7 +37,7 @@ func styleHash() string {
 
 // showPage answers with the page, also for what is wrong and may pass: a set that is paused, an API server that is away.
 // The status says it to those who look at it.
-func showPage(ask Ask, s Session, err error) answer {
+func showPage(path string, ask Ask, s Session, err error) answer {
 	a := answer{code: statusOK, kind: pageKind, ready: err == nil && s.Ready()}
 	look := viewOf(s)
 	if err == nil {
@@ -45,11 +46,11 @@ func showPage(ask Ask, s Session, err error) answer {
 	if err != nil {
 		p := problemOf(err)
 		if p.Status == statusNotFound {
-			return refuse(err) // a configuration that has to be changed
+			return refuse(path, err) // a configuration that has to be changed
 		}
 		a.code, a.problem, a.err = p.Status, p, err
 		if look = away; p.Status == statusConflict {
-			look = held
+			look = held(s)
 		}
 	}
 	a.body = []byte(render(ask, s, look))
@@ -67,9 +68,20 @@ var (
 	awake  = view{"ready", "is ready", "It opens at the next look."}
 	rising = view{"waking", "is waking up", "It sleeps while nobody uses it. It opens by itself as soon as it is ready."}
 	broken = view{"failed", "has trouble waking up", "Its administrator can see why. It opens by itself once it is ready."}
-	held   = view{"paused", "is paused", "Somebody has paused it on purpose. It opens by itself once that is over."}
+	halted = view{"paused", "is paused", "Its administrator has paused it on purpose. It opens by itself once that is over."}
+	off    = view{"paused", "is switched off", "A visit does not start it. Its administrator can."}
 	away   = view{"failed", "cannot be reached at the moment", "It is not known whether it is asleep. This usually passes within moments."}
 )
+
+// held is the view of a session with a set that no visit wakes.
+func held(s Session) view {
+	for _, set := range s.Sets {
+		if set.Needed && set.State == Paused {
+			return halted
+		}
+	}
+	return off
+}
 
 func viewOf(s Session) view {
 	look := rising
@@ -118,16 +130,4 @@ func details(ask Ask, s Session) string {
 	}
 	b.WriteString("</ul>")
 	return b.String()
-}
-
-// describe says in words what the set does.
-func (s Set) describe() string {
-	words := string(s.State)
-	if s.State == Waking {
-		words = fmt.Sprintf("waking, %d of %d ready", s.Ready, s.Want)
-	}
-	if s.Message != "" {
-		words += ": " + s.Message
-	}
-	return words
 }

@@ -13,10 +13,11 @@ import (
 
 // Ask is what a request asks for.
 type Ask struct {
-	// Sets are named one by one. Without any, the whole Group is asked for; its namespace is empty for those of every
-	// namespace that is looked after.
-	Sets  []Ref
+	// Sets are named one by one. Without any, the whole Group is asked for.
+	Sets  []Name
 	Group Ref
+	// All stands for every set that is looked after: of a stream of events only.
+	All bool
 	// Session is how long the sets are to be awake; 0 for their idle timeout.
 	Session time.Duration
 	// Timeout is how long a blocking request waits.
@@ -27,62 +28,89 @@ type Ask struct {
 	Title string
 	// Details shows each set on the page. Whoever can see the site can see the page, so nothing is shown unless asked for.
 	Details bool
+	// Theme is what Sablier's page is to look like; empty for the default.
+	Theme string
 }
 
-// String says what the request is about.
+// String says which sets the request is about. It is equal for requests that may share what they see.
 func (a Ask) String() string {
-	if len(a.Sets) == 0 {
-		return "group " + cmp.Or(a.Group.Namespace, "*") + "/" + a.Group.Name
+	switch {
+	case a.All:
+		return "*"
+	case len(a.Sets) == 0:
+		return "group " + a.Group.String()
 	}
 	names := make([]string, len(a.Sets))
-	for i, ref := range a.Sets {
-		names[i] = ref.String()
+	for i, name := range a.Sets {
+		if names[i] = name.Ref.String(); name.Optional {
+			names[i] = optionalPrefix + names[i]
+		}
 	}
-	return strings.Join(names, ",")
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// target is what the request names, in a word for measurements.
+func (a Ask) target() string {
+	if len(a.Sets) > 0 {
+		return "names"
+	}
+	return "group"
+}
+
+// called returns the names by which the request has asked for the set.
+func (a Ask) called(ref Ref) []string {
+	var asked []string
+	for _, name := range a.Sets {
+		if name.Ref == ref {
+			asked = append(asked, name.Asked)
+		}
+	}
+	return slices.Compact(asked)
 }
 
 // Bounds of what a query may ask for.
 const (
-	mostNames      = 50
-	longestTitle   = 100 // runes
-	shortRefresh   = time.Second
-	defaultRefresh = 5 * time.Second
-	longRefresh    = time.Minute
-	defaultTitle   = "This service"
+	mostNames       = 10
+	shortestSession = 10 * time.Second
+	longestTitle    = 100 // runes
+	shortRefresh    = time.Second
+	defaultRefresh  = 5 * time.Second
+	longRefresh     = time.Minute
+	defaultTitle    = "This service"
 )
 
 // ParseAsk reads a query. Names come as names=A&names=B (sablierapp/sablier-traefik-plugin config.go); separated by commas
 // they are accepted too, because that is how the Caddyfile's documentation has them, which the plugin does not take apart
 // (sablierapp/sablier-caddy-plugin config.go). What is empty counts as absent: the nginx script sends every parameter,
-// with nothing in those that are not configured (sablierapp/sablier plugins/nginx/njs/sablier.js). A theme, and whatever
-// else there is, is ignored. Durations that are too long are made as long as they may be.
+// with nothing in those that are not configured (sablierapp/sablier plugins/nginx/njs/sablier.js). Unknown parameters are
+// ignored. Durations out of bounds are brought within them.
 func ParseAsk(query map[string][]string, options Options) (Ask, error) {
-	q := &fields{values: query}
+	q := &fields{values: query, namespace: options.Namespace}
 	ask := Ask{
-		Sets: q.names(), Group: q.group(),
-		Session: min(q.duration("session_duration", 0), options.LongestSession),
+		Sets: q.names(), Group: q.group(), Session: q.session(options.LongestSession),
 		Timeout: min(q.duration("timeout", options.DefaultTimeout), LongestWait),
 		Refresh: min(max(q.duration("refresh_frequency", defaultRefresh), shortRefresh), longRefresh),
 		Title:   cmp.Or(clean(q.first("display_name"), longestTitle), defaultTitle),
-		Details: q.bool("show_details"),
+		Details: q.bool("show_details"), Theme: q.first("theme"),
 	}
 	switch {
 	case q.err != nil:
 		return Ask{}, q.err
 	case len(ask.Sets) == 0 && ask.Group.Name == "":
-		return Ask{}, invalid("neither names nor group is given; name StatefulSets, as names=%s, or group=NAMESPACE/GROUP", nameFormat)
+		return Ask{}, invalid("neither names nor group is given. Name StatefulSets, as names=%s, or group=NAMESPACE/GROUP", nameFormat)
 	case len(ask.Sets) > 0 && ask.Group.Name != "":
-		return Ask{}, invalid("both names and group are given; give one of them")
+		return Ask{}, invalid("both names and group are given. Give one of them")
 	case len(ask.Sets) > mostNames:
-		return Ask{}, invalid("%d names are more than %d; name a group instead", len(ask.Sets), mostNames)
+		return Ask{}, invalid("%d names are more than %d. Name a group instead", len(ask.Sets), mostNames)
 	}
 	return ask, nil
 }
 
 // fields reads parameters, and keeps the first error.
 type fields struct {
-	values map[string][]string
-	err    error
+	values    map[string][]string
+	namespace string // of what is named without one
+	err       error
 }
 
 func (f *fields) fail(err error) {
@@ -107,10 +135,18 @@ func (f *fields) duration(key string, absent time.Duration) time.Duration {
 		return absent
 	}
 	d, err := time.ParseDuration(value)
-	if err != nil || d <= 0 {
-		f.fail(invalid(`%s=%.100q is no duration; write one, as "30m" or "1h30m"`, key, value))
+	if err != nil || d < 0 {
+		f.fail(invalid(`%s=%.100q is no duration. Write one, for example "30m" or "1h30m"`, key, value))
 	}
 	return d
+}
+
+// session reads how long the sets are to be awake. A short session would be a write every few moments.
+func (f *fields) session(longest time.Duration) time.Duration {
+	if f.first("session_duration") == "" {
+		return 0
+	}
+	return min(max(f.duration("session_duration", 0), shortestSession), longest)
 }
 
 func (f *fields) bool(key string) bool {
@@ -125,43 +161,58 @@ func (f *fields) bool(key string) bool {
 	return yes
 }
 
-// names reads the sets, sorted and each once.
-func (f *fields) names() []Ref {
-	var refs []Ref
+// names reads the sets, sorted. A name that is given with and without the prefix for optional ones is not optional.
+func (f *fields) names() []Name {
+	var names []Name
 	for _, value := range f.values["names"] {
-		for name := range strings.SplitSeq(value, ",") {
-			if name = strings.TrimSpace(name); name == "" {
+		for text := range strings.SplitSeq(value, ",") {
+			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}
-			ref, err := ParseName(name)
+			name, err := ParseName(text, f.namespace)
 			if err != nil {
 				f.fail(err)
 				return nil
 			}
-			refs = append(refs, ref)
+			names = append(names, name)
 		}
 	}
-	slices.SortFunc(refs, compareRefs)
-	return slices.Compact(refs)
+	slices.SortFunc(names, compareNames)
+	return requireOnce(slices.Compact(names))
 }
 
-// group reads GROUP or NAMESPACE/GROUP. The name ends in a selector, so nothing but a label's value is taken.
+// requireOnce makes every name of a set required if one of them is.
+func requireOnce(names []Name) []Name {
+	required := map[Ref]bool{}
+	for _, name := range names {
+		required[name.Ref] = required[name.Ref] || !name.Optional
+	}
+	for i := range names {
+		names[i].Optional = !required[names[i].Ref]
+	}
+	return slices.Compact(names)
+}
+
+// group reads NAMESPACE/GROUP, or GROUP of the default namespace. The name ends in a selector, so nothing but a label's value is
+// taken. A group of every namespace does not exist: in each of them another tenant could add sets to it.
 func (f *fields) group() Ref {
 	value := f.first("group")
 	if value == "" {
 		return Ref{}
 	}
-	ref := Ref{Name: value}
-	if namespace, name, ok := strings.Cut(value, "/"); ok {
-		ref = Ref{Namespace: namespace, Name: name}
-		if len(validation.IsDNS1123Label(namespace)) > 0 {
-			f.fail(invalid("group=%.100q names no namespace before the slash; write GROUP or NAMESPACE/GROUP", value))
-		}
+	namespace, name, ok := strings.Cut(value, "/")
+	if !ok {
+		namespace, name = f.namespace, value
 	}
-	if ref.Name == "" || len(validation.IsValidLabelValue(ref.Name)) > 0 {
-		f.fail(invalid("group=%.100q is no value of a label; write GROUP or NAMESPACE/GROUP", value))
+	switch {
+	case name == "" || len(validation.IsValidLabelValue(name)) > 0:
+		f.fail(invalid("group=%.100q is no value of a label. Write NAMESPACE/GROUP", value))
+	case namespace == "" && !ok:
+		f.fail(invalid("group=%.100q names no namespace. Write NAMESPACE/GROUP, or set DRYDOCK_GATEWAY_NAMESPACE", value))
+	case len(validation.IsDNS1123Label(namespace)) > 0:
+		f.fail(invalid("group=%.100q names no namespace before the slash. Write NAMESPACE/GROUP", value))
 	}
-	return ref
+	return Ref{namespace, name}
 }
 
 // clean makes one line of at most so many runes of a text, without what moves or hides other text.

@@ -8,131 +8,96 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
-)
-
-// State is what a set is doing, in words for people.
-type State string
-
-const (
-	Asleep State = "asleep"
-	Waking State = "waking"
-	Ready  State = "ready"
-	Failed State = "failed"
-	Paused State = "paused"
 )
 
 // Set is one StatefulSet of a session.
 type Set struct {
 	Ref
-	State State
-	// Ready of Want replicas are ready.
-	Ready, Want int32
-	// Message says why, where the state alone does not.
-	Message string
-	// Needed is false for a paused set that the session goes without.
-	Needed bool
+	Standing
+	// Group is empty for a set that has none.
+	Group string
+	// Until is the end of the session that is written on it; zero if none is.
+	Until time.Time
+	// Needed is false for a set that the session does not wait for, Optional for one that the request asked for so.
+	Needed, Optional bool
 }
 
-// Session is what a request gets to know.
+// Session is what a request learns.
 type Session struct{ Sets []Set }
 
-// Ready reports whether all that is needed can be used.
+// Ready reports whether every set that is needed can be used.
 func (s Session) Ready() bool {
 	return len(s.Sets) > 0 && !slices.ContainsFunc(s.Sets, func(set Set) bool { return set.Needed && set.State != Ready })
 }
 
-// refused says which set the session cannot have.
+// refused returns the problem of the first set that is needed and that no request wakes, or nil.
 func (s Session) refused() error {
-	i := slices.IndexFunc(s.Sets, func(set Set) bool { return set.Needed && set.State == Paused })
-	if i < 0 {
-		return nil
+	for _, set := range s.Sets {
+		switch {
+		case set.Needed && set.State == Paused:
+			return paused(set.Ref)
+		case set.Needed && set.State == Stopped:
+			return stopped(set)
+		}
 	}
-	return paused(s.Sets[i].Ref)
+	return nil
 }
 
 // Unit is what wakes together: a group of a namespace, or a set alone.
 type Unit struct {
-	Members idle.Group // by name
-	// Named are the names of those that were asked for; empty for the whole group.
-	Named []string
+	Members []Member // by name
+	// Named and Optional are the names of those that were asked for; both are empty for the whole group.
+	Named, Optional []string
+	// Missing is an optional set that cannot be woken. Such a unit has no members.
+	Missing *Ref
 }
 
-// optedIn reports whether some owner has written that a clock puts the unit to sleep. One that cannot be understood counts:
-// its unit is kept awake, and people who come are to get there.
+// optedIn reports whether the owner of a member has written that a clock puts the unit to sleep. One that cannot be understood
+// counts: its unit is kept awake, and visitors are to get there.
 func (u Unit) optedIn() bool {
-	return slices.ContainsFunc(u.Members, func(m idle.Member) bool {
-		_, ok := m.Set.Annotations[api.IdleTimeoutAnnotation]
-		return ok
-	})
+	return slices.ContainsFunc(u.Members, func(m Member) bool { return m.OptedIn })
 }
 
-// needs reports whether the session cannot be without the member. Paused members sleep by themselves and keep nobody, so
-// the others of their group go on without them, unless somebody asked for just that one, or all are paused.
-func (u Unit) needs(m idle.Member) bool {
-	others := slices.ContainsFunc(u.Members, func(other idle.Member) bool { return !isPaused(other) })
-	return !isPaused(m) || !others || slices.Contains(u.Named, m.Set.Name)
+// timeout returns the longest idle timeout of the members; it holds for those without one of their own.
+func (u Unit) timeout() time.Duration {
+	var longest time.Duration
+	for _, m := range u.Members {
+		longest = max(longest, m.Timeout)
+	}
+	return longest
 }
 
-func refOf(m idle.Member) Ref { return Ref{m.Set.Namespace, m.Set.Name} }
+// needs reports whether the session waits for the member. Nothing waits for a member that no visit wakes: the others of its group
+// go on without it, unless the request names it, or no member can be woken.
+func (u Unit) needs(m Member) bool {
+	switch {
+	case slices.Contains(u.Named, m.Name):
+		return true
+	case len(u.Optional) > 0 && (len(u.Named) == 0 || slices.Contains(u.Optional, m.Name)):
+		return false
+	case m.State.wakes():
+		return true
+	}
+	return !slices.ContainsFunc(u.Members, func(other Member) bool { return other.State.wakes() })
+}
 
-func isPaused(m idle.Member) bool { return m.Err == nil && m.Rules.Paused }
-
-// Judge says how the session stands.
+// Judge returns how the session stands.
 func Judge(units []Unit) Session {
 	var s Session
 	for _, u := range units {
+		if u.Missing != nil {
+			standing := Standing{State: Missing, Message: "it does not exist or is not opted in"}
+			s.Sets = append(s.Sets, Set{Ref: *u.Missing, Standing: standing, Optional: true})
+		}
 		for _, m := range u.Members {
-			set := standing(m)
-			set.Needed = u.needs(m)
-			s.Sets = append(s.Sets, set)
+			optional := slices.Contains(u.Optional, m.Name) && !slices.Contains(u.Named, m.Name)
+			s.Sets = append(s.Sets, Set{
+				Ref: m.Ref, Standing: m.Standing, Group: m.Group, Until: u.awakeUntil(), Needed: u.needs(m), Optional: optional,
+			})
 		}
 	}
 	slices.SortFunc(s.Sets, func(a, b Set) int { return compareRefs(a.Ref, b.Ref) })
 	return s
-}
-
-// standing says what the member does. One that is about to sleep is asleep, however many of its pods are still there.
-func standing(m idle.Member) Set {
-	s := Set{Ref: refOf(m), Ready: m.Set.Status.ReadyReplicas, Want: sts.Replicas(m.Set)}
-	sleeps := m.Nap.Active() && m.Nap.Phase != api.Waking
-	if m.Nap != nil && s.Want == 0 {
-		s.Want = m.Nap.Replicas
-	}
-	switch {
-	case isPaused(m):
-		s.State = Paused
-	case !sleeps && sts.Replicas(m.Set) > 0 && sts.Ready(m.Set):
-		s.State = Ready
-	case failed(m):
-		s.State, s.Message = Failed, m.Nap.Message
-	case sleeps:
-		s.State = Asleep
-	case sts.Replicas(m.Set) == 0 && !m.Nap.Active():
-		s.State, s.Message = Asleep, stopped(m)
-	default:
-		s.State = Waking
-	}
-	return s
-}
-
-// failed reports whether the set's wake-up was given up. A sleep that failed before leaves a set that is up.
-func failed(m idle.Member) bool {
-	return m.Nap != nil && m.Nap.Phase == api.Failed && (m.Nap.FailedAt == api.Waking || sts.Replicas(m.Set) == 0)
-}
-
-// stopped says who stopped a set that has no sleep of its own.
-func stopped(m idle.Member) string {
-	if resize, err := api.LoadStatus(m.Set); err == nil && resize.Active() {
-		return "its volumes are being resized"
-	}
-	if owner := sts.Controller(m.Set); owner != nil {
-		return "its " + owner.Kind + " has scaled it to zero"
-	}
-	if m.Err == nil && m.Rules.WakeReplicas == 0 {
-		return "somebody else has scaled it to zero; " + api.WakeReplicasAnnotation + " says how many replicas it wakes with"
-	}
-	return ""
 }
 
 // Input is what the decision rests on.
@@ -158,40 +123,68 @@ func Decide(in Input) plan.Plan {
 	return plan.Do(api.ActivityNoted, actions...)
 }
 
+const (
+	// remembered is how long the gateway relies on what it saw of a session that is ready, and rememberedWaiting on anything
+	// else. A plugin asks at every request to its site, and each visitor who waits asks again.
+	remembered        = time.Second
+	rememberedWaiting = 500 * time.Millisecond
+
+	// leastSlack is the least time between two writes of a set's session, however short the sessions are.
+	leastSlack = 5 * time.Second
+)
+
 // extend moves the unit's deadline later, unless what is written covers the session already. So that a busy site does not
-// write at every request, the deadline gets the throttle on top: the next write is due when that is used up, and no session
-// ends early for a write that was left out. One member is enough, because a group is awake together.
+// write at every request, the deadline gets a slack on top: the next write is due when that is used up, and no session
+// ends early for a write that was left out.
 func (u Unit) extend(in Input) []plan.Action {
-	length := min(cmp.Or(in.Session, u.Members.Timeout()), in.Longest)
-	until := in.Now.Add(length + remembered)
-	m := u.writer()
-	if length == 0 || m == nil || !u.awakeUntil().Before(until) {
+	length := min(cmp.Or(in.Session, u.timeout()), in.Longest)
+	if length == 0 {
 		return nil
 	}
-	slack := max(idle.Throttle(length), time.Second) // a stamp has whole seconds
-	return plan.PatchOf(plan.StatefulSets, m.Set).Annotate(api.AwakeUntilAnnotation, idle.Stamp(until.Add(slack))).Actions()
+	until := in.Now.Add(length + remembered)
+	stamp := idle.Stamp(until.Add(max(idle.Throttle(length), leastSlack)))
+	var actions []plan.Action
+	for _, m := range u.toWrite(until) {
+		actions = append(actions, plan.PatchOf(plan.StatefulSets, &m.Object).Annotate(api.AwakeUntilAnnotation, stamp).Actions()...)
+	}
+	return actions
 }
 
-// awakeUntil is until when something keeps the unit awake by that annotation.
+// toWrite returns the members whose deadline has to be later. One is enough, because a group is awake together: but a member at
+// zero that Drydock did not put to sleep wakes for its own deadline only.
+func (u Unit) toWrite(until time.Time) []Member {
+	var members []Member
+	for _, m := range u.Members {
+		if m.Alone && u.needs(m) && m.AwakeUntil.Before(until) {
+			members = append(members, m)
+		}
+	}
+	if writer := u.writer(); len(members) == 0 && writer != nil && u.awakeUntil().Before(until) {
+		members = append(members, *writer)
+	}
+	return members
+}
+
+// awakeUntil returns until when a member's annotation keeps the unit awake.
 func (u Unit) awakeUntil() time.Time {
 	var latest time.Time
 	for _, m := range u.Members {
-		if keeps(m) && m.Rules.AwakeUntil.After(latest) {
-			latest = m.Rules.AwakeUntil
+		if m.Keeps && m.AwakeUntil.After(latest) {
+			latest = m.AwakeUntil
 		}
 	}
 	return latest
 }
 
-// writer is the member to write on: one that was named, else the first by name; nil if there is none that a deadline keeps
-// awake.
-func (u Unit) writer() *idle.Member {
-	var first *idle.Member
+// writer returns the member to write on: one that was named, else the first by name; nil if a deadline keeps none awake. A
+// member that no visit wakes is not written on.
+func (u Unit) writer() *Member {
+	var first *Member
 	for i := range u.Members {
 		m := &u.Members[i]
 		switch {
-		case !keeps(*m):
-		case slices.Contains(u.Named, m.Set.Name):
+		case !m.Keeps || !m.State.wakes():
+		case slices.Contains(u.Named, m.Name):
 			return m
 		case first == nil:
 			first = m
@@ -199,7 +192,3 @@ func (u Unit) writer() *idle.Member {
 	}
 	return first
 }
-
-// keeps reports whether a deadline on the member keeps its group awake: it is not paused, and what is written on it can be
-// understood. Where it cannot, the set is awake anyway, and who cannot read must not write.
-func keeps(m idle.Member) bool { return m.Err == nil && m.NapErr == nil && !m.Rules.Paused }

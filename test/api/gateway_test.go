@@ -1,11 +1,17 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +19,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"drydock.dev/functions/wakegateway"
 	"drydock.dev/shared/api"
@@ -25,7 +33,16 @@ import (
 const gatewayAccount = "system:serviceaccount:drydock:wake-gateway"
 
 // newGateway makes a gateway with its account's rights in the world's namespace, and no other.
-func newGateway(t *testing.T, w *kit.World, wrap *kit.Saboteur) *wakegateway.Gateway {
+func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *wakegateway.Gateway {
+	t.Helper()
+	if saboteur == nil {
+		return gatewayThrough(t, w, nil)
+	}
+	return gatewayThrough(t, w, saboteur.Wrap)
+}
+
+// gatewayThrough is newGateway with a transport of its own.
+func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *wakegateway.Gateway {
 	t.Helper()
 	_, err := w.Kube.RbacV1().RoleBindings(w.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "wake-gateway-"},
@@ -38,7 +55,7 @@ func newGateway(t *testing.T, w *kit.World, wrap *kit.Saboteur) *wakegateway.Gat
 	config := rest.CopyConfig(w.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: gatewayAccount, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	if wrap != nil {
-		config.Wrap(wrap.Wrap)
+		config.Wrap(wrap)
 	}
 	settings := w.Settings
 	settings.Namespaces = []string{w.Namespace}
@@ -64,6 +81,24 @@ func visit(t *testing.T, g *wakegateway.Gateway, query string, args ...any) *htt
 
 func sessionStatus(r *httptest.ResponseRecorder) string {
 	return r.Header().Get("X-Sablier-Session-Status")
+}
+
+// withoutReadiness has a pod say that it is not ready, and waits until its set counts one replica less.
+func withoutReadiness(w *kit.World, set string, ordinal int) {
+	w.T.Helper()
+	before := w.Set(set).Status.ReadyReplicas
+	body := `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`
+	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(w.T.Context(), fmt.Sprintf("%s-%d", set, ordinal), types.StrategicMergePatchType,
+		[]byte(body), metav1.PatchOptions{}, "status")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Eventually("one replica less is ready", func() string {
+		if ready := w.Set(set).Status.ReadyReplicas; ready != before-1 {
+			return fmt.Sprintf("%d are", ready)
+		}
+		return ""
+	})
 }
 
 // siteSet is a set of two replicas that a clock puts to sleep.
@@ -244,7 +279,8 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 		t.Fatalf("%d %s", r.Code, r.Body)
 	}
 	answered := make(chan *httptest.ResponseRecorder, 1)
-	go func() { answered <- visit(t, g, "blocking?names=%s/web&timeout=1m", w.Namespace) }()
+	// A machine that is busy takes long to start pods: the limits are there to end the test, and say nothing of the gateway.
+	go func() { answered <- visit(t, g, "blocking?names=%s/web&timeout=4m", w.Namespace) }()
 	select {
 	case r := <-answered:
 		t.Fatalf("it answers while the set sleeps: %d %s", r.Code, r.Body)
@@ -257,7 +293,7 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 		if r.Code != 200 || sessionStatus(r) != "ready" || w.Set("web").Status.ReadyReplicas != 2 {
 			t.Errorf("%d %s", r.Code, r.Body)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(4 * time.Minute):
 		t.Error("no answer")
 	}
 	awakeUntil(t, w, "web")
@@ -290,14 +326,192 @@ func TestI4AVisitWakesASet(t *testing.T) {
 		t.Fatalf("%d %s", r.Code, r.Body)
 	}
 	w.UntilSleep(drive, "web", api.Succeeded)
-	if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
-		t.Errorf("%d %s", r.Code, r.Body)
-	}
+	w.Eventually("the visitor gets to the site", func() string { // what was seen is remembered for a moment
+		if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
+			return fmt.Sprintf("%d %s", r.Code, r.Body)
+		}
+		return ""
+	})
 	if err := drive.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	expectAwake(t, w, drive, "web", 3)
 	if nap := w.Sleep("web"); nap.Phase != api.Succeeded {
 		t.Errorf("it sleeps again within its session: %+v", nap)
+	}
+}
+
+// TestGatewayKeepsASiteUpWhileAReplicaIsNotReady: visitors of a site that is awake get there as long as one replica is ready.
+func TestGatewayKeepsASiteUpWhileAReplicaIsNotReady(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	for _, name := range []string{"db", "web"} {
+		w.CreateSet(siteSet(name, "site"))
+	}
+	g := newGateway(t, w, nil)
+	withoutReadiness(w, "web", 1)
+	for _, strategy := range []string{"dynamic", "blocking", "poke"} {
+		for _, what := range []string{"names=%s/web", "group=%s/site"} {
+			if r := visit(t, g, strategy+"?timeout=1s&"+what, w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
+				t.Errorf("%s %s: %d %s", strategy, what, r.Code, r.Body)
+			}
+		}
+	}
+}
+
+// TestGatewayWaitsForAsManyReplicasAsTheSetSays: while a set wakes, its annotation says how many replicas are enough.
+func TestGatewayWaitsForAsManyReplicasAsTheSetSays(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(siteSet("web", ""))
+	withoutReadiness(w, "web", 1)
+	napping(w, "web", api.Waking)
+	g := newGateway(t, w, nil)
+	for _, step := range []struct{ wakeReady, want string }{{"all", "not-ready"}, {"first", "ready"}, {"2", "not-ready"}, {"1", "ready"}} {
+		w.Annotate("web", map[string]string{api.WakeReadyAnnotation: step.wakeReady})
+		w.Eventually(step.wakeReady+" makes it "+step.want, func() string {
+			if got := sessionStatus(visit(t, g, "poke?names=%s/web", w.Namespace)); got != step.want {
+				return got
+			}
+			return ""
+		})
+	}
+}
+
+// TestGatewayTellsThatNoVisitWakesASet: of a set that somebody else has scaled to zero the visitor is told so, and its group goes on
+// without it. With wake-replicas a visit wakes it.
+func TestGatewayTellsThatNoVisitWakesASet(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	for _, name := range []string{"batch", "db", "web"} {
+		w.CreateSet(siteSet(name, "site"))
+	}
+	w.Scale("batch", 0)
+	w.Eventually("batch is at zero", func() string {
+		if n := w.Set("batch").Status.Replicas; n > 0 {
+			return fmt.Sprintf("it has %d replicas", n)
+		}
+		return ""
+	})
+	g := newGateway(t, w, nil)
+	for _, what := range []string{"group=%s/site", "names=%s/web"} {
+		if r := visit(t, g, "blocking?timeout=2s&"+what, w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
+			t.Errorf("%s: %d %s", what, r.Code, r.Body)
+		}
+	}
+	for strategy, says := range map[string]string{"dynamic": "is switched off", "poke": api.WakeReplicasAnnotation, "blocking": api.WakeReplicasAnnotation} {
+		if r := visit(t, g, strategy+"?names=%s/batch", w.Namespace); r.Code != 409 || sessionStatus(r) != "not-ready" || !strings.Contains(r.Body.String(), says) {
+			t.Errorf("%s: %d %s", strategy, r.Code, r.Body)
+		}
+	}
+	if _, written := w.Set("batch").Annotations[api.AwakeUntilAnnotation]; written {
+		t.Error("a session is written on a set that no visit wakes")
+	}
+	w.Annotate("batch", map[string]string{api.WakeReplicasAnnotation: "1"})
+	w.Eventually("a visit wakes it", func() string {
+		if r := visit(t, g, "poke?names=%s/batch", w.Namespace); r.Code != 200 || sessionStatus(r) != "not-ready" {
+			return fmt.Sprintf("%d %s", r.Code, r.Body)
+		}
+		return ""
+	})
+	awakeUntil(t, w, "batch") // its own: the deadline of another member would not wake it
+}
+
+// TestGatewayWritesOneAnnotationAndNothingElse: whatever it is asked for, its only write is a patch of that.
+func TestGatewayWritesOneAnnotationAndNothingElse(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(siteSet("web", "site"))
+	w.CreateSet(siteSet("down", ""))
+	held := siteSet("held", "")
+	held.Annotations[api.PausedAnnotation] = "true"
+	w.CreateSet(held)
+	putToSleep(w, "down")
+	writes := &recorder{}
+	g := gatewayThrough(t, w, writes.wrap)
+	before := w.Set("down").DeepCopy()
+	for _, query := range []string{"dynamic?names=%s/web", "poke?group=%[1]s/site&session_duration=5h", "blocking?names=%s/down&timeout=1ms",
+		"dynamic?names=%s/down&session_duration=1h", "poke?names=%[1]s/held", "poke?names=%[1]s/web&names=optional:%[1]s/none", "dynamic?names=%s/web&theme=none"} {
+		visit(t, g, query, w.Namespace)
+	}
+	if len(writes.bodies) < 2 {
+		t.Errorf("%q", writes.bodies)
+	}
+	for _, body := range writes.bodies {
+		var ops []struct{ Op, Path string }
+		if err := json.Unmarshal([]byte(body), &ops); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		for _, op := range ops {
+			if op.Path != "/metadata/resourceVersion" && op.Path != "/metadata/annotations/drydock.dev~1awake-until" {
+				t.Errorf("it writes %+v in %s", op, body)
+			}
+		}
+	}
+	after := w.Set("down")
+	delete(after.Annotations, api.AwakeUntilAnnotation)
+	if !reflect.DeepEqual(after.Spec, before.Spec) || !maps.Equal(after.Annotations, before.Annotations) || !maps.Equal(after.Labels, before.Labels) {
+		t.Errorf("more has changed than the session:\n%v\n%v", before.ObjectMeta, after.ObjectMeta)
+	}
+}
+
+// recorder keeps what is written.
+type recorder struct {
+	mu     sync.Mutex
+	bodies []string
+}
+
+func (r *recorder) wrap(next http.RoundTripper) http.RoundTripper {
+	return tripper(func(request *http.Request) (*http.Response, error) {
+		if request.Method != http.MethodGet {
+			body, err := io.ReadAll(request.Body)
+			if err != nil {
+				return nil, err
+			}
+			request.Body = io.NopCloser(bytes.NewReader(body))
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.bodies = append(r.bodies, string(body))
+			if kind := request.Header.Get("Content-Type"); request.Method != http.MethodPatch || kind != "application/json-patch+json" {
+				r.bodies = append(r.bodies, request.Method+" "+kind)
+			}
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake: it does not sleep with its group, so the group's deadline does not wake it, and
+// one of its own does.
+func TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(siteSet("db", "site"))
+	batch := siteSet("batch", "site")
+	batch.Annotations[api.WakeReplicasAnnotation] = "1"
+	w.CreateSet(batch)
+	w.Scale("batch", 0)
+	w.Eventually("batch is at zero", func() string {
+		if n := w.Set("batch").Status.Replicas; n > 0 {
+			return fmt.Sprintf("it has %d replicas", n)
+		}
+		return ""
+	})
+	drive := w.Drive(nil)
+	g := newGateway(t, w, nil)
+	visit(t, g, "poke?names=%s/db&session_duration=1h", w.Namespace)
+	visit(t, g, "poke?group=%s/site&session_duration=10m", w.Namespace)
+	w.UntilSleep(drive, "batch", api.Succeeded)
+	w.Eventually("the visitor gets to the site", func() string {
+		if r := visit(t, g, "poke?group=%s/site&session_duration=10m", w.Namespace); sessionStatus(r) != "ready" {
+			return fmt.Sprintf("%d %s", r.Code, r.Body)
+		}
+		return ""
+	})
+	if n := *w.Set("batch").Spec.Replicas; n != 1 {
+		t.Errorf("it has %d replicas", n)
 	}
 }
