@@ -88,6 +88,7 @@ const (
 	ForeignConsumer  Reason = "ForeignConsumer"
 	ClaimNotBound    Reason = "ClaimNotBound"
 	ClaimBusy        Reason = "ClaimBusy"
+	ForeignFinalizer Reason = "ForeignFinalizer" // a claim or the set could not be replaced: another controller's finalizer holds it
 	NameTooLong      Reason = "NameTooLong"
 	QuotaExceeded    Reason = "QuotaExceeded"
 	LimitExceeded    Reason = "LimitExceeded"

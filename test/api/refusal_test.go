@@ -53,6 +53,18 @@ func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 		"a pod of somebody else on the claim": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") },
 			request: "data=128Mi", reason: api.ForeignConsumer, says: "stop it"},
+		"a claim with another controller's finalizer": {
+			arrange: func(w *kit.World) {
+				w.PatchClaim("data-web-0", withFinalizer)
+				w.T.Cleanup(func() { w.PatchClaim("data-web-0", withoutIt) })
+			},
+			request: "data=128Mi", reason: api.ForeignFinalizer, says: "remove the finalizer"},
+		"a set with another controller's finalizer": {
+			arrange: func(w *kit.World) {
+				w.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
+				w.T.Cleanup(func() { w.PatchSet("web", `{"metadata":{"finalizers":null}}`) })
+			},
+			request: "data=128Mi", reason: api.ForeignFinalizer, says: "StatefulSet web has the finalizer"},
 		"no quota": {
 			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") },
 			request: "data=128Mi", reason: api.QuotaExceeded, says: "raise the quota"},

@@ -1,0 +1,35 @@
+package backup
+
+import (
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// awaitFinalizers keeps the set running while a claim, or the set, has a finalizer of another controller: a snapshot or a clone may have
+// begun after the preflight. Once the set is stopped, waiting would be downtime.
+func awaitFinalizers(in Input, status *api.Status) (plan.Plan, bool) {
+	held := heldByOthers(in, status)
+	if status.Stopping != nil || held == "" {
+		return plan.Plan{}, false
+	}
+	next := status.Clone()
+	next.Reason, next.Message = api.ForeignFinalizer, "the set is not stopped yet: "+held
+	if store := plan.Store(in.Set, next); !store.Empty() {
+		return plan.Do(api.ForeignFinalizer, append(store.Actions(), plan.NoteOf(in.Set, next, true))...), true
+	}
+	return plan.Wait(api.ForeignFinalizer, "%s", held), true
+}
+
+// heldByOthers says which foreign finalizer would stop the switch; empty if none would.
+func heldByOthers(in Input, status *api.Status) string {
+	for _, part := range pending(status) {
+		if held := sts.HeldByOthers("claim", in.Claim(part.Name)); held != "" {
+			return held
+		}
+	}
+	if status.Recreate {
+		return sts.HeldByOthers("StatefulSet", in.Set)
+	}
+	return ""
+}
