@@ -44,7 +44,7 @@ func world(groups ...objects) Input {
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Settings: build.Settings(), Input: resize.Input{Observed: build.World(all...), Cluster: &sts.Cluster{
+	return Input{Input: resize.Input{Settings: build.Settings(), Observed: build.World(all...), Cluster: &sts.Cluster{
 		Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}}}}}
 }
 
@@ -111,6 +111,46 @@ func TestNothingToDo(t *testing.T) {
 			want: `do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/status of StatefulSet shop/web: unexpected end of JSON input; ` +
 				`remove the annotation if no operation runs"`},
 	})
+}
+
+func TestMoverPodThatTheAPIServerRefusesIsARefusal(t *testing.T) {
+	copy0 := resources.CopyName(resources.OperationID("uid-web", "data=128Mi", 1), "data-web-0", 1)
+	denied := func(in Input) Input {
+		in.Denied = "pods is forbidden: exceeded quota: team"
+		return in
+	}
+	const message = "the API server would refuse the pods that copy the volumes: pods is forbidden: exceeded quota: team. " +
+		"Change what it names, or how movers run with the annotation drydock.dev/mover"
+	check(t, map[string]row{
+		"nothing else is in the way": {
+			in:   denied(world(set(), both())),
+			want: `do Rejected: patch statefulsets web {+status}; event Rejected "` + message + `" -> operation.failed`,
+			next: "Refused Rejected, attempt 1, round 0, generation 0, replicas 2",
+		},
+	})
+	for name, row := range map[string]struct {
+		in    Input
+		tried string
+	}{
+		"a claim is copied":                  {world(set(), both()), copy0},
+		"nobody asks":                        {world(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, both()), ""},
+		"something else is in the way":       {world(set(build.Resize("data=128Mi@nvme")), both()), ""},
+		"a claim has no volume yet":          {world(set(), objects{build.Claim("data-web-0", "64Mi", build.On(""))}), ""},
+		"somebody wants a rollback":          {world(set(build.Annotation(api.RollbackAnnotation, build.ID)), both()), ""},
+		"an operation runs":                  {world(set(build.Status(build.Operation(api.Copying))), both()), ""},
+		"the claims grow, nothing is copied": {growable(world(set(), both())), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := moverToTry(row.in)
+			if row.tried == "" && pod != nil || row.tried != "" && (pod == nil || pod.Name != row.tried || pod.Labels["job-name"] != row.tried) {
+				t.Errorf("would try %v, want %q", pod, row.tried)
+			}
+		})
+	}
+}
+
+func growable(in Input) Input {
+	return in.with(func(c *sts.Cluster) { c.Classes["fixed"].AllowVolumeExpansion = ptr.To(true) })
 }
 
 func TestResizeBegins(t *testing.T) {

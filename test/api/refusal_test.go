@@ -68,6 +68,22 @@ func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 		"no quota": {
 			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") },
 			request: "data=128Mi", reason: api.QuotaExceeded, says: "raise the quota"},
+		"a quota that wants a CPU limit, which a mover has not": {
+			arrange: func(w *kit.World) { w.CreateQuota("limits.cpu", "10") },
+			request: "data=128Mi", reason: api.Rejected, says: "must specify limits.cpu for: copy"},
+		"a limit range that a mover exceeds": {
+			arrange: func(w *kit.World) { limitMemory(w, "512Mi") },
+			request: "data=128Mi", reason: api.Rejected, says: "maximum memory usage per Container is 512Mi"},
+		"a Pod Security level that a root mover violates": {
+			arrange: func(w *kit.World) {
+				w.LabelNamespace(api.RootMoverLabel, api.AllowValue)
+				w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
+				untilPodIsRefused(w)
+			},
+			request: "data=128Mi", reason: api.Rejected, says: "violates PodSecurity"},
+		"a service account that does not exist": {
+			set:     func(s *appsv1.StatefulSet) { s.Annotations[api.MoverAnnotation] = "serviceAccountName: nobody" },
+			request: "data=128Mi", reason: api.Rejected, says: `serviceaccount "nobody" not found`},
 		"a limit range": {
 			arrange: func(w *kit.World) { w.CreateLimit("100Mi") },
 			request: "data=128Mi", reason: api.LimitExceeded, says: "raise the limit"},
