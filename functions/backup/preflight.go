@@ -1,10 +1,30 @@
 package backup
 
 import (
+	"fmt"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
+
+// refuseTargetsApart ends the operation when a new volume was provisioned where the old one cannot be reached, as a class with the binding
+// mode Immediate may do: no mover could ever start, before or after the set is stopped.
+func refuseTargetsApart(in Input, status *api.Status) (plan.Plan, bool) {
+	for _, part := range pending(status) {
+		target := in.TargetClaim(status.Operation, part.Name, status.Round)
+		if part.Returns() || target == nil {
+			continue
+		}
+		old, fresh := sts.NodesOfVolume(in.Volume(part.OldVolume)), sts.NodesOfVolume(in.Volume(target.Spec.VolumeName))
+		if old.Apart(fresh) {
+			return failed(in, status, fmt.Sprintf("the new volume %s of claim %s is reachable from nodes with %s only, its volume %s from nodes with %s only, so no node can mount both. "+
+				"Name a StorageClass with volumeBindingMode WaitForFirstConsumer, or with volumes there",
+				target.Spec.VolumeName, part.Name, fresh, part.OldVolume, old)), true
+		}
+	}
+	return plan.Plan{}, false
+}
 
 // awaitFinalizers keeps the set running while a claim, or the set, has a finalizer of another controller: a snapshot or a clone may have
 // begun after the preflight. Once the set is stopped, waiting would be downtime.

@@ -43,3 +43,29 @@ func TestForeignFinalizerKeepsTheSetRunning(t *testing.T) {
 		},
 	})
 }
+
+func TestVolumesThatNoNodeReachesTogetherEndTheOperation(t *testing.T) {
+	inZone := func(zone string) build.Option {
+		return build.Edit(func(v *corev1.PersistentVolume) {
+			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}}}}
+		})
+	}
+	provisioned := func(zone string) Input {
+		sources, made := held(), targets(1)
+		sources[2] = build.With(sources[2].(*corev1.PersistentVolume), inZone("a"))
+		fresh := build.VolumeOf(made[0].(*corev1.PersistentVolumeClaim), inZone(zone))
+		return world(set(operation(api.ClaimPending, justBegun), build.Replicas(3)), sources, made, objects{fresh}, users())
+	}
+	check(t, map[string]row{
+		"the new volume is in another zone: nothing was stopped": {
+			in: provisioned("b"), want: "do CopyFailed: patch statefulsets web {+status}",
+			next: "RollingBack CopyFailed at Copying" + dueIn("12m0s") + "; data-web-0 Pending; data-web-1 Pending",
+		},
+		"it is in the same zone": {
+			in:   provisioned("a"),
+			want: "do WarmCopyRunning: create jobs " + warm0 + "; create jobs " + warm1 + "; patch statefulsets web {+status}",
+			next: "Copying WarmCopyRunning" + dueIn("20h0m0s") + "; data-web-0 Warming; data-web-1 Warming",
+		},
+	})
+}

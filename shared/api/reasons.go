@@ -89,6 +89,7 @@ const (
 	ClaimNotBound    Reason = "ClaimNotBound"
 	ClaimBusy        Reason = "ClaimBusy"
 	ForeignFinalizer Reason = "ForeignFinalizer" // a claim or the set could not be replaced: another controller's finalizer holds it
+	TopologyConflict Reason = "TopologyConflict" // no node can reach the old volume and the new one
 	NameTooLong      Reason = "NameTooLong"
 	QuotaExceeded    Reason = "QuotaExceeded"
 	LimitExceeded    Reason = "LimitExceeded"
