@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Decide is pure. It begins an operation only when the preflight finds nothing against it; a request that is refused
-// is refused once, with a status and an Event that say why, and then left alone until somebody asks for a retry.
+// Decide is pure. It begins an operation only when the preflight finds nothing against it. A refusal is written once, with a status and an
+// Event that say why. It is judged anew each time, so that the request begins when its cause is gone.
 func Decide(in Input) plan.Plan {
 	if status := growing(in); status != nil {
 		return expand(in, status)
@@ -121,10 +121,16 @@ func hand(in Input, status *api.Status) plan.Plan {
 		Then(events.ResizeDetected, next.Operation)
 }
 
-// refused writes the refusal down, once for a request and attempt.
+// refused writes the refusal down. One that stands for the same reason is only put into the words of now, without an Event.
 func refused(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
+	if standing := in.Standing(); standing != nil && standing.Reason == found.Reason {
+		if next := in.Restated(standing, found); next != nil {
+			return plan.Do(found.Reason, plan.Store(in.Set, next).Actions()...)
+		}
+		return plan.Noop(api.AlreadyRefused)
+	}
 	status := w.Document(in.Input, api.Refused)
-	status.Trace = in.Trace
+	status.Trace, status.Judged = in.Trace, resize.JudgedOn(in.Set)
 	status.Reason, status.Message, status.Finished = found.Reason, found.Message, plan.Moment(in.Now)
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).
 		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())

@@ -102,8 +102,6 @@ func TestNothingToDo(t *testing.T) {
 			in: world(set(build.Resize("auto"), retry), both()), want: "do UpToDate: patch statefulsets web {-retry}"},
 		"the same request failed before: it waits for a retry": {
 			in: world(set(build.Status(failed)), both()), want: "noop AlreadyRefused"},
-		"the same request was refused before": {
-			in: world(set(build.Status(build.Operation(api.Refused))), both()), want: "noop AlreadyRefused"},
 		"I1: the set is held at zero after a failed switch, whatever is asked for": {
 			in: world(set(build.Status(held), build.Resize("data=256Mi")), both()), want: "noop AlreadyRefused"},
 		"the status cannot be read: nothing is done, but it is said": {

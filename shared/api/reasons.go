@@ -10,7 +10,7 @@ const (
 	NotRequested   Reason = "NotRequested"   // nobody asked for a resize
 	UpToDate       Reason = "UpToDate"       // every claim is as asked for
 	NotOurPhase    Reason = "NotOurPhase"    // another function has the operation
-	AlreadyRefused Reason = "AlreadyRefused" // the same request was refused before; it waits for a retry
+	AlreadyRefused Reason = "AlreadyRefused" // the same request was refused or failed before, and nothing has changed
 	InProgress     Reason = "InProgress"     // an operation runs already
 	NotIdle        Reason = "NotIdle"        // there is a reason to be awake
 	StaysAsleep    Reason = "StaysAsleep"    // there is none to wake it
@@ -92,6 +92,7 @@ const (
 	TopologyConflict Reason = "TopologyConflict" // no node can reach the old volume and the new one
 	NameTooLong      Reason = "NameTooLong"
 	QuotaExceeded    Reason = "QuotaExceeded"
+	TooManyRetained  Reason = "TooManyRetained" // old volumes of earlier resizes have to go first
 	LimitExceeded    Reason = "LimitExceeded"
 	TooManyClaims    Reason = "TooManyClaims"
 	OwnerNotPausable Reason = "OwnerNotPausable"

@@ -87,7 +87,7 @@ func Rests(in Input) (api.Reason, error) {
 		return api.AlreadyRefused, nil
 	case !asked:
 		return api.NotRequested, nil
-	case !in.retried() && sts.Answered(status, request):
+	case !in.retried() && sts.Answered(status, request) && !Refuses(status, request): // a refusal is judged anew
 		return api.AlreadyRefused, nil
 	}
 	return "", nil

@@ -225,8 +225,8 @@ func TestPlanFindsEveryReason(t *testing.T) {
 		t.Errorf("it was %s %s: %s", status.Phase, status.Reason, status.Message)
 	}
 	after, _ := planned(t, w)
-	if len(after.Before) != 1 || after.Before[0].Reason != api.AlreadyRefused {
-		t.Errorf("after the refusal: %v", after.Before)
+	if len(after.Before) != 0 || after.Verdict != forecast.Refused {
+		t.Errorf("after the refusal: %s before %v", after.Verdict, after.Before)
 	}
 }
 
