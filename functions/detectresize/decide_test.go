@@ -361,7 +361,7 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 func TestWhatIsNoReasonToRefuse(t *testing.T) {
 	fits := world(set(), both()).with(func(c *sts.Cluster) {
 		c.Quotas = []corev1.ResourceQuota{{Status: corev1.ResourceQuotaStatus{
-			Hard: corev1.ResourceList{"requests.storage": resource.MustParse("384Mi"), "pods": resource.MustParse("1")},
+			Hard: corev1.ResourceList{"requests.storage": resource.MustParse("384Mi"), "pods": resource.MustParse("3")},
 			Used: corev1.ResourceList{"requests.storage": resource.MustParse("128Mi"), "pods": resource.MustParse("1")}}}}
 		c.Limits = []corev1.LimitRange{limitRange(corev1.LimitTypePersistentVolumeClaim, "128Mi", "128Mi"), limitRange(corev1.LimitTypeContainer, "1Gi", "1Gi")}
 	})

@@ -94,6 +94,7 @@ const (
 	QuotaExceeded    Reason = "QuotaExceeded"
 	TooManyRetained  Reason = "TooManyRetained" // old volumes of earlier resizes have to go first
 	LimitExceeded    Reason = "LimitExceeded"
+	DocumentTooLarge Reason = "DocumentTooLarge" // annotations leave no room for what Drydock has to write beside them
 	TooManyClaims    Reason = "TooManyClaims"
 	OwnerNotPausable Reason = "OwnerNotPausable"
 	// RollbackImpossible: the operation whose volumes are to come back has left none behind that is still kept.

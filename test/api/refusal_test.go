@@ -67,7 +67,7 @@ func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 			request: "data=128Mi", reason: api.ForeignFinalizer, says: "StatefulSet web has the finalizer"},
 		"no quota": {
 			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") },
-			request: "data=128Mi", reason: api.QuotaExceeded, says: "raise the quota"},
+			request: "data=128Mi", reason: api.QuotaExceeded, says: "Raise the quota"},
 		"a quota that wants a CPU limit, which a mover has not": {
 			arrange: func(w *kit.World) { w.CreateQuota("limits.cpu", "10") },
 			request: "data=128Mi", reason: api.Rejected, says: "must specify limits.cpu for: copy"},
