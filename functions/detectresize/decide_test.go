@@ -268,11 +268,11 @@ func TestSomethingHasToSettleFirst(t *testing.T) {
 		},
 		"a claim has no volume yet": {
 			in:   world(set(), objects{build.Claim("data-web-0", "64Mi", build.On(""))}),
-			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: claim data-web-0 has no volume yet"`,
+			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: claim data-web-0 has no volume yet; look at kubectl describe pvc data-web-0"`,
 		},
 		"a claim's volume is gone": {
 			in:   world(set(), objects{build.Claim("data-web-0", "64Mi")}),
-			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: volume pv-data-web-0 of claim data-web-0 does not exist"`,
+			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: volume pv-data-web-0 of claim data-web-0 does not exist; bring the volume back, or delete the claim if its data is given up"`,
 		},
 	})
 }
@@ -317,9 +317,9 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 		"a claim with a forged link": {world(set(), bound(build.Claim("data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{}")))),
 			api.LinkInvalid, "annotation drydock.dev/operation of shop/data-web-0 names operation"},
 		"a pod of somebody else": {world(set(), both(), objects{build.Pod("reports", []string{"data-web-1"})}), api.ForeignConsumer,
-			"pod reports uses claim data-web-1 and is not one of StatefulSet web; stop it, then ask again with drydock.dev/retry"},
+			"claim data-web-1 is in use by pod reports, which does not belong to StatefulSet web. Delete the pod, or wait until it has ended"},
 		"a pod of a set before this one": {world(set(), both(), objects{build.With(build.PodOf("web", 0, "data"), build.Owned("StatefulSet", "web-before"))}),
-			api.ForeignConsumer, "pod web-0 uses claim data-web-0"},
+			api.ForeignConsumer, "claim data-web-0 is in use by pod web-0"},
 		"I10: the workload runs as root":        {user(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = ptr.To[int64](0) }), api.RootMoverNeeded, "StatefulSet shop/web runs as root"},
 		"I10: the workload names no user":       {user(func(p *corev1.PodSpec) { p.SecurityContext = nil }), api.RootMoverNeeded, "StatefulSet shop/web runs as a user that its pod template does not name"},
 		"an owner that would undo the stop":     {world(set(build.Owned("Database", "main")), both()), api.OwnerNotPausable, "Database main (example.com/v1) controls StatefulSet web"},
@@ -400,7 +400,7 @@ func TestRetryEvent(t *testing.T) {
 		"another request failed: the present one is it": {in: asks(world(set(build.Status(another)), both())), want: begun, next: second},
 		"it is refused again, for what is the matter now": {
 			in:   asks(world(set(build.Resize("data=128Mi@nvme"), build.Status(refused)), both())),
-			want: `do UnknownClass: patch statefulsets web {+status}; event UnknownClass "storage class nvme, asked for template data, does not exist; kubectl get storageclass lists those there are" -> operation.failed`,
+			want: `do UnknownClass: patch statefulsets web {+status}; event UnknownClass "storage class nvme, asked for template data, does not exist; name one of those that kubectl get storageclass lists" -> operation.failed`,
 			next: "Refused UnknownClass, attempt 2, round 0, generation 0, replicas 2",
 		},
 		"the set is held at zero: the switch goes on": {

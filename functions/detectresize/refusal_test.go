@@ -23,7 +23,7 @@ func standing(reason api.Reason, message string) build.Option {
 }
 
 func TestStandingRefusalIsJudgedAnew(t *testing.T) {
-	const unknown = "storage class nvme, asked for template data, does not exist; kubectl get storageclass lists those there are"
+	const unknown = "storage class nvme, asked for template data, does not exist; name one of those that kubectl get storageclass lists"
 	nvme := build.Resize("data=128Mi@nvme")
 	at := func(in Input, minute int) Input {
 		in.Now = time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC)

@@ -52,7 +52,7 @@ func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 			request: "data=128Mi", reason: api.ForeignClaim, says: "give it the labels"},
 		"a pod of somebody else on the claim": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") },
-			request: "data=128Mi", reason: api.ForeignConsumer, says: "stop it"},
+			request: "data=128Mi", reason: api.ForeignConsumer, says: "Delete the pod"},
 		"a claim with another controller's finalizer": {
 			arrange: func(w *kit.World) {
 				w.PatchClaim("data-web-0", withFinalizer)
