@@ -16,10 +16,11 @@ func refuseTargetsApart(in Input, status *api.Status) (plan.Plan, bool) {
 		if part.Returns() || target == nil {
 			continue
 		}
-		old, fresh := sts.NodesOfVolume(in.Volume(part.OldVolume)), sts.NodesOfVolume(in.Volume(target.Spec.VolumeName))
+		old := sts.NodesOfVolume(in.Volume(part.OldVolume))
+		fresh := sts.NodesOfVolume(in.Volume(target.Spec.VolumeName))
 		if old.Apart(fresh) {
-			return failed(in, status, fmt.Sprintf("the new volume %s of claim %s is reachable from nodes with %s only, its volume %s from nodes with %s only, so no node can mount both. "+
-				"Name a StorageClass with volumeBindingMode WaitForFirstConsumer, or with volumes there",
+			return failed(in, status, fmt.Sprintf("the new volume %s of claim %s is reachable from nodes with %s only, "+
+				"its volume %s from nodes with %s only, so no node can mount both. Name a StorageClass with volumeBindingMode WaitForFirstConsumer, or with volumes there",
 				target.Spec.VolumeName, part.Name, fresh, part.OldVolume, old)), true
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// maxAnnotations is how many bytes the annotations of one object may have (apimachinery pkg/api/validation, TotalAnnotationSizeLimitB), less
-// what else is written meanwhile: links, a reclaim policy, the progress of the copies.
+// maxAnnotations is how many bytes the annotations of one object may have (apimachinery pkg/api/validation,
+// TotalAnnotationSizeLimitB), less room for the links and policies that Drydock writes besides.
 const maxAnnotations = 256<<10 - 8<<10
 
 // progressOfClaim is how many bytes the status of one claim may grow by while the claim is copied: a digest, nodes, figures.
@@ -20,8 +20,8 @@ func checkDocuments(in Input, w *Wish) []Problem {
 	var found []Problem
 	room := size(in.Set.Annotations) - len(in.Set.Annotations[api.StatusAnnotation])
 	if room+len(status.Encode())+progressOfClaim*len(status.Claims) > maxAnnotations {
-		found = append(found, problem(api.DocumentTooLarge, "the annotations of StatefulSet %s have %d bytes, which leaves no room for the status of the resize; "+
-			"an object may have %d. Remove the largest ones", in.Set.Name, room, 256<<10))
+		found = append(found, problem(api.DocumentTooLarge, "the annotations of StatefulSet %s have %d bytes, "+
+			"which leaves no room for the status of the resize; an object may have %d. Remove the largest ones", in.Set.Name, room, 256<<10))
 	}
 	for i := range status.Claims {
 		part := &status.Claims[i]
@@ -32,8 +32,9 @@ func checkDocuments(in Input, w *Wish) []Problem {
 		link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: in.Set.Namespace, Set: status.Set, Claim: part.Name}
 		manifest := api.EncodeClaim(resources.MakeSuccessor(claim, part.OldVolume, part.Target(), link))
 		if size(volume.Annotations)+len(manifest) > maxAnnotations {
-			found = append(found, problem(api.DocumentTooLarge, "claim %s has %d bytes of annotations, too many to be kept safe on its volume %s while the claim is replaced; "+
-				"an object may have %d. Remove the largest ones", part.Name, size(claim.Annotations), volume.Name, 256<<10))
+			found = append(found, problem(api.DocumentTooLarge, "claim %s has %d bytes of annotations, "+
+				"too many to be kept safe on its volume %s while the claim is replaced; an object may have %d. Remove the largest ones",
+				part.Name, size(claim.Annotations), volume.Name, 256<<10))
 		}
 	}
 	return found
@@ -61,7 +62,8 @@ func checkAttributes(in Input, w *Wish) []Problem {
 			continue
 		}
 		found = append(found, problem(api.ClaimBusy, "claim %s asks for VolumeAttributesClass %q, its volume %s has %q%s. "+
-			"Wait until the change is done, or set the claim back to the class of its volume", c.Name, asks, volume.Name, has, sts.ModifyWords(c.PersistentVolumeClaim)))
+			"Wait until the change is done, or set the claim back to the class of its volume",
+			c.Name, asks, volume.Name, has, sts.ModifyWords(c.PersistentVolumeClaim)))
 	}
 	return found
 }

@@ -26,7 +26,8 @@ const (
 func Preflight(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Wish) []Problem{
-		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkTopology, checkClaims, checkFinalizers, checkAttributes, checkLimits, checkQuotas, checkRetained, checkDocuments,
+		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkTopology, checkClaims, checkFinalizers, checkAttributes,
+		checkLimits, checkQuotas, checkRetained, checkDocuments,
 	} {
 		found = append(found, check(in, w)...)
 	}

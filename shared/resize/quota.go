@@ -69,7 +69,8 @@ func (r Room) advice() string {
 	const raise = "Raise the quota for the time of the resize"
 	switch {
 	case !r.Retained.IsZero():
-		return fmt.Sprintf(", beside %s in old volumes that are kept for a while. %s, or wait until they are given up: kubectl get pv -l %s", &r.Retained, raise, api.NamespaceLabel)
+		return fmt.Sprintf(", beside %s in old volumes that are kept for a while. %s, or wait until they are given up: kubectl get pv -l %s",
+			&r.Retained, raise, api.NamespaceLabel)
 	case slices.Contains(moverResources, r.Resource):
 		return fmt.Sprintf(". %s, or have fewer claims copied at once with the annotation %s", raise, api.ResizeParallelismAnnotation)
 	}
@@ -94,8 +95,8 @@ func (w *Wish) need(in Input) corev1.ResourceList {
 			continue
 		}
 		copied++
-		for _, count := range []string{"persistentvolumeclaims", "count/persistentvolumeclaims", w.class(c) + ".storageclass.storage.k8s.io/persistentvolumeclaims"} {
-			addTo(need, count, one)
+		for _, count := range []string{"", "count/", w.class(c) + ".storageclass.storage.k8s.io/"} {
+			addTo(need, count+string(corev1.ResourcePersistentVolumeClaims), one)
 		}
 	}
 	if pod := MoverPod(in, w); pod != nil {

@@ -28,7 +28,8 @@ var withFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejec
 // JudgedOn returns a digest of everything on the set that a resize is judged on: a refusal with another digest is judged anew.
 func JudgedOn(set *appsv1.StatefulSet) string {
 	h := sha256.New()
-	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.MoverAnnotation, api.OwnerPolicyAnnotation} {
+	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation,
+		api.MoverAnnotation, api.OwnerPolicyAnnotation} {
 		fmt.Fprintf(h, "%q ", set.Annotations[key])
 	}
 	fmt.Fprintf(h, "%d %q", set.Generation, set.Finalizers)

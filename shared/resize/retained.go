@@ -23,7 +23,8 @@ func checkRetained(in Input, w *Wish) []Problem {
 		if kept := retainedOf(in, c.Name); len(kept) >= in.Settings.RetainedVolumes {
 			found = append(found, problem(api.TooManyRetained, "%d old volumes of claim %s are kept, and DRYDOCK_RETAINED_VOLUMES allows %d. "+
 				"Wait until volume %s is given up at %s, or have an administrator delete an old volume: kubectl get pv -l %s=%s",
-				len(kept), c.Name, in.Settings.RetainedVolumes, kept[0].Name, kept[0].Annotations[api.RetainedUntilAnnotation], api.NamespaceLabel, in.Set.Namespace))
+				len(kept), c.Name, in.Settings.RetainedVolumes, kept[0].Name, kept[0].Annotations[api.RetainedUntilAnnotation],
+				api.NamespaceLabel, in.Set.Namespace))
 		}
 	}
 	return found
@@ -41,8 +42,8 @@ func retainedOf(in Input, claim string) []*corev1.PersistentVolume {
 	return kept
 }
 
-// retainedStorage returns how much storage the namespace has in old volumes, under each name that a quota may give it. A resize that
-// copies adds to them, and no quota counts a volume without a claim.
+// retainedStorage returns how much storage the namespace has in old volumes, under each name that a quota may give it. A resize that copies
+// adds to them, and no quota counts a volume without a claim.
 func retainedStorage(in Input, w *Wish) corev1.ResourceList {
 	kept := corev1.ResourceList{}
 	if !w.copies() {

@@ -16,8 +16,8 @@ var knownFinalizers = []string{"kubernetes.io/pvc-protection", metav1.FinalizerO
 
 // finalizerHints say what usually sets a finalizer, and what to do about it.
 var finalizerHints = map[string]string{
-	"snapshot.storage.kubernetes.io/pvc-as-source-protection": "the snapshot controller keeps it while a VolumeSnapshot of the claim is not ready to use. " +
-		"Wait for the snapshot, or delete the one that failed: kubectl get volumesnapshot",
+	"snapshot.storage.kubernetes.io/pvc-as-source-protection": "the snapshot controller keeps it " +
+		"while a VolumeSnapshot of the claim is not ready to use. Wait for the snapshot, or delete the one that failed: kubectl get volumesnapshot",
 	"provisioner.storage.kubernetes.io/cloning-protection": "the provisioner keeps it while the claim is cloned. " +
 		"Wait for the clone, or delete the claim that waits for it: kubectl get pvc",
 }

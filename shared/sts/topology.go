@@ -40,8 +40,10 @@ func NodesOfClass(class *storagev1.StorageClass) Nodes {
 // NodesOfPods returns the nodes on which the pods may run.
 func NodesOfPods(pod *corev1.PodSpec) Nodes {
 	var terms Nodes
-	if pod.Affinity != nil && pod.Affinity.NodeAffinity != nil && pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		terms = slices.Clone(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+	if affinity := pod.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			terms = slices.Clone(required.NodeSelectorTerms)
+		}
 	}
 	if len(pod.NodeSelector) == 0 {
 		return terms
