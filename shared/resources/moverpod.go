@@ -1,8 +1,6 @@
 package resources
 
 import (
-	"maps"
-
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +18,9 @@ func MakeMoverPod(job *batchv1.Job) *corev1.Pod {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.Name = job.Namespace, job.Name
 	pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
-	pod.Labels = maps.Clone(pod.Labels)
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
 	for _, key := range []string{batchv1.JobNameLabel, "job-name"} {
 		pod.Labels[key] = job.Name
 	}
