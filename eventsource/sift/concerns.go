@@ -14,6 +14,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/sts"
 )
 
@@ -159,6 +160,8 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 		return []api.Function{api.DetectResize}
 	case status.Held():
 		return nil
+	case asked && resize.Refuses(status, text) && resize.Outdated(set, status):
+		return []api.Function{api.DetectResize}
 	case !asked || sts.Answered(status, text):
 		return nil
 	}
@@ -172,6 +175,15 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 		}
 	}
 	return nil
+}
+
+// refusedSet is about a set whose request was refused, on a tick: the cause may be gone, and the set does not show it.
+func refusedSet(set *appsv1.StatefulSet, status *api.Status, now time.Time) []api.Function {
+	text, asked := set.Annotations[api.ResizeAnnotation]
+	if !asked || !resize.Refuses(status, text) || !resize.DueAgain(status, now) || set.DeletionTimestamp != nil || sleeps(set) || sts.CleansUp(set) {
+		return nil
+	}
+	return []api.Function{api.DetectResize}
 }
 
 // sleeps reports whether the set is asleep, or on the way there or back: a resize waits for the end of it.

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
+	"drydock.dev/shared/resize"
 	"drydock.dev/test/kit/build"
 )
 
@@ -65,6 +68,16 @@ type setRow struct {
 
 func opts(options ...build.Option) []build.Option { return options }
 
+// refusedFor stores the refusal of the set's request, as the set is so far.
+func refusedFor(reason api.Reason, ago time.Duration) build.Option {
+	return build.Edit(func(set *appsv1.StatefulSet) {
+		build.Status(build.Operation(api.Refused, func(s *api.Status) {
+			s.Request, s.Reason, s.Judged = set.Annotations[api.ResizeAnnotation], reason, resize.JudgedOn(set)
+			s.Finished = &metav1.Time{Time: time.Now().Add(-ago)}
+		}))(set)
+	})
+}
+
 func TestWhoIsWokenByASet(t *testing.T) {
 	zero, counting := build.Replicas(0), build.Counting(2, 2)
 	copying := build.Operation(api.Copying, build.Stopped(0))
@@ -76,16 +89,21 @@ func TestWhoIsWokenByASet(t *testing.T) {
 	asks, frozen := build.Resize("data=128Mi"), build.Label(api.FrozenLabel, "true")
 	for name, row := range map[string]setRow{
 		"no request": {updated, nil, nil, ""},
-		"a request that differs from the template":                {updated, nil, opts(asks), "detect-resize"},
-		"a request for what the template says":                    {updated, nil, opts(build.Resize("data=64Mi")), ""},
-		"a set that was added, its claims may lag":                {added, nil, opts(build.Resize("auto")), "detect-resize"},
-		"auto, an update: the sweep compares claims":              {updated, nil, opts(build.Resize("auto")), ""},
-		"a request that cannot be read":                           {updated, nil, opts(build.Resize("much")), "detect-resize"},
-		"a template that there is not":                            {updated, nil, opts(build.Resize("db=1Gi")), "detect-resize"},
-		"a request on a set that is not opted in":                 {updated, nil, opts(asks, build.Label(api.ManagedLabel, "")), ""},
-		"a request on a set that goes":                            {updated, nil, opts(asks, build.Deleting()), ""},
-		"a set with a request is deleted":                         {deleted, nil, opts(asks), ""},
-		"a request that was refused":                              {updated, build.Operation(api.Refused), opts(asks), ""},
+		"a request that differs from the template":   {updated, nil, opts(asks), "detect-resize"},
+		"a request for what the template says":       {updated, nil, opts(build.Resize("data=64Mi")), ""},
+		"a set that was added, its claims may lag":   {added, nil, opts(build.Resize("auto")), "detect-resize"},
+		"auto, an update: the sweep compares claims": {updated, nil, opts(build.Resize("auto")), ""},
+		"a request that cannot be read":              {updated, nil, opts(build.Resize("much")), "detect-resize"},
+		"a template that there is not":               {updated, nil, opts(build.Resize("db=1Gi")), "detect-resize"},
+		"a request on a set that is not opted in":    {updated, nil, opts(asks, build.Label(api.ManagedLabel, "")), ""},
+		"a request on a set that goes":               {updated, nil, opts(asks, build.Deleting()), ""},
+		"a set with a request is deleted":            {deleted, nil, opts(asks), ""},
+		"a request that was refused":                 {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute)), ""},
+		"it was refused, and the set has changed since": {updated, nil, opts(asks, refusedFor(api.RequestInvalid, time.Minute),
+			build.Annotation(api.ResizeMethodAnnotation, "copy")), "detect-resize"},
+		"it was refused, and the set has another spec": {updated, nil, opts(asks, refusedFor(api.NoTemplates, time.Minute), build.Generation(6)), "detect-resize"},
+		"it was refused, has changed, and sleeps": {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute), build.Generation(6),
+			build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
 		"a request that was refused, and a retry":                 {updated, build.Operation(api.Refused), opts(asks, retry), "detect-resize"},
 		"another request after a failure":                         {updated, build.Operation(api.Failed), opts(build.Resize("data=1Gi")), "detect-resize"},
 		"the same request after a success":                        {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},

@@ -96,6 +96,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			}
 			concerns := concernsOfSet(set, sweepChange(status))
 			found.add(lookOf(set, concerns))
+			found.add(lookOf(set, refusedSet(set, status, now)))
 			nap, _ := sts.SleepOf(set) //nolint:errcheck // an unreadable one is idle-timeout's to judge
 			if nap.Active() {
 				found.active[nap.Operation] = true

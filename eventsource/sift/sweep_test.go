@@ -84,8 +84,17 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=64Mi"))}, "persistentvolumeclaims": list{build.Claim("data-web-0", "32Mi")}}, "web: detect-resize"},
 		"I7: claims are as asked for": {
 			cluster{"statefulsets": list{build.Set("web", data, auto)}, "persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-other-0", "1Mi")}}, ""},
-		"I7: a refused request is not asked for again": {
-			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), build.Status(build.Operation(api.Refused)))}}, ""},
+		"I7: a refusal that only the set could mend is not judged again": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.UnknownTemplate, time.Minute))}}, ""},
+		"a fresh refusal whose cause may be gone is judged anew": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.QuotaExceeded, time.Minute))}}, "web: detect-resize"},
+		"but not of another request": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=64Mi"), build.Status(build.Operation(api.Refused, func(s *api.Status) {
+				s.Request, s.Reason = "data=1Ti", api.QuotaExceeded
+			})))}}, ""},
+		"nor on a set that sleeps": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.QuotaExceeded, time.Minute),
+				build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), build.Replicas(0))}}, ""},
 		"two sets of which one lags": {
 			cluster{"statefulsets": list{build.Set("web", data, auto), build.Set("api", data, auto)},
 				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-api-0", "32Mi")}}, "api: detect-resize"},

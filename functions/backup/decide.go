@@ -32,7 +32,7 @@ func Decide(in Input) plan.Plan {
 		return giveUp(in, status, why, message)
 	}
 	for _, step := range []func(Input, *api.Status) (plan.Plan, bool){
-		keepJournal, holdSources, makeTargets, warm, stop, endEarlierRounds, proveQuiet,
+		keepJournal, holdSources, makeTargets, refuseTargetsApart, warm, awaitFinalizers, stop, endEarlierRounds, proveQuiet,
 	} {
 		if p, taken := step(in, status); taken {
 			return p

@@ -3,6 +3,8 @@ package detectresize
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
@@ -10,8 +12,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Decide is pure. It begins an operation only when the preflight finds nothing against it; a request that is refused
-// is refused once, with a status and an Event that say why, and then left alone until somebody asks for a retry.
+// Decide is pure. It begins an operation only when the preflight finds nothing against it. A refusal is written once, with a status and an
+// Event that say why. It is judged anew each time, so that the request begins when its cause is gone.
 func Decide(in Input) plan.Plan {
 	if status := growing(in); status != nil {
 		return expand(in, status)
@@ -23,19 +25,39 @@ func Decide(in Input) plan.Plan {
 	if wanted == nil {
 		return otherwise
 	}
-	if len(wanted.Problems) > 0 {
-		return refused(in, wanted, wanted.Problems[0])
+	switch found := obstacle(in, wanted); {
+	case found == nil:
+		return begin(in, wanted)
+	case found.Settles():
+		return waits(in, *found)
+	default:
+		return refused(in, wanted, *found)
 	}
-	if found := resize.Unsettled(in.Input, wanted); len(found) > 0 {
-		if found[0].Settles() {
-			return waits(in, found[0])
+}
+
+// obstacle returns the first thing in the way of the resize, nil if there is none. What the API server says of the movers comes last:
+// it is asked only if nothing else is in the way.
+func obstacle(in Input, w *resize.Wish) *resize.Problem {
+	for _, find := range []func(resize.Input, *resize.Wish) []resize.Problem{
+		func(_ resize.Input, w *resize.Wish) []resize.Problem { return w.Problems }, resize.Unsettled, resize.Preflight,
+	} {
+		if found := find(in.Input, w); len(found) > 0 {
+			return &found[0]
 		}
-		return refused(in, wanted, found[0])
 	}
-	if found := resize.Preflight(in.Input, wanted); len(found) > 0 {
-		return refused(in, wanted, found[0])
+	if in.Denied != "" {
+		return &resize.Problem{Reason: api.Rejected, Message: "the API server would refuse the pods that copy the volumes: " + in.Denied +
+			". Change what it names, or how movers run with the annotation " + api.MoverAnnotation}
 	}
-	return begin(in, wanted)
+	return nil
+}
+
+// moverToTry returns the pod of a mover where the resize would begin and copy something, else nil.
+func moverToTry(in Input) *corev1.Pod {
+	if wanted, _ := want(in); wanted != nil && rollsBack(in) == "" && obstacle(in, wanted) == nil {
+		return resize.MoverPod(in.Input, wanted)
+	}
+	return nil
 }
 
 // want says what is asked for and missing, or the plan when there is nothing.
@@ -99,10 +121,16 @@ func hand(in Input, status *api.Status) plan.Plan {
 		Then(events.ResizeDetected, next.Operation)
 }
 
-// refused writes the refusal down, once for a request and attempt.
+// refused writes the refusal down. One that stands for the same reason is only put into the words of now, without an Event.
 func refused(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
+	if standing := in.Standing(); standing != nil && standing.Reason == found.Reason {
+		if next := in.Restated(standing, found); next != nil {
+			return plan.Do(found.Reason, plan.Store(in.Set, next).Actions()...)
+		}
+		return plan.Noop(api.AlreadyRefused)
+	}
 	status := w.Document(in.Input, api.Refused)
-	status.Trace = in.Trace
+	status.Trace, status.Judged = in.Trace, resize.JudgedOn(in.Set)
 	status.Reason, status.Message, status.Finished = found.Reason, found.Message, plan.Moment(in.Now)
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).
 		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())

@@ -44,7 +44,7 @@ func world(groups ...objects) Input {
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Settings: build.Settings(), Input: resize.Input{Observed: build.World(all...), Cluster: &sts.Cluster{
+	return Input{Input: resize.Input{Settings: build.Settings(), Observed: build.World(all...), Cluster: &sts.Cluster{
 		Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}}}}}
 }
 
@@ -102,8 +102,6 @@ func TestNothingToDo(t *testing.T) {
 			in: world(set(build.Resize("auto"), retry), both()), want: "do UpToDate: patch statefulsets web {-retry}"},
 		"the same request failed before: it waits for a retry": {
 			in: world(set(build.Status(failed)), both()), want: "noop AlreadyRefused"},
-		"the same request was refused before": {
-			in: world(set(build.Status(build.Operation(api.Refused))), both()), want: "noop AlreadyRefused"},
 		"I1: the set is held at zero after a failed switch, whatever is asked for": {
 			in: world(set(build.Status(held), build.Resize("data=256Mi")), both()), want: "noop AlreadyRefused"},
 		"the status cannot be read: nothing is done, but it is said": {
@@ -111,6 +109,46 @@ func TestNothingToDo(t *testing.T) {
 			want: `do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/status of StatefulSet shop/web: unexpected end of JSON input; ` +
 				`remove the annotation if no operation runs"`},
 	})
+}
+
+func TestMoverPodThatTheAPIServerRefusesIsARefusal(t *testing.T) {
+	copy0 := resources.CopyName(resources.OperationID("uid-web", "data=128Mi", 1), "data-web-0", 1)
+	denied := func(in Input) Input {
+		in.Denied = "pods is forbidden: exceeded quota: team"
+		return in
+	}
+	const message = "the API server would refuse the pods that copy the volumes: pods is forbidden: exceeded quota: team. " +
+		"Change what it names, or how movers run with the annotation drydock.dev/mover"
+	check(t, map[string]row{
+		"nothing else is in the way": {
+			in:   denied(world(set(), both())),
+			want: `do Rejected: patch statefulsets web {+status}; event Rejected "` + message + `" -> operation.failed`,
+			next: "Refused Rejected, attempt 1, round 0, generation 0, replicas 2",
+		},
+	})
+	for name, row := range map[string]struct {
+		in    Input
+		tried string
+	}{
+		"a claim is copied":                  {world(set(), both()), copy0},
+		"nobody asks":                        {world(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, both()), ""},
+		"something else is in the way":       {world(set(build.Resize("data=128Mi@nvme")), both()), ""},
+		"a claim has no volume yet":          {world(set(), objects{build.Claim("data-web-0", "64Mi", build.On(""))}), ""},
+		"somebody wants a rollback":          {world(set(build.Annotation(api.RollbackAnnotation, build.ID)), both()), ""},
+		"an operation runs":                  {world(set(build.Status(build.Operation(api.Copying))), both()), ""},
+		"the claims grow, nothing is copied": {growable(world(set(), both())), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := moverToTry(row.in)
+			if row.tried == "" && pod != nil || row.tried != "" && (pod == nil || pod.Name != row.tried || pod.Labels["job-name"] != row.tried) {
+				t.Errorf("would try %v, want %q", pod, row.tried)
+			}
+		})
+	}
+}
+
+func growable(in Input) Input {
+	return in.with(func(c *sts.Cluster) { c.Classes["fixed"].AllowVolumeExpansion = ptr.To(true) })
 }
 
 func TestResizeBegins(t *testing.T) {
@@ -230,11 +268,11 @@ func TestSomethingHasToSettleFirst(t *testing.T) {
 		},
 		"a claim has no volume yet": {
 			in:   world(set(), objects{build.Claim("data-web-0", "64Mi", build.On(""))}),
-			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: claim data-web-0 has no volume yet"`,
+			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: claim data-web-0 has no volume yet; look at kubectl describe pvc data-web-0"`,
 		},
 		"a claim's volume is gone": {
 			in:   world(set(), objects{build.Claim("data-web-0", "64Mi")}),
-			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: volume pv-data-web-0 of claim data-web-0 does not exist"`,
+			want: `do ClaimNotBound: event ClaimNotBound "the resize waits: volume pv-data-web-0 of claim data-web-0 does not exist; bring the volume back, or delete the claim if its data is given up"`,
 		},
 	})
 }
@@ -279,9 +317,9 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 		"a claim with a forged link": {world(set(), bound(build.Claim("data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{}")))),
 			api.LinkInvalid, "annotation drydock.dev/operation of shop/data-web-0 names operation"},
 		"a pod of somebody else": {world(set(), both(), objects{build.Pod("reports", []string{"data-web-1"})}), api.ForeignConsumer,
-			"pod reports uses claim data-web-1 and is not one of StatefulSet web; stop it, then ask again with drydock.dev/retry"},
+			"claim data-web-1 is in use by pod reports, which does not belong to StatefulSet web. Delete the pod, or wait until it has ended"},
 		"a pod of a set before this one": {world(set(), both(), objects{build.With(build.PodOf("web", 0, "data"), build.Owned("StatefulSet", "web-before"))}),
-			api.ForeignConsumer, "pod web-0 uses claim data-web-0"},
+			api.ForeignConsumer, "claim data-web-0 is in use by pod web-0"},
 		"I10: the workload runs as root":        {user(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = ptr.To[int64](0) }), api.RootMoverNeeded, "StatefulSet shop/web runs as root"},
 		"I10: the workload names no user":       {user(func(p *corev1.PodSpec) { p.SecurityContext = nil }), api.RootMoverNeeded, "StatefulSet shop/web runs as a user that its pod template does not name"},
 		"an owner that would undo the stop":     {world(set(build.Owned("Database", "main")), both()), api.OwnerNotPausable, "Database main (example.com/v1) controls StatefulSet web"},
@@ -323,7 +361,7 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 func TestWhatIsNoReasonToRefuse(t *testing.T) {
 	fits := world(set(), both()).with(func(c *sts.Cluster) {
 		c.Quotas = []corev1.ResourceQuota{{Status: corev1.ResourceQuotaStatus{
-			Hard: corev1.ResourceList{"requests.storage": resource.MustParse("384Mi"), "pods": resource.MustParse("1")},
+			Hard: corev1.ResourceList{"requests.storage": resource.MustParse("384Mi"), "pods": resource.MustParse("3")},
 			Used: corev1.ResourceList{"requests.storage": resource.MustParse("128Mi"), "pods": resource.MustParse("1")}}}}
 		c.Limits = []corev1.LimitRange{limitRange(corev1.LimitTypePersistentVolumeClaim, "128Mi", "128Mi"), limitRange(corev1.LimitTypeContainer, "1Gi", "1Gi")}
 	})
@@ -362,7 +400,7 @@ func TestRetryEvent(t *testing.T) {
 		"another request failed: the present one is it": {in: asks(world(set(build.Status(another)), both())), want: begun, next: second},
 		"it is refused again, for what is the matter now": {
 			in:   asks(world(set(build.Resize("data=128Mi@nvme"), build.Status(refused)), both())),
-			want: `do UnknownClass: patch statefulsets web {+status}; event UnknownClass "storage class nvme, asked for template data, does not exist; kubectl get storageclass lists those there are" -> operation.failed`,
+			want: `do UnknownClass: patch statefulsets web {+status}; event UnknownClass "storage class nvme, asked for template data, does not exist; name one of those that kubectl get storageclass lists" -> operation.failed`,
 			next: "Refused UnknownClass, attempt 2, round 0, generation 0, replicas 2",
 		},
 		"the set is held at zero: the switch goes on": {

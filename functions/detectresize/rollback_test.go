@@ -47,7 +47,7 @@ func TestRollback(t *testing.T) {
 				`for StatefulSet web; kubectl get pv -l drydock.dev/operation,drydock.dev/namespace=shop lists what there is"`},
 		"I1: one of two is not kept": {in: world(set(regret, build.Status(done)), both(), behind("data-web-0")),
 			want: `do RollbackImpossible: patch statefulsets web {-rollback}; event RollbackImpossible "no rollback: volume pv-old-data-web-1, which operation 0123456789ab has left behind of claim ` +
-				`data-web-1, is not kept any more, or is in use; without it the replicas would have data of different times"`},
+				`data-web-1, is not kept any more, or is in use; without it the replicas would have data of different times. Ask for the earlier size with the annotation drydock.dev/resize instead"`},
 		"I3: an operation that is held comes first, and the rollback does not begin by surprise after it": {in: world(set(regret, build.Status(held), build.Annotation(api.RetryAnnotation, "")), both(), kept),
 			want: `do RollbackImpossible: patch statefulsets web {-rollback}; event RollbackImpossible "no rollback: operation 0123456789ab was given up in the middle of the switch; ` +
 				`mend the cause and go on with the annotation drydock.dev/retry first"`},

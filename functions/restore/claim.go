@@ -77,6 +77,9 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 		back.again, back.switched = back.switched, false
 		return back
 	}
+	if held := sts.HeldByOthers("claim", claim); held != "" {
+		return wait("%s", held) // a deletion cannot be taken back
+	}
 	prepare, unusable := free(in, status, part, old, fresh)
 	if unusable != "" {
 		return wait("%s", unusable)

@@ -39,6 +39,11 @@ func TestI1SwitchOfOneClaim(t *testing.T) {
 			want: "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {+label operation, +operation, +reclaim-policy, reclaim Retain}; " +
 				"delete persistentvolumeclaims " + copy0 + "; patch persistentvolumeclaims data-web-0 {+finalizer switch}",
 		},
+		"03 a claim that another controller's finalizer would hold in Terminating is not touched": {
+			in: world(at, journal, source(web0, build.Finalizers(protection, "example.com/keep")), target(web0)),
+			want: "wait SwitchRunning (claim data-web-0 has the finalizer example.com/keep: another controller keeps it. Find out which one and let it finish, " +
+				"or remove the finalizer if that controller is gone)",
+		},
 		"04 an old volume that somebody has set back is retained again": {
 			in:   world(at, journal, source(web0, marked)[:1], objects{build.VolumeOf(build.Claim(web0, "64Mi"))}, copied(web0)),
 			want: "do SwitchRunning: patch persistentvolumes pv-data-web-0 {+label operation, +operation, +reclaim-policy, reclaim Retain}",

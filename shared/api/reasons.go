@@ -10,7 +10,7 @@ const (
 	NotRequested   Reason = "NotRequested"   // nobody asked for a resize
 	UpToDate       Reason = "UpToDate"       // every claim is as asked for
 	NotOurPhase    Reason = "NotOurPhase"    // another function has the operation
-	AlreadyRefused Reason = "AlreadyRefused" // the same request was refused before; it waits for a retry
+	AlreadyRefused Reason = "AlreadyRefused" // the same request was refused or failed before, and nothing has changed
 	InProgress     Reason = "InProgress"     // an operation runs already
 	NotIdle        Reason = "NotIdle"        // there is a reason to be awake
 	StaysAsleep    Reason = "StaysAsleep"    // there is none to wake it
@@ -90,9 +90,13 @@ const (
 	ForeignConsumer  Reason = "ForeignConsumer"
 	ClaimNotBound    Reason = "ClaimNotBound"
 	ClaimBusy        Reason = "ClaimBusy"
+	ForeignFinalizer Reason = "ForeignFinalizer" // a claim or the set could not be replaced: another controller's finalizer holds it
+	TopologyConflict Reason = "TopologyConflict" // no node can reach the old volume and the new one
 	NameTooLong      Reason = "NameTooLong"
 	QuotaExceeded    Reason = "QuotaExceeded"
+	TooManyRetained  Reason = "TooManyRetained" // old volumes of earlier resizes have to go first
 	LimitExceeded    Reason = "LimitExceeded"
+	DocumentTooLarge Reason = "DocumentTooLarge" // annotations leave no room for what Drydock has to write beside them
 	TooManyClaims    Reason = "TooManyClaims"
 	OwnerNotPausable Reason = "OwnerNotPausable"
 	// RollbackImpossible: the operation whose volumes are to come back has left none behind that is still kept.

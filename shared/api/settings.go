@@ -5,30 +5,31 @@ import "time"
 // Settings are what an administrator gives every function by environment. The struct tags are read by envconfig; the
 // README shows them as one table.
 type Settings struct {
-	Namespaces     []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to look after, comma-separated; empty for all"`
-	Image          string        `envconfig:"DRYDOCK_IMAGE" default:"drydock:latest" desc:"image of the data mover: Drydock's own"`
-	TrustBroker    bool          `envconfig:"DRYDOCK_TRUST_BROKER" desc:"take the events sleep, wake, activity and retry without a token of their sender; only where the Broker authenticates who sends events"`
-	Parallelism    int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"claims of one StatefulSet that are copied at once"`
-	ShrinkMargin   int           `envconfig:"DRYDOCK_SHRINK_MARGIN" default:"10" desc:"how much of a volume that shrinks has to stay free, in percent"`
-	Retention      time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`
-	PlanTimeout    time.Duration `envconfig:"DRYDOCK_PLAN_TIMEOUT" default:"10m" desc:"how long an owner's consent may take"`
-	ExpandTimeout  time.Duration `envconfig:"DRYDOCK_EXPAND_TIMEOUT" default:"1h" desc:"how long growing volumes in place may take"`
-	ExpandPatience time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"how long a file system may wait to grow under a running pod before the pod is started again"`
-	CopyTimeout    time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"how long stopping the set, copying and verifying may take; then the set is given back"`
-	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"how long the pods may take to end, on top of their own grace period"`
-	StartTimeout   time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start"`
-	SwitchTimeout  time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
-	ReadyTimeout   time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
-	SleepRetry     time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"how long a sleep that could not be is left alone before it is tried again"`
-	ProbeTimeout   time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long the activity probes of a set and its group may take, at most 15s; a set whose probe fails stays awake"`
-	Prometheus     string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090; {namespace} in it stands for the set's namespace"`
-	PromNamespaces []string      `envconfig:"DRYDOCK_PROMETHEUS_NAMESPACES" desc:"namespaces whose sets may ask Prometheus, comma-separated; * for all. Not needed where DRYDOCK_PROMETHEUS has {namespace}"`
-	PromTokenFile  string        `envconfig:"DRYDOCK_PROMETHEUS_TOKEN_FILE" desc:"file with the bearer token for Prometheus"`
-	PromCAFile     string        `envconfig:"DRYDOCK_PROMETHEUS_CA_FILE" desc:"file with the certificate authorities of Prometheus, in PEM"`
-	Owners         string        `envconfig:"DRYDOCK_OWNERS" desc:"rows about more operators, or other ones, that can be paused or stopped; docs/owners.md has the format"`
-	CleanupTries   int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"how often a cleanup is tried on an ordinal before it has failed"`
-	CleanupBackoff time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"how long after a cleanup pod that failed the next one is made; doubles with each, up to 5m"`
-	CleanupTimeout time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"how long one try of a cleanup pod may take"`
-	CleanupPods    int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods of one StatefulSet with pod management policy Parallel that run at once"`
-	ProgressPeriod time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
+	Namespaces      []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to look after, comma-separated; empty for all"`
+	Image           string        `envconfig:"DRYDOCK_IMAGE" default:"drydock:latest" desc:"image of the data mover: Drydock's own"`
+	TrustBroker     bool          `envconfig:"DRYDOCK_TRUST_BROKER" desc:"take the events sleep, wake, activity and retry without a token of their sender; only where the Broker authenticates who sends events"`
+	Parallelism     int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"claims of one StatefulSet that are copied at once"`
+	ShrinkMargin    int           `envconfig:"DRYDOCK_SHRINK_MARGIN" default:"10" desc:"how much of a volume that shrinks has to stay free, in percent"`
+	Retention       time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`
+	RetainedVolumes int           `envconfig:"DRYDOCK_RETAINED_VOLUMES" default:"3" desc:"how many old volumes of one claim are kept at once; a resize that would leave one more is refused; 0 for any number"`
+	PlanTimeout     time.Duration `envconfig:"DRYDOCK_PLAN_TIMEOUT" default:"10m" desc:"how long an owner's consent may take"`
+	ExpandTimeout   time.Duration `envconfig:"DRYDOCK_EXPAND_TIMEOUT" default:"1h" desc:"how long growing volumes in place may take"`
+	ExpandPatience  time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"how long a file system may wait to grow under a running pod before the pod is started again"`
+	CopyTimeout     time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"how long stopping the set, copying and verifying may take; then the set is given back"`
+	QuiesceTimeout  time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"how long the pods may take to end, on top of their own grace period"`
+	StartTimeout    time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start"`
+	SwitchTimeout   time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
+	ReadyTimeout    time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
+	SleepRetry      time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"how long a sleep that could not be is left alone before it is tried again"`
+	ProbeTimeout    time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long the activity probes of a set and its group may take, at most 15s; a set whose probe fails stays awake"`
+	Prometheus      string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090; {namespace} in it stands for the set's namespace"`
+	PromNamespaces  []string      `envconfig:"DRYDOCK_PROMETHEUS_NAMESPACES" desc:"namespaces whose sets may ask Prometheus, comma-separated; * for all. Not needed where DRYDOCK_PROMETHEUS has {namespace}"`
+	PromTokenFile   string        `envconfig:"DRYDOCK_PROMETHEUS_TOKEN_FILE" desc:"file with the bearer token for Prometheus"`
+	PromCAFile      string        `envconfig:"DRYDOCK_PROMETHEUS_CA_FILE" desc:"file with the certificate authorities of Prometheus, in PEM"`
+	Owners          string        `envconfig:"DRYDOCK_OWNERS" desc:"rows about more operators, or other ones, that can be paused or stopped; docs/owners.md has the format"`
+	CleanupTries    int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"how often a cleanup is tried on an ordinal before it has failed"`
+	CleanupBackoff  time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"how long after a cleanup pod that failed the next one is made; doubles with each, up to 5m"`
+	CleanupTimeout  time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"how long one try of a cleanup pod may take"`
+	CleanupPods     int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods of one StatefulSet with pod management policy Parallel that run at once"`
+	ProgressPeriod  time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
 }

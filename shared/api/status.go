@@ -131,6 +131,8 @@ type Status struct {
 	FailedAt Phase `json:"failedAt,omitempty"`
 	// Ordinals are those of a cleanup that went wrong at least once, or that nobody may clean up.
 	Ordinals []OrdinalStatus `json:"ordinals,omitempty"`
+	// Judged is, of a refusal, a digest of what on the set it rests on: the request is judged anew when the set has another one.
+	Judged string `json:"judged,omitempty"`
 	// Span are the ordinals that cleanup-pod has accounted for: of each it has seen the pod, and beyond them there was nothing
 	// to clean up.
 	Span *Span `json:"span,omitempty"`

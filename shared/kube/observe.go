@@ -97,8 +97,13 @@ func (c *Client) observeVolumes(ctx context.Context, namespace string, o *sts.Ob
 	err := Pages(ctx, c, plan.Volumes, "", linked, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			volume := &l.Items[i]
-			if link, err := api.LoadLink(volume); err == nil && link != nil && link.Namespace == namespace && link.Set.Name == o.Name && ofNamespace(volume, namespace) {
+			link, err := api.LoadLink(volume)
+			switch {
+			case err != nil || link == nil || link.Namespace != namespace || !ofNamespace(volume, namespace):
+			case link.Set.Name == o.Name:
 				o.Volumes[volume.Name] = volume
+			case link.Role == api.RoleRetired:
+				o.OthersRetained = append(o.OthersRetained, volume)
 			}
 		}
 	})

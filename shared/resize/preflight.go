@@ -26,7 +26,8 @@ const (
 func Preflight(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Wish) []Problem{
-		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkClaims, checkLimits, checkQuotas,
+		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkTopology, checkClaims, checkFinalizers, checkAttributes,
+		checkLimits, checkQuotas, checkRetained, checkDocuments,
 	} {
 		found = append(found, check(in, w)...)
 	}
@@ -64,8 +65,8 @@ func checkOwner(in Input, w *Wish) []Problem {
 		return nil // pause-owner pauses it, or finds out why it cannot
 	}
 	return []Problem{problem(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; %s: "+
-		"pause it yourself, then set the annotation %s=%s and ask again with %s",
-		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, owners.Unknown(gv.Group, owner.Kind), api.OwnerPolicyAnnotation, api.OwnerIgnore, api.RetryAnnotation)}
+		"pause it yourself, then set the annotation %s=%s",
+		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, owners.Unknown(gv.Group, owner.Kind), api.OwnerPolicyAnnotation, api.OwnerIgnore)}
 }
 
 func checkMover(in Input, w *Wish) []Problem {
@@ -77,7 +78,7 @@ func checkMover(in Input, w *Wish) []Problem {
 		found = append(found, problem(api.RootMoverNeeded, "%v", err))
 	}
 	if _, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig); err != nil {
-		found = append(found, problem(api.MoverInvalid, "%v; mend it, then ask again with %s", err, api.RetryAnnotation))
+		found = append(found, problem(api.MoverInvalid, "%v. Correct it", err))
 	}
 	return found
 }
@@ -88,7 +89,7 @@ func checkClasses(in Input, w *Wish) []Problem {
 	for _, t := range w.Templates {
 		if t.Class != "" && in.Cluster.Classes[t.Class] == nil {
 			told[t.Class] = true
-			found = append(found, problem(api.UnknownClass, "storage class %s, asked for template %s, does not exist; kubectl get storageclass lists those there are",
+			found = append(found, problem(api.UnknownClass, "storage class %s, asked for template %s, does not exist; name one of those that kubectl get storageclass lists",
 				t.Class, t.Name))
 		}
 	}
@@ -110,11 +111,11 @@ func checkClaims(in Input, w *Wish) []Problem {
 				"if it is the set's, give it the labels %v", c.Name, in.Set.Name, in.Set.Spec.Selector.MatchLabels))
 		}
 		if c.DeletionTimestamp != nil {
-			found = append(found, problem(api.ClaimBusy, "claim %s is being deleted; wait until it is gone, then ask again with %s", c.Name, api.RetryAnnotation))
+			found = append(found, problem(api.ClaimBusy, "claim %s is being deleted. Wait until it is gone", c.Name))
 		}
 		if c.Method == api.MethodCopy && sts.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0 {
-			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it cannot be copied to one of %s",
-				c.Name, &size, &target))
+			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it cannot be copied to one of %s. Ask for at least %s",
+				c.Name, &size, &target, &size))
 		}
 		found = append(found, checkUsers(in, c)...)
 	}
@@ -128,8 +129,8 @@ func checkUsers(in Input, c Claim) []Problem {
 	var found []Problem
 	for _, pod := range in.Users(c.Name) {
 		if !sts.IsPodOf(pod, in.Set) {
-			found = append(found, problem(api.ForeignConsumer, "pod %s uses claim %s and is not one of StatefulSet %s; stop it, then ask again with %s",
-				pod.Name, c.Name, in.Set.Name, api.RetryAnnotation))
+			found = append(found, problem(api.ForeignConsumer, "claim %s is in use by pod %s, which does not belong to StatefulSet %s. Delete the pod, or wait until it has ended",
+				c.Name, pod.Name, in.Set.Name))
 		}
 	}
 	return found

@@ -151,7 +151,7 @@ func TestWhatSettlesByItself(t *testing.T) {
 
 // TestRoomsOfQuotas: those that count something of the resize, whether it fits or not.
 func TestRoomsOfQuotas(t *testing.T) {
-	in := quota(quota(quota(world(wants("data=128Mi@fast"), two()), "pods", "1", "1"), "requests.storage", "1Gi", "128Mi"), "fast.storageclass.storage.k8s.io/persistentvolumeclaims", "1", "0")
+	in := quota(quota(quota(world(wants("data=128Mi@fast"), two()), "services", "1", "1"), "requests.storage", "1Gi", "128Mi"), "fast.storageclass.storage.k8s.io/persistentvolumeclaims", "1", "0")
 	var got []string
 	for _, r := range Rooms(in, Read(in)) {
 		got = append(got, fmt.Sprintf("%s %s: %s of %s, %s more, %v", r.Quota, r.Resource, &r.Used, &r.Hard, &r.Needs, r.Enough()))

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
 
@@ -19,66 +21,115 @@ type Room struct {
 	Used     resource.Quantity   `json:"used"`
 	// Needs is how much more it will be.
 	Needs resource.Quantity `json:"needs"`
+	// Retained is how much of it the namespace has in old volumes, which the quota does not count.
+	Retained resource.Quantity `json:"retained,omitzero"`
 }
 
 // Enough reports whether the quota has room for it.
 func (r Room) Enough() bool {
 	sum := r.Used.DeepCopy()
 	sum.Add(r.Needs)
+	sum.Add(r.Retained)
 	return sum.Cmp(r.Hard) <= 0
 }
 
-// Rooms are what the namespace's quotas say about the claims of the resize.
+// Rooms are what the namespace's quotas say about the claims and the movers of the resize. A quota with scopes counts only some objects;
+// whether it counts these, the API server says.
 func Rooms(in Input, w *Wish) []Room {
-	need := w.need()
+	need, retained := w.need(in), retainedStorage(in, w)
 	var rooms []Room
 	for i := range in.Cluster.Quotas {
 		quota := &in.Cluster.Quotas[i]
+		if len(quota.Spec.Scopes) > 0 || quota.Spec.ScopeSelector != nil {
+			continue
+		}
 		for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
 			if more, counted := need[name]; counted {
-				rooms = append(rooms, Room{quota.Name, name, quota.Status.Hard[name], quota.Status.Used[name], more})
+				rooms = append(rooms, Room{quota.Name, name, quota.Status.Hard[name], quota.Status.Used[name], more, retained[name]})
 			}
 		}
 	}
 	return rooms
 }
 
-// checkQuotas makes sure that all new claims fit beside the old ones.
+// checkQuotas makes sure that all new claims fit beside the old ones, and all movers beside the set's pods.
 func checkQuotas(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, r := range Rooms(in, w) {
 		if !r.Enough() {
-			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, %s are used and the resize needs %s more; "+
-				"raise the quota for the time of the resize, then ask again with %s", r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs, api.RetryAnnotation))
+			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, %s are used and the resize needs %s more%s",
+				r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs, r.advice()))
 		}
 	}
 	return found
 }
 
-// need is what the new claims count for, under every name that a quota may give it
-// (kubernetes pkg/quota/v1/evaluator/core/persistent_volume_claims.go).
-func (w *Wish) need() corev1.ResourceList {
-	need := corev1.ResourceList{}
-	add := func(name string, quantity resource.Quantity) {
-		sum := need[corev1.ResourceName(name)]
-		sum.Add(quantity)
-		need[corev1.ResourceName(name)] = sum
+// advice says what to do about a quota without room.
+func (r Room) advice() string {
+	const raise = "Raise the quota for the time of the resize"
+	switch {
+	case !r.Retained.IsZero():
+		return fmt.Sprintf(", beside %s in old volumes that are kept for a while. %s, or wait until they are given up: kubectl get pv -l %s",
+			&r.Retained, raise, api.NamespaceLabel)
+	case slices.Contains(moverResources, r.Resource):
+		return fmt.Sprintf(". %s, or have fewer claims copied at once with the annotation %s", raise, api.ResizeParallelismAnnotation)
 	}
+	return ". " + raise
+}
+
+// need is what the new claims and the movers count for, under every name that a quota may give it
+// (kubernetes pkg/quota/v1/evaluator/core).
+func (w *Wish) need(in Input) corev1.ResourceList {
+	need := corev1.ResourceList{}
 	one := resource.MustParse("1")
+	copied := 0
 	for _, c := range w.Claims {
 		size := w.size(c).DeepCopy()
 		if !c.Copied() {
 			size.Sub(sts.Requested(c.PersistentVolumeClaim))
 		}
-		ofClass := w.class(c) + ".storageclass.storage.k8s.io/"
-		add(string(corev1.ResourceRequestsStorage), size)
-		add(ofClass+string(corev1.ResourceRequestsStorage), size)
+		for _, name := range storageNames(w.class(c)) {
+			addTo(need, name, size)
+		}
 		if !c.Copied() {
 			continue
 		}
-		for _, count := range []string{string(corev1.ResourcePersistentVolumeClaims), "count/persistentvolumeclaims", ofClass + string(corev1.ResourcePersistentVolumeClaims)} {
-			add(count, one)
+		copied++
+		for _, count := range []string{"", "count/", w.class(c) + ".storageclass.storage.k8s.io/"} {
+			addTo(need, count+string(corev1.ResourcePersistentVolumeClaims), one)
 		}
 	}
+	if pod := MoverPod(in, w); pod != nil {
+		addMovers(need, pod, int64(copied), int64(min(copied, resources.Parallelism(in.Set, in.Settings))))
+	}
 	return need
+}
+
+// moverResources are what movers need while they run, as a quota calls it.
+var moverResources = []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU,
+	corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
+
+// addMovers adds the Jobs of all copies with their pods, which stay when they are done, and what those need that run at once.
+func addMovers(need corev1.ResourceList, pod *corev1.Pod, copies, atOnce int64) {
+	for _, name := range []string{"count/jobs.batch", "count/pods"} {
+		addTo(need, name, *resource.NewQuantity(copies, resource.DecimalSI))
+	}
+	addTo(need, string(corev1.ResourcePods), *resource.NewQuantity(atOnce, resource.DecimalSI))
+	asks := pod.Spec.Containers[0].Resources
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		limit, limited := asks.Limits[name]
+		request, requested := asks.Requests[name]
+		if !requested {
+			request, requested = limit, limited // core/v1 defaulting
+		}
+		for range atOnce {
+			if limited {
+				addTo(need, "limits."+string(name), limit)
+			}
+			if requested {
+				addTo(need, "requests."+string(name), request)
+				addTo(need, string(name), request)
+			}
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 // Input is what a resize is judged on.
 type Input struct {
 	*sts.Observed
+	Settings api.Settings
 	Registry owners.Registry
 	// Retry is what a retry event asks for; nil for any other event.
 	Retry *Retry

@@ -40,7 +40,7 @@ func Rollback(in Input, operation string) *Wish {
 		}
 		if lost != "" {
 			wish.refuse(problem(api.RollbackImpossible, "volume %s, which operation %s has left behind of claim %s, is not kept any more, or is in use; "+
-				"without it the replicas would have data of different times", lost, operation, c.Name))
+				"without it the replicas would have data of different times. Ask for the earlier size with the annotation %s instead", lost, operation, c.Name, api.ResizeAnnotation))
 		}
 		if len(found) > 1 {
 			wish.refuse(problem(api.RollbackImpossible, "operation %s has left volumes %s and %s behind of claim %s, one of which is a copy; "+
@@ -145,7 +145,7 @@ func PreflightRollback(in Input, w *Wish, operation string) []Problem {
 			"kubectl get pv -l %s,%s=%s lists what there is", operation, in.Set.Name, api.OperationLabel, api.NamespaceLabel, in.Set.Namespace)}
 	}
 	var found []Problem
-	for _, check := range []func(Input, *Wish) []Problem{checkNames, checkOwner, checkClasses, checkClaims, checkReturning, checkLimits} {
+	for _, check := range []func(Input, *Wish) []Problem{checkNames, checkOwner, checkClasses, checkClaims, checkFinalizers, checkReturning, checkLimits, checkDocuments} {
 		found = append(found, check(in, w)...)
 	}
 	return found
@@ -166,13 +166,13 @@ func checkReturning(in Input, w *Wish) []Problem {
 			{"volumeAttributesClassName", attributes, valueOr(old.Spec.VolumeAttributesClassName, "")},
 		} {
 			if field.claim != field.volume {
-				found = append(found, problem(api.RollbackImpossible, "claim %s has the %s %q, volume %s has %q, so they would not be bound to each other",
-					c.Name, field.what, field.claim, old.Name, field.volume))
+				found = append(found, problem(api.RollbackImpossible, "claim %s has the %s %q, volume %s has %q, so they would not be bound to each other. "+
+					"Ask for the earlier size with the annotation %s instead", c.Name, field.what, field.claim, old.Name, field.volume, api.ResizeAnnotation))
 			}
 		}
 		if old.Spec.StorageClassName == "" && class != "" {
-			found = append(found, problem(api.RollbackImpossible, "volume %s has no storage class and claim %s is of %s, so they would not be bound to each other",
-				old.Name, c.Name, class))
+			found = append(found, problem(api.RollbackImpossible, "volume %s has no storage class and claim %s is of %s, so they would not be bound to each other. "+
+				"Ask for the earlier size with the annotation %s instead", old.Name, c.Name, class, api.ResizeAnnotation))
 		}
 	}
 	return found

@@ -19,9 +19,9 @@ func Unsettled(in Input, w *Wish) []Problem {
 		case link != nil:
 			found = append(found, problem(api.CleaningUp, "claim %s is still part of operation %s", c.Name, link.Operation))
 		case c.Spec.VolumeName == "":
-			found = append(found, problem(api.ClaimNotBound, "claim %s has no volume yet", c.Name))
+			found = append(found, problem(api.ClaimNotBound, "claim %s has no volume yet; look at kubectl describe pvc %s", c.Name, c.Name))
 		case in.Volume(c.Spec.VolumeName) == nil:
-			found = append(found, problem(api.ClaimNotBound, "volume %s of claim %s does not exist", c.Spec.VolumeName, c.Name))
+			found = append(found, problem(api.ClaimNotBound, "volume %s of claim %s does not exist; bring the volume back, or delete the claim if its data is given up", c.Spec.VolumeName, c.Name))
 		}
 	}
 	return found

@@ -87,7 +87,7 @@ func Rests(in Input) (api.Reason, error) {
 		return api.AlreadyRefused, nil
 	case !asked:
 		return api.NotRequested, nil
-	case !in.retried() && sts.Answered(status, request):
+	case !in.retried() && sts.Answered(status, request) && !Refuses(status, request): // a refusal is judged anew
 		return api.AlreadyRefused, nil
 	}
 	return "", nil
@@ -130,7 +130,7 @@ func (w *Wish) read(in Input, status *api.Status) {
 	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
 		target := w.targets[template]
 		if sts.Template(in.Set, template) == nil {
-			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s", api.ResizeAnnotation, w.Request,
+			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s; name one of those", api.ResizeAnnotation, w.Request,
 				template, in.Set.Name, templateNames(in)))
 			continue
 		}

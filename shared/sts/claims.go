@@ -163,6 +163,14 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 	return false
 }
 
+// ModifyWords says how far the change of the claim's VolumeAttributesClass is; empty if none is under way.
+func ModifyWords(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Status.ModifyVolumeStatus == nil {
+		return ""
+	}
+	return fmt.Sprintf(", and the change to %q is %s", claim.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName, claim.Status.ModifyVolumeStatus.Status)
+}
+
 // FileSystemPending is since when the claim's volume has grown to the size and its file system has not; nil if that is not so.
 func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
 	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) < 0 {

@@ -3,6 +3,7 @@ package sts
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,6 +31,8 @@ type Observed struct {
 	ClaimManifests map[string]*unstructured.Unstructured
 	// Volumes by name: those that the claims are bound to and those that the operation or its journals name.
 	Volumes map[string]*corev1.PersistentVolume
+	// OthersRetained are the old volumes that the namespace's other sets have left behind, and that are kept.
+	OthersRetained []*corev1.PersistentVolume
 	// Pods of the namespace that name one of the claims.
 	Pods []*corev1.Pod
 	// Jobs of operations on this set.
@@ -187,6 +190,17 @@ func (o *Observed) Volume(name string) *corev1.PersistentVolume {
 		return nil
 	}
 	return o.Volumes[name]
+}
+
+// Retained returns the old volumes that resizes of the namespace's sets have left behind, and that are kept, by name.
+func (o *Observed) Retained() []*corev1.PersistentVolume {
+	kept := slices.Clone(o.OthersRetained)
+	for _, name := range slices.Sorted(maps.Keys(o.Volumes)) {
+		if link, err := api.LoadLink(o.Volumes[name]); err == nil && link != nil && link.Role == api.RoleRetired {
+			kept = append(kept, o.Volumes[name])
+		}
+	}
+	return kept
 }
 
 // TargetClaim returns the operation's temporary claim for the set's claim in the round, or nil.

@@ -52,10 +52,38 @@ func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 			request: "data=128Mi", reason: api.ForeignClaim, says: "give it the labels"},
 		"a pod of somebody else on the claim": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") },
-			request: "data=128Mi", reason: api.ForeignConsumer, says: "stop it"},
+			request: "data=128Mi", reason: api.ForeignConsumer, says: "Delete the pod"},
+		"a claim with another controller's finalizer": {
+			arrange: func(w *kit.World) {
+				w.PatchClaim("data-web-0", withFinalizer)
+				w.T.Cleanup(func() { w.PatchClaim("data-web-0", withoutIt) })
+			},
+			request: "data=128Mi", reason: api.ForeignFinalizer, says: "remove the finalizer"},
+		"a set with another controller's finalizer": {
+			arrange: func(w *kit.World) {
+				w.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
+				w.T.Cleanup(func() { w.PatchSet("web", `{"metadata":{"finalizers":null}}`) })
+			},
+			request: "data=128Mi", reason: api.ForeignFinalizer, says: "StatefulSet web has the finalizer"},
 		"no quota": {
 			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") },
-			request: "data=128Mi", reason: api.QuotaExceeded, says: "raise the quota"},
+			request: "data=128Mi", reason: api.QuotaExceeded, says: "Raise the quota"},
+		"a quota that wants a CPU limit, which a mover has not": {
+			arrange: func(w *kit.World) { w.CreateQuota("limits.cpu", "10") },
+			request: "data=128Mi", reason: api.Rejected, says: "must specify limits.cpu for: copy"},
+		"a limit range that a mover exceeds": {
+			arrange: func(w *kit.World) { limitMemory(w, "512Mi") },
+			request: "data=128Mi", reason: api.Rejected, says: "maximum memory usage per Container is 512Mi"},
+		"a Pod Security level that a root mover violates": {
+			arrange: func(w *kit.World) {
+				w.LabelNamespace(api.RootMoverLabel, api.AllowValue)
+				w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
+				untilPodIsRefused(w)
+			},
+			request: "data=128Mi", reason: api.Rejected, says: "violates PodSecurity"},
+		"a service account that does not exist": {
+			set:     func(s *appsv1.StatefulSet) { s.Annotations[api.MoverAnnotation] = "serviceAccountName: nobody" },
+			request: "data=128Mi", reason: api.Rejected, says: `serviceaccount "nobody" not found`},
 		"a limit range": {
 			arrange: func(w *kit.World) { w.CreateLimit("100Mi") },
 			request: "data=128Mi", reason: api.LimitExceeded, says: "raise the limit"},

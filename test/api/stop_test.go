@@ -49,8 +49,7 @@ var stops = map[string]stop{
 	quiescedNow: {phase: api.Copying, begin: undisturbed, at: moversRun(1),
 		halt: func(w *kit.World) { hold(w, true) }, release: func(w *kit.World) { hold(w, false) }},
 	verifiedNow: {phase: api.Switching, begin: diesWhenCopied, at: anywhere, halt: nothing, release: nothing},
-	switchNow: {phase: api.Switching, begin: undisturbed, at: oneIsSwitched,
-		halt:    func(w *kit.World) { keepClaim(w, true) },
+	switchNow: {phase: api.Switching, begin: keepsTemporaryClaim, at: oneIsSwitched, halt: nothing,
 		release: func(w *kit.World) { keepClaim(w, false) }},
 	startNow: {phase: api.Starting, begin: withoutPods, at: anywhere, halt: nothing,
 		release: func(w *kit.World) { w.CreateQuota(corev1.ResourcePods, "100") }},
@@ -101,29 +100,55 @@ func moversRun(round int) func(*kit.World, *api.Status) bool {
 	}
 }
 
+// oneIsSwitched: the other claim is marked by our finalizer, and waits for its new volume.
 func oneIsSwitched(w *kit.World, status *api.Status) bool {
 	kept, other := w.Claim("data-web-0"), w.Claim("data-web-1")
-	return kept != nil && kept.DeletionTimestamp != nil && other != nil && other.Spec.VolumeName == status.Claim("data-web-1").NewVolume &&
-		other.Status.Phase == corev1.ClaimBound
+	return kept != nil && slices.Contains(kept.Finalizers, api.SwitchFinalizer) && other != nil && other.Status.Phase == corev1.ClaimBound &&
+		other.Spec.VolumeName == status.Claim("data-web-1").NewVolume
 }
 
 // keeper is a finalizer as backup tools put on claims.
 const keeper = "example.com/keep"
 
-// keepClaim keeps a claim that is deleted from going.
+// keepsTemporaryClaim has somebody keep the temporary claim of data-web-0 once its copy is verified, so that its volume does not get free.
+func keepsTemporaryClaim(w *kit.World) *kit.Drive {
+	drive := w.Drive(nil)
+	drive.Passed = func(e event.Event) {
+		if e.Type() == events.BackupCompleted {
+			keepClaim(w, true)
+		}
+	}
+	return drive
+}
+
+// keepClaim puts the keeper on the temporary claim of data-web-0, or takes it off.
 func keepClaim(w *kit.World, keep bool) {
 	w.T.Helper()
 	w.Eventually("somebody's finalizer is on the claim, or off it", func() string {
-		claim := w.Claim("data-web-0")
-		claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == keeper })
-		if keep {
-			claim.Finalizers = append(claim.Finalizers, keeper)
-		}
-		if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Update(context.Background(), claim, metav1.UpdateOptions{}); err != nil {
+		claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+		if err != nil {
 			return err.Error()
+		}
+		for i := range claims.Items {
+			link, err := api.LoadLink(&claims.Items[i])
+			if err != nil || link == nil || link.Role != api.RoleTarget || link.Claim != "data-web-0" {
+				continue
+			}
+			if err := keepOne(w, &claims.Items[i], keep); err != nil {
+				return err.Error()
+			}
 		}
 		return ""
 	})
+}
+
+func keepOne(w *kit.World, claim *corev1.PersistentVolumeClaim, keep bool) error {
+	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == keeper })
+	if keep {
+		claim.Finalizers = append(claim.Finalizers, keeper)
+	}
+	_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Update(context.Background(), claim, metav1.UpdateOptions{})
+	return err
 }
 
 // set is one that can be held at the stop.

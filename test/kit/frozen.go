@@ -22,7 +22,7 @@ import (
 func (w *World) InstallPolicies() {
 	w.T.Helper()
 	keep.Do(func() { w.keepParameters() })
-	for _, file := range []string{"frozen-sets.yaml", "frozen-scales.yaml"} {
+	for _, file := range []string{"frozen-sets.yaml", "frozen-scales.yaml", "dry-run-pods.yaml"} {
 		policy, binding := w.policy(file)
 		name := w.Namespace + "-" + policy.Name
 		policy.Name, binding.Name, binding.Spec.PolicyName = name, name, name

@@ -54,7 +54,7 @@ func (s *Saboteur) Wrap(next http.RoundTripper) http.RoundTripper {
 		if s.isDead() {
 			return nil, errDead
 		}
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet || r.URL.Query().Has("dryRun") { // a dry run writes nothing
 			return next.RoundTrip(r)
 		}
 		n := s.count(r)

@@ -226,6 +226,9 @@ func downtimeWords(d forecast.Downtime) string {
 
 func roomWords(r resize.Room) string {
 	words := fmt.Sprintf("%s allows %s of %s: %s are used, %s more needed", r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs)
+	if !r.Retained.IsZero() {
+		words += fmt.Sprintf(", %s are in old volumes that are kept", &r.Retained)
+	}
 	if !r.Enough() {
 		words += ", which is too much"
 	}

@@ -68,7 +68,7 @@ func TestWhatIsInTheWayOfARollback(t *testing.T) {
 		"an operation runs":         {regretting(build.Operation(api.Copying), old), "another operation runs"},
 		"one is held":               {regretting(held, old), "was given up in the middle of the switch"},
 		"two volumes for one claim": {regretting(nil, old, leftBy(build.ID, "pv-b")), "volumes pv-a and pv-b behind of claim data-web-0"},
-		"somebody else's pod":       {regretting(nil, old, build.Pod("reports", []string{"data-web-0"})), "pod reports uses claim data-web-0"},
+		"somebody else's pod":       {regretting(nil, old, build.Pod("reports", []string{"data-web-0"})), "claim data-web-0 is in use by pod reports"},
 		"nothing is kept":           {regretting(nil), "has left no volume behind"},
 	} {
 		_, err := judged(row.in, build.ID)

@@ -2,12 +2,10 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
@@ -28,40 +26,18 @@ func (s *session) try(ctx context.Context, write plan.Action) forecast.Check {
 		check.Outcome, check.Message = forecast.Unchecked, fmt.Sprintf("you may not %s %s in namespace %s", write.Verb, write.Resource, write.Namespace)
 		return check
 	}
-	switch write.Verb {
-	case plan.VerbCreate:
-		err = s.client.Create(ctx, write.Resource, write.Namespace, write.Object, true)
-	case plan.VerbPatch:
-		var body []byte
-		if body, err = json.Marshal(write.Ops); err == nil {
-			err = s.client.TryPatch(ctx, write.Resource, write.Namespace, write.Name, body)
-		}
-	default:
-		err = fmt.Errorf("a %s cannot be tried", write.Verb)
-	}
+	err = s.client.Try(ctx, write)
 	check.Outcome, check.Message = outcome(err)
 	return check
 }
 
-// outcome sorts what the API server answers. It looks whether a name is taken last, when it has found nothing else against the object
-// (kubernetes staging apiserver pkg/registry/generic/registry/store.go). A webhook that cannot be asked in a dry run is a bad request, with
-// that reason; one that refuses has its own code, and mostly no reason.
+// outcome sorts what the API server answers, and takes its words where it does not accept.
 func outcome(err error) (forecast.Outcome, string) {
-	switch reason := apierrors.ReasonForError(err); {
-	case err == nil, reason == metav1.StatusReasonAlreadyExists:
+	trial := kube.TrialOf(err)
+	if trial == kube.Accepted {
 		return forecast.Accepted, ""
-	case reason == metav1.StatusReasonForbidden, reason == metav1.StatusReasonInvalid, reason == metav1.StatusReasonRequestEntityTooLarge:
-		return forecast.Denied, printable(err.Error())
-	case reason == metav1.StatusReasonUnknown && refuses(err):
-		return forecast.Denied, printable(err.Error())
 	}
-	return forecast.Unchecked, printable(err.Error())
-}
-
-// refuses reports whether the API server has answered that the request is at fault.
-func refuses(err error) bool {
-	status, ok := err.(apierrors.APIStatus)
-	return ok && status.Status().Code >= 400 && status.Status().Code < 500
+	return forecast.Outcome(trial), printable(err.Error())
 }
 
 // warnings are what the API server says besides, each text once: of a Job, that its pods would be refused.

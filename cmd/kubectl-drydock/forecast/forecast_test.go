@@ -29,7 +29,7 @@ const roomy = "roomy" // the class whose volumes can grow
 
 // world is a cluster in which somebody would ask for the request.
 func world(request string, groups ...objects) Input {
-	return Input{Settings: build.Settings(), Ask: Ask{Request: request}, Input: resize.Input{Observed: build.World(slices.Concat(groups...)...),
+	return Input{Ask: Ask{Request: request}, Input: resize.Input{Settings: build.Settings(), Observed: build.World(slices.Concat(groups...)...),
 		Registry: owners.BuiltIn(), Cluster: &sts.Cluster{
 			Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}, roomy: {AllowVolumeExpansion: ptr.To(true)}}}}}
 }

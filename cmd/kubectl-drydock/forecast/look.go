@@ -14,8 +14,7 @@ import (
 type Input struct {
 	// Input is what detect-resize would judge. Its Cluster is read.
 	resize.Input
-	Settings api.Settings
-	Ask      Ask
+	Ask Ask
 }
 
 // Ask is what somebody would ask for, instead of what the set's annotations say. Empty is what they say.

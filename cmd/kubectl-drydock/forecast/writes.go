@@ -1,13 +1,11 @@
 package forecast
 
 import (
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
@@ -52,31 +50,11 @@ func (f *Forecast) growth(part *api.ClaimStatus) []plan.Action {
 func (f *Forecast) copy(part *api.ClaimStatus) []plan.Action {
 	target := resources.MakeTargetClaim(f.in.Claim(part.Name), *part, f.link(part, api.RoleTarget))
 	writes := []plan.Action{plan.Create(plan.Claims, target)}
-	root, err := resources.MoverUser(f.in.Set, f.in.Cluster.RootMovers)
+	job, err := resize.CopyJob(f.in.Input, f.status, part)
 	if err != nil {
 		return writes // refused already
 	}
-	options, err := resources.MoverOptionsOf(f.in.Set, f.in.Cluster.MoverConfig)
-	if err != nil {
-		return writes // refused already
-	}
-	mover := resources.Mover{Set: f.in.Set, Link: f.link(part, api.RoleMover), Source: part.Name, Target: target.Name,
-		Device: sts.IsBlock(f.in.Claim(part.Name)), Root: root, Options: options, Settings: f.in.Settings}
-	if part.To.Cmp(part.From) < 0 {
-		mover.Margin = f.in.Settings.ShrinkMargin
-	}
-	if f.cold(part) == "" {
-		mover.Pass, mover.Link.Round, mover.Node = resources.WarmPass, 0, f.in.Users(part.Name)[0].Spec.NodeName
-	}
-	job := resources.MakeMover(mover)
-	return append(writes, plan.Create(plan.Jobs, job), plan.Create(plan.Pods, podOf(job)))
-}
-
-func podOf(job *batchv1.Job) *corev1.Pod {
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
-	pod.Namespace, pod.Name = job.Namespace, job.Name
-	return pod
+	return append(writes, plan.Create(plan.Jobs, job), plan.Create(plan.Pods, resources.MakeMoverPod(job)))
 }
 
 func (f *Forecast) link(part *api.ClaimStatus, role api.Role) api.Link {

@@ -1,0 +1,69 @@
+package resize
+
+import (
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// maxAnnotations is how many bytes the annotations of one object may have (apimachinery pkg/api/validation,
+// TotalAnnotationSizeLimitB), less room for the links and policies that Drydock writes besides.
+const maxAnnotations = 256<<10 - 8<<10
+
+// progressOfClaim is how many bytes the status of one claim may grow by while the claim is copied: a digest, nodes, figures.
+const progressOfClaim = 400
+
+// checkDocuments finds annotations that leave no room for what Drydock has to write beside them: the status on the set, and on a volume the
+// claim that it is reserved for. A write that is refused for its size would hold the set at zero.
+func checkDocuments(in Input, w *Wish) []Problem {
+	status := w.Operation(in)
+	var found []Problem
+	room := size(in.Set.Annotations) - len(in.Set.Annotations[api.StatusAnnotation])
+	if room+len(status.Encode())+progressOfClaim*len(status.Claims) > maxAnnotations {
+		found = append(found, problem(api.DocumentTooLarge, "the annotations of StatefulSet %s have %d bytes, "+
+			"which leaves no room for the status of the resize; an object may have %d. Remove the largest ones", in.Set.Name, room, 256<<10))
+	}
+	for i := range status.Claims {
+		part := &status.Claims[i]
+		claim, volume := in.Claim(part.Name), in.Volume(part.OldVolume)
+		if part.Method == api.MethodExpand || claim == nil || volume == nil {
+			continue
+		}
+		link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: in.Set.Namespace, Set: status.Set, Claim: part.Name}
+		manifest := api.EncodeClaim(resources.MakeSuccessor(claim, part.OldVolume, part.Target(), link))
+		if size(volume.Annotations)+len(manifest) > maxAnnotations {
+			found = append(found, problem(api.DocumentTooLarge, "claim %s has %d bytes of annotations, "+
+				"too many to be kept safe on its volume %s while the claim is replaced; an object may have %d. Remove the largest ones",
+				part.Name, size(claim.Annotations), volume.Name, 256<<10))
+		}
+	}
+	return found
+}
+
+func size(annotations map[string]string) int {
+	sum := 0
+	for key, value := range annotations {
+		sum += len(key) + len(value)
+	}
+	return sum
+}
+
+// checkAttributes finds claims whose change of the VolumeAttributesClass is not done, or cannot be done: the claim that replaces one would
+// ask for a class that its volume has not, and would not be bound to it.
+func checkAttributes(in Input, w *Wish) []Problem {
+	var found []Problem
+	for _, c := range w.Claims {
+		volume := in.Volume(c.Spec.VolumeName)
+		if c.Method != api.MethodCopy || volume == nil {
+			continue
+		}
+		asks, has := valueOr(c.Spec.VolumeAttributesClassName, ""), valueOr(volume.Spec.VolumeAttributesClassName, "")
+		if asks == has && c.Status.ModifyVolumeStatus == nil {
+			continue
+		}
+		found = append(found, problem(api.ClaimBusy, "claim %s asks for VolumeAttributesClass %q, its volume %s has %q%s. "+
+			"Wait until the change is done, or set the claim back to the class of its volume",
+			c.Name, asks, volume.Name, has, sts.ModifyWords(c.PersistentVolumeClaim)))
+	}
+	return found
+}

@@ -1,0 +1,161 @@
+package resize
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// leftBehind is an old volume of the claim that is kept for so many hours.
+func leftBehind(name, claim, size string, hours int) *corev1.PersistentVolume {
+	c := build.Claim(claim, size)
+	until := build.Now.Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
+	return build.Volume(name, c, build.Held(api.RoleRetired, claim), build.Released(), build.Annotation(api.RetainedUntilAnnotation, until))
+}
+
+func (in Input) allowing(retained int) Input {
+	in.Settings.RetainedVolumes = retained
+	return in
+}
+
+// row is what is in the way, and what the first message says.
+type bound struct {
+	in   Input
+	want string
+	says string
+}
+
+func expectBounds(t *testing.T, rows map[string]bound) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			found := Preflight(row.in, Read(row.in))
+			if got := reasons(found); got != row.want || row.says != "" && !strings.Contains(found[0].Message, row.says) {
+				t.Errorf("found %s, want %s with %q: %v", got, row.want, row.says, found)
+			}
+		})
+	}
+}
+
+func TestOldVolumesOfAClaimAreBounded(t *testing.T) {
+	kept := objects{leftBehind("pv-b", "data-web-0", "64Mi", 7), leftBehind("pv-a", "data-web-0", "64Mi", 3)}
+	until := build.Now.Add(3 * time.Hour).UTC().Format(time.RFC3339)
+	expectBounds(t, map[string]bound{
+		"one more than are allowed": {world(wants("data=128Mi@fast"), two(), kept).allowing(2), "TooManyRetained",
+			"2 old volumes of claim data-web-0 are kept, and DRYDOCK_RETAINED_VOLUMES allows 2. Wait until volume pv-a is given up at " + until},
+		"as many as are allowed":               {world(wants("data=128Mi@fast"), two(), kept).allowing(3), "", ""},
+		"any number is allowed":                {world(wants("data=128Mi@fast"), two(), kept).allowing(0), "", ""},
+		"claims that grow leave none":          {world(wants("data=128Mi"), two(), kept).allowing(2), "", ""},
+		"those of another claim do not count":  {world(wants("data=128Mi@fast"), grower("data-web-1", "64Mi"), kept).allowing(2), "", ""},
+		"a volume that is not kept is no more": {world(wants("data=128Mi@fast"), two()).allowing(1), "", ""},
+	})
+}
+
+func TestOldVolumesCountInAQuotaOfStorage(t *testing.T) {
+	const storage = "requests.storage"
+	other := leftBehind("pv-other", "data-db-0", "1Gi", 3)
+	with := func(in Input) Input {
+		in.OthersRetained = append(in.OthersRetained, other)
+		return in
+	}
+	own := objects{leftBehind("pv-a", "data-web-0", "64Mi", 3)}
+	expectBounds(t, map[string]bound{
+		"the set's own: 128 used, 256 more, 64 kept":   {quota(world(wants("data=128Mi@fast"), two(), own), storage, "447Mi", "128Mi"), "QuotaExceeded", "beside 64Mi in old volumes"},
+		"there is room for them":                       {quota(world(wants("data=128Mi@fast"), two(), own), storage, "448Mi", "128Mi"), "", ""},
+		"another set's":                                {with(quota(world(wants("data=128Mi@fast"), two()), storage, "1Gi", "128Mi")), "QuotaExceeded", "wait until they are given up"},
+		"of another class, in a quota of a class":      {quota(world(wants("data=128Mi@fast"), two(), own), "fast.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "", ""},
+		"of the class of the quota":                    {quota(world(wants("data=128Mi@fixed"), two(), own), "fixed.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "QuotaExceeded", ""},
+		"claims that grow add nothing to old volumes":  {quota(world(wants("data=128Mi"), two(), own), storage, "256Mi", "128Mi"), "", ""},
+		"a quota with a scope may not count the claim": {scoped(quota(world(wants("data=128Mi@fast"), two()), storage, "1Mi", "0")), "", ""},
+	})
+}
+
+func scoped(in Input) Input {
+	in.Cluster.Quotas[0].Spec.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}
+	return in
+}
+
+func TestMoversCountInAQuotaOfPods(t *testing.T) {
+	copies := func(options ...build.Option) Input {
+		in := world(wants("data=128Mi@fast", options...), two())
+		in.Settings = build.Settings() // two at once
+		return in
+	}
+	one := build.Annotation(api.ResizeParallelismAnnotation, "1")
+	limited := build.Annotation(api.MoverAnnotation, "resources: {limits: {cpu: 300m}}")
+	expectBounds(t, map[string]bound{
+		"two movers, room for one":                   {quota(copies(), "pods", "3", "2"), "QuotaExceeded", "the resize needs 2 more. Raise the quota for the time of the resize, or have fewer claims copied at once with the annotation " + api.ResizeParallelismAnnotation},
+		"two movers, room for both":                  {quota(copies(), "pods", "4", "2"), "", ""},
+		"one at a time":                              {quota(copies(one), "pods", "3", "2"), "", ""},
+		"the Jobs stay until the set is stopped":     {quota(copies(one), "count/jobs.batch", "1", "0"), "QuotaExceeded", "the resize needs 2 more"},
+		"what movers ask for":                        {quota(copies(), "requests.cpu", "199m", "0"), "QuotaExceeded", "needs 200m more"},
+		"under the older name":                       {quota(copies(), "memory", "127Mi", "0"), "QuotaExceeded", "needs 128Mi more"},
+		"what they may use":                          {quota(copies(), "limits.memory", "2Gi", "1"), "QuotaExceeded", "needs 2Gi more"},
+		"a limit without a request is the request":   {quota(copies(limited), "requests.cpu", "599m", "0"), "QuotaExceeded", "needs 600m more"},
+		"a limit that a mover lacks is the API's":    {quota(copies(), "limits.cpu", "1", "1"), "", ""},
+		"claims that grow have no movers":            {quota(world(wants("data=128Mi"), two()), "pods", "2", "2"), "", ""},
+		"a quota of something else that is used up":  {quota(copies(), "services", "1", "1"), "", ""},
+		"a quota of pods with a scope is not judged": {scoped(quota(copies(), "pods", "1", "1")), "", ""},
+	})
+}
+
+func TestAnnotationsLeaveRoomForDocuments(t *testing.T) {
+	text := func(bytes int) build.Option { return build.Annotation("example.com/notes", strings.Repeat("x", bytes)) }
+	large := func(claimBytes, volumeBytes int) Input {
+		c := build.Claim("data-web-0", "64Mi", build.OfClass(roomy), text(claimBytes))
+		return world(wants("data=128Mi@fast"), objects{c, build.VolumeOf(c, text(volumeBytes))})
+	}
+	expectBounds(t, map[string]bound{
+		"a claim of 250 KiB does not fit on its volume":   {large(250<<10, 0), "DocumentTooLarge", "claim data-web-0 has 256017 bytes of annotations"},
+		"with the volume's own annotations":               {large(150<<10, 100<<10), "DocumentTooLarge", "while the claim is replaced"},
+		"each of them alone fits":                         {large(150<<10, 0), "", ""},
+		"a set of 250 KiB has no room for the status":     {world(wants("data=128Mi@fast", text(250<<10)), two()), "TooManyClaims DocumentTooLarge", ""},
+		"its own status is replaced, and does not count":  {world(wants("data=128Mi@fast", build.Annotation(api.StatusAnnotation, strings.Repeat("x", 150<<10))), two()), "", ""},
+		"a claim of 250 KiB that grows is left as it is":  {world(wants("data=128Mi"), grower("data-web-0", "64Mi", text(250<<10))), "", ""},
+		"many claims have a status that needs that much":  {many(200, text(150<<10)), "DocumentTooLarge", fmt.Sprint(256 << 10)},
+		"many claims have room beside a few annotations ": {many(200, text(10<<10)), "", ""},
+	})
+}
+
+// many is a set with as many claims, to be copied.
+func many(claims int, options ...build.Option) Input {
+	var all objects
+	for i := range claims {
+		all = append(all, grower(fmt.Sprintf("data-web-%d", i), "64Mi")...)
+	}
+	return world(wants("data=128Mi@fast", options...), all)
+}
+
+func TestAttributesClassThatTheVolumeHasNotIsRefused(t *testing.T) {
+	gold := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })
+	infeasible := build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: "gold", Status: corev1.PersistentVolumeClaimModifyVolumeInfeasible}
+	})
+	has := build.Edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") })
+	of := func(request string, volume build.Option, options ...build.Option) Input {
+		c := build.Claim("data-web-0", "64Mi", append([]build.Option{build.OfClass(roomy), build.Edit(func(c *corev1.PersistentVolumeClaim) {
+			c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}
+		})}, options...)...)
+		v := build.VolumeOf(c)
+		if volume != nil {
+			v = build.VolumeOf(c, volume)
+		}
+		return world(wants(request), objects{c, v})
+	}
+	expectBounds(t, map[string]bound{
+		"the change cannot be done": {of("data=128Mi@fast", nil, gold, infeasible), "ClaimBusy",
+			`claim data-web-0 asks for VolumeAttributesClass "gold", its volume pv-data-web-0 has "", and the change to "gold" is Infeasible. Wait until`},
+		"the change is done":             {of("data=128Mi@fast", has, gold), "", ""},
+		"nobody has begun with it":       {of("data=128Mi@fast", nil, gold), "ClaimBusy", ""},
+		"a claim that grows may go on":   {of("data=128Mi", nil, gold, infeasible), "", ""},
+		"a claim without any such class": {of("data=128Mi@fast", nil), "", ""},
+	})
+}

@@ -1,0 +1,61 @@
+package resize
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+func TestWhatOnTheSetARefusalRestsOn(t *testing.T) {
+	before := JudgedOn(build.Set("web", build.Resize("data=1Gi")))
+	for name, row := range map[string]struct {
+		change build.Option
+		same   bool
+	}{
+		"nothing":           {build.Edit(func(*appsv1.StatefulSet) {}), true},
+		"a foreign label":   {build.Label("team", "a"), true},
+		"its status":        {build.Annotation(api.StatusAnnotation, "{}"), true},
+		"the method":        {method(api.MethodCopy), false},
+		"how movers run":    {build.Annotation(api.MoverAnnotation, "{}"), false},
+		"the parallelism":   {build.Annotation(api.ResizeParallelismAnnotation, "1"), false},
+		"the owner policy":  {build.Annotation(api.OwnerPolicyAnnotation, "ignore"), false},
+		"its spec":          {build.Generation(6), false},
+		"its finalizers":    {build.Finalizers("example.com/keep"), false},
+		"who controls it":   {build.Owned("Database", "main"), false},
+		"the request":       {build.Resize("data=2Gi"), false},
+		"what a retry says": {build.Annotation(api.RetryAnnotation, "now"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := JudgedOn(build.Set("web", build.Resize("data=1Gi"), row.change)); (got == before) != row.same {
+				t.Errorf("digest %s, before %s, want the same: %v", got, before, row.same)
+			}
+		})
+	}
+}
+
+func TestRefusalIsDueOftenAtFirstAndSeldomLater(t *testing.T) {
+	tenth := time.Date(2026, 1, 1, 12, 10, 0, 0, time.UTC)
+	for name, row := range map[string]struct {
+		reason api.Reason
+		ago    time.Duration
+		now    time.Time
+		want   bool
+	}{
+		"a minute ago":                        {api.QuotaExceeded, time.Minute, tenth.Add(time.Minute), true},
+		"an hour ago, between":                {api.QuotaExceeded, time.Hour, tenth.Add(time.Minute), false},
+		"an hour ago, in a tenth minute":      {api.QuotaExceeded, time.Hour, tenth, true},
+		"only the set can take the cause off": {api.RequestInvalid, time.Minute, tenth, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := build.Operation(api.Refused, build.Ended(row.reason, 0))
+			status.Finished.Time = row.now.Add(-row.ago)
+			if got := DueAgain(status, row.now); got != row.want {
+				t.Errorf("due %v, want %v", got, row.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package resize
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"drydock.dev/test/kit/build"
+)
+
+func inZone(zone string) build.Option {
+	return build.Edit(func(v *corev1.PersistentVolume) {
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}}}}
+	})
+}
+
+func TestClassWhoseVolumesAreElsewhereIsRefused(t *testing.T) {
+	c := build.Claim("data-web-0", "64Mi", build.OfClass(roomy))
+	sources := objects{c, build.VolumeOf(c, inZone("a"))}
+	selects := func(zone string) build.Option {
+		return build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.NodeSelector = map[string]string{"zone": zone} })
+	}
+	offering := func(in Input, zones ...string) Input {
+		in.Cluster.Classes["fast"] = &storagev1.StorageClass{AllowedTopologies: []corev1.TopologySelectorTerm{{
+			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "zone", Values: zones}}}}}
+		return in
+	}
+	for name, row := range map[string]struct {
+		in   Input
+		want string
+		says string
+	}{
+		"no node can mount both volumes": {offering(world(wants("data=128Mi@fast"), sources), "b", "c"), "TopologyConflict",
+			"StorageClass fast makes volumes for nodes with zone In b,c only; volume pv-data-web-0 of claim data-web-0 is reachable from nodes with zone In a only"},
+		"the class has volumes there, too":      {offering(world(wants("data=128Mi@fast"), sources), "b", "a"), "", ""},
+		"the class says nothing":                {world(wants("data=128Mi@fast"), sources), "", ""},
+		"the volume is reachable from anywhere": {offering(world(wants("data=128Mi@fast"), two()), "b"), "", ""},
+		"the claims only grow":                  {offering(world(wants("data=128Mi"), sources), "b"), "", ""},
+		"no pod can use a new volume": {offering(world(wants("data=128Mi@fast", selects("a")), two()), "b"), "TopologyConflict",
+			"the pods of StatefulSet web may run on nodes with zone In a only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := Preflight(row.in, Read(row.in))
+			if got := reasons(found); got != row.want || row.says != "" && !strings.Contains(found[0].Message, row.says) {
+				t.Errorf("found %s, want %s with %q: %v", got, row.want, row.says, found)
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit"
+)
+
+const (
+	withFinalizer = `{"metadata":{"finalizers":["kubernetes.io/pvc-protection","example.com/keep"]}}`
+	withoutIt     = `{"metadata":{"finalizers":["kubernetes.io/pvc-protection"]}}`
+)
+
+// limitMemory bounds the memory of each container in the namespace.
+func limitMemory(w *kit.World, most string) {
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "memory"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(most)}}}}}
+	if _, err := w.Kube.CoreV1().LimitRanges(w.Namespace).Create(context.Background(), limits, metav1.CreateOptions{}); err != nil {
+		w.T.Fatal(err)
+	}
+	untilPodIsRefused(w)
+}
+
+// untilPodIsRefused waits until the API server knows the namespace's new rules: a pod that may use 1Gi, as whoever it likes, breaks them.
+func untilPodIsRefused(w *kit.World) {
+	w.Eventually("the rules are in force", func() string {
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), podOf1Gi(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsForbidden(err) {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+}
+
+func podOf1Gi() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "dev.local/busybox:1",
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}}}}
+}
+
+// TestDetectResizeCreatesPodsInDryRunsOnly: the right to create pods is worth nothing else.
+func TestDetectResizeCreatesPodsInDryRunsOnly(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.InstallPolicies()
+	pods := as(w, "system:serviceaccount:drydock:detect-resize").Kube.CoreV1().Pods(w.Namespace)
+	w.Eventually("the policy is in force", func() string {
+		if _, err := pods.Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "dry runs only") {
+			_ = w.Kube.CoreV1().Pods(w.Namespace).Delete(t.Context(), "trial", metav1.DeleteOptions{})
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+	if _, err := pods.Create(t.Context(), podOf1Gi(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Errorf("a dry run: %v", err)
+	}
+	if _, err := w.Kube.CoreV1().Pods(w.Namespace).Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); err != nil {
+		t.Errorf("by somebody else: %v", err)
+	}
+}
+
+// untilHeld drives the functions until the operation waits for the finalizer.
+func untilHeld(t *testing.T, w *kit.World, drive *kit.Drive, what string) {
+	t.Helper()
+	w.Eventually(what, func() string {
+		_ = drive.Tick(context.Background())
+		if status := w.Status("web"); status == nil || !strings.Contains(status.Message, "example.com/keep") {
+			return fmt.Sprintf("status %+v", status)
+		}
+		return ""
+	})
+}
+
+// TestSnapshotDuringFirstCopyKeepsTheSetRunning: a finalizer that comes after the preflight is found before anything stops.
+func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
+	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
+	holdWarm(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	w.Eventually("the first copy runs", func() string {
+		_ = drive.Tick(context.Background())
+		if status := w.Status("web"); status == nil || status.Reason != api.WarmCopyRunning {
+			return fmt.Sprintf("status %+v", status)
+		}
+		return ""
+	})
+	w.PatchClaim("data-web-0", withFinalizer)
+	holdWarm(w, false)
+	untilHeld(t, w, drive, "the operation waits for the finalizer")
+	for range 3 {
+		_ = drive.Tick(context.Background())
+	}
+	if set := w.Set("web"); ptr.Deref(set.Spec.Replicas, 0) != 1 || set.Labels[api.FrozenLabel] != "" {
+		t.Errorf("the set was stopped: %d replicas", ptr.Deref(set.Spec.Replicas, 0))
+	}
+	expectEvents(t, w, "web", "Warning "+string(api.ForeignFinalizer))
+
+	w.PatchClaim("data-web-0", withoutIt)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestFinalizerBeforeTheSwitchLeavesTheClaimAlone: a deletion cannot be taken back, so it does not begin.
+func TestFinalizerBeforeTheSwitchLeavesTheClaimAlone(t *testing.T) {
+	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
+	uid := w.Claim("data-web-0").UID
+	came := false
+	drive.Passed = func(e event.Event) {
+		if e.Type() == events.BackupCompleted && !came {
+			came = true
+			w.PatchClaim("data-web-0", withFinalizer)
+		}
+	}
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	w.Eventually("the copies are verified", func() string {
+		_ = drive.Tick(context.Background())
+		if !came {
+			return fmt.Sprintf("status %+v", w.Status("web"))
+		}
+		return ""
+	})
+	for range 3 {
+		_ = drive.Tick(context.Background())
+	}
+	if claim := w.Claim("data-web-0"); claim.DeletionTimestamp != nil || claim.UID != uid || len(claim.Finalizers) != 2 {
+		t.Errorf("the claim was touched: deleted %v, finalizers %v", claim.DeletionTimestamp, claim.Finalizers)
+	}
+	w.PatchClaim("data-web-0", withoutIt)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	expectWhole(t, w, "web", 1, "data-web-0")
+}

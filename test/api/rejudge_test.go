@@ -1,0 +1,105 @@
+package api
+
+import (
+	"context"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// TestRefusedRequestBeginsWhenItsCauseIsGone: nobody has to ask again.
+func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		set     func(*appsv1.StatefulSet)
+		arrange func(*kit.World)
+		request string
+		reason  api.Reason
+		mend    func(*kit.World)
+	}{
+		"a quota is raised": {
+			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") }, reason: api.QuotaExceeded,
+			mend: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi") }},
+		"another method is asked for": {
+			set:    func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand) },
+			reason: api.ExpandImpossible,
+			mend: func(w *kit.World) {
+				w.Annotate("web", map[string]string{api.ResizeMethodAnnotation: string(api.MethodCopy)})
+			}},
+		"the options of the mover are mended": {
+			set:    func(s *appsv1.StatefulSet) { s.Annotations[api.MoverAnnotation] = "speed: high" },
+			reason: api.MoverInvalid,
+			mend:   func(w *kit.World) { w.Annotate("web", map[string]string{api.MoverAnnotation: "priorityClassName: ''"}) }},
+		"the owner policy says to go on": {
+			arrange: func(w *kit.World) { w.Own("web") }, reason: api.OwnerNotPausable,
+			mend: func(w *kit.World) {
+				w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
+			}},
+		"the namespace allows root movers": {
+			set:    func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil },
+			reason: api.RootMoverNeeded,
+			mend:   func(w *kit.World) { w.LabelNamespace(api.RootMoverLabel, api.AllowValue) }},
+		"the class is there": {
+			request: "of that class", reason: api.UnknownClass,
+			mend: func(w *kit.World) { createClassLike(w, kit.Class, w.Namespace+"-later") }},
+		"the pod of somebody else is gone": {
+			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") }, reason: api.ForeignConsumer,
+			mend: func(w *kit.World) {
+				must(w.T.(*testing.T), w.Kube.CoreV1().Pods(w.Namespace).Delete(w.T.Context(), "debug", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+			}},
+		"the limit range that a mover exceeds is gone": {
+			arrange: func(w *kit.World) { limitMemory(w, "512Mi") }, reason: api.Rejected,
+			mend: func(w *kit.World) {
+				must(w.T.(*testing.T), w.Kube.CoreV1().LimitRanges(w.Namespace).Delete(w.T.Context(), "memory", metav1.DeleteOptions{}))
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			set := kit.WorldSet("web", 1, "64Mi", "data")
+			if row.set != nil {
+				row.set(set)
+			}
+			w.CreateSet(set)
+			drive := w.Drive(nil)
+			untilReady(w, drive, "web", 1)
+			if row.arrange != nil {
+				row.arrange(w)
+			}
+			request := "data=128Mi"
+			if row.request != "" {
+				request = "data=128Mi@" + w.Namespace + "-later"
+			}
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
+			if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != row.reason {
+				t.Fatalf("%s %s: %s", status.Phase, status.Reason, status.Message)
+			}
+			row.mend(w)
+			w.Eventually("the request begins and succeeds", func() string {
+				if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
+					return string(status.Phase) + ": " + status.Message
+				}
+				return ""
+			})
+			expectWhole(t, w, "web", 1, "data-web-0")
+		})
+	}
+}
+
+// createClassLike makes another class of the same provisioner. It ends with the test.
+func createClassLike(w *kit.World, model, name string) {
+	class, err := w.Kube.StorageV1().StorageClasses().Get(w.T.Context(), model, metav1.GetOptions{})
+	must(w.T.(*testing.T), err)
+	_, err = w.Kube.StorageV1().StorageClasses().Create(w.T.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Provisioner: class.Provisioner, VolumeBindingMode: class.VolumeBindingMode}, metav1.CreateOptions{})
+	must(w.T.(*testing.T), err)
+	w.T.Cleanup(func() {
+		_ = w.Kube.StorageV1().StorageClasses().Delete(context.Background(), name, metav1.DeleteOptions{})
+	})
+}

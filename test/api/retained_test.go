@@ -1,0 +1,60 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// TestOldVolumesAreBoundedOnTheServer: resizes in a row cannot multiply a namespace's storage.
+func TestOldVolumesAreBoundedOnTheServer(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		arrange func(*kit.World)
+		reason  api.Reason
+		mend    func(*kit.World)
+	}{
+		"by a setting": {arrange: func(w *kit.World) { w.Settings.RetainedVolumes = 1 }, reason: api.TooManyRetained,
+			mend: func(w *kit.World) { w.Settings.RetainedVolumes = 2 }},
+		"by a quota of storage": {arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "250Mi") }, reason: api.QuotaExceeded,
+			mend: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+			untilReady(w, w.Drive(nil), "web", 1)
+			row.arrange(w)
+			drive := w.Drive(nil)
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=80Mi"})
+			expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=112Mi"})
+			var status *api.Status
+			w.Eventually("the second resize is refused", func() string {
+				_ = drive.Tick(context.Background())
+				if status = w.Status("web"); status == nil || status.Phase != api.Refused {
+					return describe(status)
+				}
+				return ""
+			})
+			if status.Reason != row.reason || !strings.Contains(status.Message, "old volumes") {
+				t.Fatalf("%s: %s", status.Reason, status.Message)
+			}
+			row.mend(w)
+			drive = w.Drive(nil)
+			w.Eventually("there is room again", func() string {
+				if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
+					return describe(status)
+				}
+				return ""
+			})
+			expectWhole(t, w, "web", 1, "data-web-0")
+		})
+	}
+}
