@@ -12,10 +12,7 @@ import (
 // claim that is still to be switched, with its volumes.
 func disowned(in Input, status *api.Status) string {
 	if in.Journal(status.Operation) == nil {
-		if status.HasIDOf(in.Set.UID) {
-			return ""
-		}
-		return fmt.Sprintf("%s is not the id of request %q on this StatefulSet", status.Operation, status.Request)
+		return unbegun(in, status)
 	}
 	record := in.Recorded(status.Operation)
 	if record == nil {
@@ -24,6 +21,19 @@ func disowned(in Input, status *api.Status) string {
 	for _, part := range pending(status) {
 		if !record.Records(part) {
 			return fmt.Sprintf("ControllerRevision %s does not name claim %s on volume %s", api.JournalName(status.Operation), part.Name, part.OldVolume)
+		}
+	}
+	return ""
+}
+
+// unbegun returns why the status cannot be one of which nothing was written down yet, or nothing.
+func unbegun(in Input, status *api.Status) string {
+	if !status.HasIDOf(in.Set.UID) {
+		return fmt.Sprintf("%s is not the id of request %q on this StatefulSet", status.Operation, status.Request)
+	}
+	for _, part := range status.Claims {
+		if part.Settled() && part.Method != api.MethodExpand {
+			return fmt.Sprintf("claim %s is said to have its new volume, and ControllerRevision %s does not exist", part.Name, api.JournalName(status.Operation))
 		}
 	}
 	return ""

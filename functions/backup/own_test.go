@@ -34,6 +34,8 @@ func TestForgedStatusTouchesNoVolume(t *testing.T) {
 		"an id that is not the set's": {world(forged(), claims()), invalid},
 		"the id of another attempt":   {world(forged(build.Genuine, func(s *api.Status) { s.Attempt = 7 }), claims()), invalid},
 		"the id of another set":       {world(forged(func(s *api.Status) { s.Operation = api.OperationID("uid-other", s.Request, s.Attempt) }), claims()), invalid},
+		"a claim that was switched before there was a journal": {
+			world(forged(build.Genuine, names("pv-evidence"), func(s *api.Status) { s.Claims[0].Phase = api.ClaimSwitched }), claims(), objects{retained}), invalid},
 		"a released volume that the claim's name had before": {
 			world(forged(build.Genuine, names("pv-evidence")), claims(), objects{retained}), lost},
 		"the claim does not exist":              {world(forged(build.Genuine, names("pv-evidence")), objects{retained}), lost},

@@ -106,7 +106,7 @@ func (p part) tidy(in Input) []plan.Action {
 		actions = append(actions, p.tidyOld(in, claim, old).Actions()...)
 	}
 	for _, name := range p.copies {
-		if fresh := in.Volume(name); fresh != nil {
+		if fresh := in.Volume(name); fresh != nil && name != p.oldVolume {
 			actions = append(actions, p.tidyCopy(in, claim, fresh).Actions()...)
 		}
 	}

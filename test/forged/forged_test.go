@@ -1,0 +1,173 @@
+// Package forged shows that no status which a tenant can write has Drydock write to a volume that is not the set's own. It writes random
+// statuses, and the labels and annotations that a tenant can write, and looks at what backup and restore decide.
+package forged
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"drydock.dev/functions/backup"
+	"drydock.dev/functions/restore"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit/build"
+)
+
+var seed = flag.Uint64("seed", 0, "the seed of the only world to look at; 0 looks at many")
+
+const worlds = 2500
+
+// TestForgedStatusWritesToNoForeignVolume says the seed of a world in which it does.
+func TestForgedStatusWritesToNoForeignVolume(t *testing.T) {
+	if *seed != 0 {
+		attack(t, *seed)
+		return
+	}
+	writes := 0
+	for s := uint64(1); s <= worlds && !t.Failed(); s++ {
+		writes += attack(t, s)
+	}
+	if writes < worlds/20 {
+		t.Errorf("only %d writes to volumes of the set's own: the worlds are too far from real ones to show anything", writes)
+	}
+}
+
+// attack writes some statuses one after the other, each followed by what both functions do. It returns the number of writes to volumes.
+func attack(t *testing.T, seed uint64) int {
+	t.Helper()
+	w := newWorld(seed)
+	writes := 0
+	for range 3 {
+		status := w.forge()
+		w.observed.Set = build.Set("web", build.Status(status), build.Template("data", "128Mi", build.Class), build.Replicas([]int32{0, 0, 3}[w.random.IntN(3)]))
+		w.meddle()
+		for range 12 {
+			plans := []plan.Plan{
+				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(), Reports: map[string]backup.Report{}}),
+				restore.Decide(restore.Input{Observed: w.observed, Namespace: build.Namespace, Settings: build.Settings(), Waited: time.Minute}),
+			}
+			for _, p := range plans {
+				for _, problem := range w.judge(p) {
+					t.Errorf("seed %d: %s\nplan %s\nstatus %s", seed, problem, p, w.observed.Set.Annotations[api.StatusAnnotation])
+				}
+			}
+			n, changed := w.apply(t, plans[w.random.IntN(2)])
+			writes += n
+			if !changed || t.Failed() {
+				break
+			}
+		}
+	}
+	return writes
+}
+
+// judge returns what a plan writes to volumes of others.
+func (w *world) judge(p plan.Plan) []string {
+	var problems []string
+	for _, a := range p.Actions {
+		if a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions {
+			problems = append(problems, w.judgeJournal(a.Object.(*appsv1.ControllerRevision))...)
+		}
+		if a.Resource != plan.Volumes {
+			continue
+		}
+		volume := w.observed.Volumes[a.Name]
+		if why := w.foreign[a.Name]; why != "" {
+			problems = append(problems, "writes to "+why)
+		}
+		for _, op := range a.Ops {
+			found := volume.Annotations[api.ReclaimPolicyAnnotation]
+			if op.Value == corev1.PersistentVolumeReclaimDelete && found != string(corev1.PersistentVolumeReclaimDelete) && !w.copies[a.Name] {
+				problems = append(problems, "has a volume deleted that was Retain")
+			}
+		}
+	}
+	return problems
+}
+
+// judgeJournal returns which claims a journal names on volumes that they do not have.
+func (w *world) judgeJournal(revision *appsv1.ControllerRevision) []string {
+	var problems []string
+	journal, err := api.LoadJournal(revision)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, part := range journal.Status.Claims {
+		claim, volume := w.observed.Claim(part.Name), w.observed.Volume(part.OldVolume)
+		if part.Method != api.MethodExpand && (claim == nil || volume == nil || !sts.Bound(claim, volume)) {
+			problems = append(problems, fmt.Sprintf("writes down that claim %s has volume %s", part.Name, part.OldVolume))
+		}
+	}
+	return problems
+}
+
+// apply carries a plan out as far as it concerns volumes, claims, journals and the status. It returns how many volumes it wrote to, and
+// whether anything changed.
+func (w *world) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
+	t.Helper()
+	written := map[string]bool{}
+	for _, a := range p.Actions {
+		if a.Verb == plan.VerbPatch && written[a.Name] {
+			return volumes, changed // the API server answers 409: it is not the version that was seen
+		}
+		written[a.Name] = a.Verb == plan.VerbPatch
+		switch {
+		case a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions:
+			journal := a.Object.(*appsv1.ControllerRevision)
+			journal.CreationTimestamp = metav1.NewTime(build.Now)
+			w.observed.Journals = append(w.observed.Journals, journal)
+			changed = true
+		case a.Verb == plan.VerbPatch && a.Resource == plan.Volumes:
+			w.observed.Volumes[a.Name] = patched(t, w.observed.Volumes[a.Name], a)
+			volumes, changed = volumes+1, true
+		case a.Verb == plan.VerbPatch && a.Resource == plan.Claims:
+			for i, c := range w.observed.Claims {
+				if c.Name == a.Name {
+					w.observed.Claims[i] = patched(t, c, a)
+				}
+			}
+			changed = true
+		case a.Verb == plan.VerbPatch && a.Resource == plan.StatefulSets:
+			w.observed.Set = patched(t, w.observed.Set, a)
+			changed = true
+		}
+	}
+	return volumes, changed
+}
+
+func patched[T any](t *testing.T, object *T, a plan.Action) *T {
+	t.Helper()
+	content := map[string]any{}
+	before, _ := json.Marshal(object)
+	_ = json.Unmarshal(before, &content)
+	for _, field := range []string{"labels", "annotations"} { // an empty map is left out, and the builders make them
+		if metadata := content["metadata"].(map[string]any); metadata[field] == nil {
+			metadata[field] = map[string]any{}
+		}
+	}
+	before, _ = json.Marshal(content)
+	ops, _ := json.Marshal(a.Ops)
+	decoded, err := jsonpatch.DecodePatch(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := decoded.Apply(before)
+	if err != nil {
+		t.Fatalf("%s: %v", a, err)
+	}
+	fresh := new(T)
+	if err := json.Unmarshal(after, fresh); err != nil {
+		t.Fatal(err)
+	}
+	return fresh
+}
