@@ -241,7 +241,8 @@ func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) move {
 	if volume != nil {
 		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], sts.Requested(claim)
-		if wants.Cmp(has) > 0 || sts.ClassOf(claim) != volume.Spec.StorageClassName || !offers(volume, claim.Spec.AccessModes) || attributes(claim) != attributesOf(volume) {
+		differs := sts.ClassOf(claim) != volume.Spec.StorageClassName || attributes(claim) != attributesOf(volume)
+		if differs || wants.Cmp(has) > 0 || !offers(volume, claim.Spec.AccessModes) {
 			return act([]plan.Action{plan.Delete(plan.Claims, claim)})
 		}
 	}

@@ -56,7 +56,8 @@ func blockOwners(set *appsv1.StatefulSet, owners []types.UID) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	for i, owner := range set.OwnerReferences {
 		if slices.Contains(owners, owner.UID) && owner.BlockOwnerDeletion != nil {
-			plan.Set(patch, fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i), *owner.BlockOwnerDeletion, true, "blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
+			path := fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i)
+			plan.Set(patch, path, *owner.BlockOwnerDeletion, true, "blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
 		}
 	}
 	return patch
@@ -69,7 +70,8 @@ func managers(before, now []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEnt
 	for _, entry := range now {
 		ours := entry.Manager == api.FieldManager && entry.Subresource == ""
 		known := slices.ContainsFunc(kept, func(e metav1.ManagedFieldsEntry) bool {
-			return e.Manager == entry.Manager && e.Operation == entry.Operation && e.APIVersion == entry.APIVersion && e.Subresource == entry.Subresource
+			return e.Manager == entry.Manager && e.Operation == entry.Operation && e.APIVersion == entry.APIVersion &&
+				e.Subresource == entry.Subresource
 		})
 		if !ours && !known {
 			kept = append(kept, entry)

@@ -19,7 +19,8 @@ func leaving(in Input, status *api.Status) plan.Plan {
 	}
 	next := status.Clone()
 	next.Reason = api.SetHeld
-	next.Message = fmt.Sprintf("StatefulSet %s is being deleted and finalizers %s keep it. Remove them, or mend the controllers that they belong to; %s",
+	next.Message = fmt.Sprintf("StatefulSet %s is being deleted and finalizers %s keep it. "+
+		"Remove them, or mend the controllers that they belong to; %s",
 		in.Set.Name, strings.Join(in.Set.Finalizers, ", "), afterwards(in, status))
 	store := plan.Store(in.Set, next)
 	if store.Empty() {
@@ -50,6 +51,7 @@ func stuck(in Input, revision *appsv1.ControllerRevision, waiting string) plan.P
 	if in.Now.Sub(since) < in.Settings.SwitchTimeout {
 		return plan.WaitSoon(api.SetReplaced, "%s", waiting)
 	}
-	return plan.Do(api.UndoStuck, tell(in, api.UndoStuck, fmt.Sprintf("the StatefulSet was deleted or replaced during an operation, which cannot be undone: %s. "+
-		"Mend the cause; it is tried again at each tick, and an owner that was paused stays paused until then", waiting)))
+	return plan.Do(api.UndoStuck, tell(in, api.UndoStuck, fmt.Sprintf("the StatefulSet was deleted or replaced during an operation, "+
+		"which cannot be undone: %s. Mend the cause; it is tried again at each tick, "+
+		"and an owner that was paused stays paused until then", waiting)))
 }

@@ -108,7 +108,8 @@ func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status)))
 	}
 	if finalizer := foreignFinalizer(in.Set); finalizer != "" {
-		return plan.Wait(api.SetHeld, "finalizer %s would hold StatefulSet %s when it is deleted to be created again. Remove it", finalizer, in.Set.Name)
+		return plan.Wait(api.SetHeld, "finalizer %s would hold StatefulSet %s when it is deleted to be created again. Remove it",
+			finalizer, in.Set.Name)
 	}
 	if release := dropCleanupFinalizer(in.Set); !release.Empty() {
 		return plan.Do(api.SwitchRunning, release.Actions()...)

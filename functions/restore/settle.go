@@ -61,8 +61,8 @@ func mergeOwners(patch *plan.Patch, claim *corev1.PersistentVolumeClaim, owners 
 		blocks := ptr.Deref(owner.BlockOwnerDeletion, false)
 		i := slices.IndexFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 		if i >= 0 && blocks && block {
-			plan.Set(patch, fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i), ptr.Deref(claim.OwnerReferences[i].BlockOwnerDeletion, false), true,
-				"blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
+			path, is := fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i), ptr.Deref(claim.OwnerReferences[i].BlockOwnerDeletion, false)
+			plan.Set(patch, path, is, true, "blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
 		}
 		if i < 0 {
 			if blocks {

@@ -19,7 +19,8 @@ func switching(in Input, status *api.Status) plan.Plan {
 	overdue := plan.Overdue(status, in.Now)
 	switch {
 	case in.Refused != "" && (status.Live() || untouched(in, status)):
-		return backOut(in, status, api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Mend that", in.Name, in.Refused))
+		return backOut(in, status, api.RecreateRefused,
+			fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Mend that", in.Name, in.Refused))
 	case in.Rejected+in.Refused != "" && overdue:
 		return giveUp(in, status, "the API server refuses a step: "+in.Rejected+in.Refused)
 	case in.Failing != "":
@@ -168,9 +169,11 @@ const lastWait = 5 * time.Second
 func giveUp(in Input, status *api.Status, waiting string) plan.Plan {
 	switch {
 	case status.Live():
-		return backOut(in, status, api.DeadlineExceeded, fmt.Sprintf("creating the set again with its new templates was given up after %s: %s", in.Settings.SwitchTimeout, waiting))
+		return backOut(in, status, api.DeadlineExceeded,
+			fmt.Sprintf("creating the set again with its new templates was given up after %s: %s", in.Settings.SwitchTimeout, waiting))
 	case untouched(in, status):
-		return backOut(in, status, api.DeadlineExceeded, fmt.Sprintf("the switch was given up after %s: %s. Mend the cause", in.Settings.SwitchTimeout, waiting))
+		return backOut(in, status, api.DeadlineExceeded,
+			fmt.Sprintf("the switch was given up after %s: %s. Mend the cause", in.Settings.SwitchTimeout, waiting))
 	}
 	next := status.Clone()
 	next.Phase, next.FailedAt, next.Reason, next.Finished = api.Failed, api.Switching, api.DeadlineExceeded, plan.Moment(in.Now)
@@ -187,7 +190,8 @@ func backOut(in Input, status *api.Status, reason api.Reason, message string) pl
 	if status.Live() {
 		next := end(in, status, api.Failed)
 		next.FailedAt, next.Reason = api.Switching, reason
-		next.Message = fmt.Sprintf("%s. Its pods run and its claims have grown; mend the cause, then ask again with the annotation %s", message, api.RetryAnnotation)
+		next.Message = fmt.Sprintf("%s. Its pods run and its claims have grown; mend the cause, then ask again with the annotation %s",
+			message, api.RetryAnnotation)
 		p := conclude(in, next, events.OperationFailed)
 		p.Actions = append(withdraw(in, status), p.Actions...)
 		return p

@@ -67,7 +67,9 @@ func (c *Client) observeManifests(ctx context.Context, namespace string, o *sts.
 }
 
 // listManifests lists claims as JSON, and keeps those that are wanted.
-func (c *Client) listManifests(ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *sts.Observed) error {
+func (c *Client) listManifests(
+	ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *sts.Observed,
+) error {
 	client, err := c.rest(plan.Claims)
 	if err != nil {
 		return err
