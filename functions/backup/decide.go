@@ -68,6 +68,9 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 				"look at kubectl get pv %s", part.Name, part.OldVolume, part.OldVolume)
 		}
 	}
+	if why, message := checkTargets(in, status); why != "" {
+		return why, message
+	}
 	return stuck(in, status)
 }
 
@@ -94,22 +97,6 @@ func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
 		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
 		if part.Returns() { // its window must not end now
 			actions = append(actions, plan.HoldVolume(in.Volume(part.NewVolume), returningLink(in, status, part)).Actions()...)
-		}
-	}
-	return plan.Do(api.Preparing, actions...), len(actions) > 0
-}
-
-// makeTargets creates the temporary claims: a quota that has no room for them says so while the set still runs.
-func makeTargets(in Input, status *api.Status) (plan.Plan, bool) {
-	var actions []plan.Action
-	for _, part := range pending(status) {
-		if part.Returns() {
-			continue
-		}
-		target := in.TargetClaim(status.Operation, part.Name, status.Round)
-		if target == nil {
-			link := linkOf(in, status, part, api.RoleTarget)
-			actions = append(actions, plan.Create(plan.Claims, resources.MakeTargetClaim(in.Claim(part.Name), part, link)))
 		}
 	}
 	return plan.Do(api.Preparing, actions...), len(actions) > 0

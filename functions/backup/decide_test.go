@@ -40,7 +40,17 @@ func world(groups ...objects) Input {
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Observed: build.World(all...), Settings: build.Settings(), Reports: map[string]Report{}}
+	observed := build.World(all...)
+	for _, claim := range observed.Claims { // what a provisioner has done
+		if claim.Spec.VolumeName != "" && api.Linked(claim, build.ID, api.RoleTarget) && observed.Volume(claim.Spec.VolumeName) == nil {
+			observed.Volumes[claim.Spec.VolumeName] = build.VolumeOf(claim, createdWith(claim))
+		}
+	}
+	return Input{Observed: observed, Settings: build.Settings(), Reports: map[string]Report{}}
+}
+
+func createdWith(claim *corev1.PersistentVolumeClaim) build.Option {
+	return func(o metav1.Object) { o.SetCreationTimestamp(claim.CreationTimestamp) }
 }
 
 var names = []string{"data-web-0", "data-web-1"}

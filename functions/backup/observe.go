@@ -23,6 +23,8 @@ type Input struct {
 	OptionsErr error
 	// Reports are what the movers said last, by the name of the claim they copy.
 	Reports map[string]Report
+	// Unclaimed are the volumes of the cluster without a claim. They are read only before a temporary claim is created.
+	Unclaimed []*corev1.PersistentVolume
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
 }
@@ -67,6 +69,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	config, err := f.client.MoverConfig(ctx, ref.Namespace)
 	if err != nil {
 		return in, err
+	}
+	if lacksTarget(in, status) {
+		if in.Unclaimed, err = f.client.UnclaimedVolumes(ctx); err != nil {
+			return in, err
+		}
 	}
 	in.Options, in.OptionsErr = resources.MoverOptionsOf(observed.Set, config)
 	return in, nil

@@ -39,11 +39,16 @@ func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
 	return plan.Plan{}, false
 }
 
+// clockSkew is how far the clocks of a function and of the API server may differ.
+const clockSkew = time.Minute
+
 // part is one claim with its volumes at the end of an operation.
 type part struct {
 	operation string
 	name      string
 	oldVolume string
+	// started is when the operation began: what is older is no copy of its own.
+	started time.Time
 	// copies are the volumes that the operation had provisioned for the claim, one a round.
 	copies []string
 	// returning is the old volume that the claim was to get back, in a rollback.
@@ -53,7 +58,8 @@ type part struct {
 func partsOf(in Input, status *api.Status) []part {
 	var parts []part
 	for _, c := range status.Claims {
-		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, copies: copiesOf(in, status.Operation, c)}
+		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, started: status.Started.Time,
+			copies: copiesOf(in, status.Operation, c)}
 		if c.Returns() {
 			p.returning = c.NewVolume
 		}
@@ -127,7 +133,7 @@ func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *co
 	case api.Linked(volume, p.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // kept already
 	case made && claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName):
-		return plan.DiscardVolume(volume)
+		return plan.DiscardVolume(volume, p.started.Add(-clockSkew))
 	case !ours:
 		return plan.PatchOf(plan.Volumes, volume)
 	case has(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):

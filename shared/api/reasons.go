@@ -114,6 +114,7 @@ const (
 	DeadlineExceeded Reason = "DeadlineExceeded"
 	StartedByOthers  Reason = "StartedByOthers"
 	ClaimLost        Reason = "ClaimLost"
+	NotProvisioned   Reason = "NotProvisioned" // Kubernetes bound, or would bind, an existing volume to a temporary claim
 	Aborted          Reason = "Aborted"
 	Rejected         Reason = "Rejected"
 	NotReady         Reason = "NotReady"

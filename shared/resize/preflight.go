@@ -26,7 +26,7 @@ const (
 func Preflight(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Wish) []Problem{
-		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkClaims, checkLimits, checkQuotas,
+		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkProvisioners, checkClaims, checkLimits, checkQuotas,
 	} {
 		found = append(found, check(in, w)...)
 	}
