@@ -52,7 +52,8 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 	if open == 0 {
 		return handOver(in, next)
 	}
-	actions := append(plan.Store(in.Set, next).Actions(), movers...)
+	told := tell(in, status, next, api.CopyRunning, "the set is stopped, its claims are copied")
+	actions := slices.Concat(plan.Store(in.Set, next).Actions(), movers, told)
 	if len(actions) == 0 {
 		return plan.Wait(api.CopyRunning, "%d claims are being copied", open)
 	}
@@ -124,11 +125,12 @@ func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.J
 			part.BytesDone, part.BytesTotal, part.Files, part.Digest = report.Bytes, report.Bytes, report.Files, report.Digest
 			part.BytesTrusted = report.TrustedBytes
 		}
-		part.ProgressAt = nil
+		part.ProgressAt, part.Stalled, part.StalledSince = nil, "", nil
 	case batchv1.JobFailed:
 		return why(in, part, job)
 	default:
 		progress(in, part, report, reported)
+		stallOf(in, part, job).note(in, part)
 	}
 	return ""
 }

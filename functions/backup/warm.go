@@ -17,6 +17,8 @@ import (
 // pass goes on.
 const warmRound = 0
 
+const warmMessage = "the set runs, its claims are copied for the first time"
+
 // warm makes a first copy of every claim while the set runs, so that the time for which it is stopped hardly depends on how much
 // data there is; and what could not be copied faithfully is found before any downtime. A claim for which that is not possible is
 // copied when the set is stopped.
@@ -60,9 +62,10 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 		}
 	}
 	if len(actions) > 0 {
-		next.Reason, next.Message = api.WarmCopyRunning, "the set runs, its claims are copied for the first time"
+		next.Reason, next.Message = api.WarmCopyRunning, warmMessage
 	}
-	actions = append(actions, plan.Store(in.Set, next).Actions()...)
+	told := tell(in, status, next, api.WarmCopyRunning, warmMessage)
+	actions = slices.Concat(actions, plan.Store(in.Set, next).Actions(), told)
 	if len(actions) > 0 {
 		return plan.Do(api.WarmCopyRunning, actions...), true
 	}
@@ -86,22 +89,25 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 	report, reported := in.Reports[part.Name]
 	switch outcome(in, job) {
 	case batchv1.JobComplete:
-		part.Phase, part.Warm, part.ProgressAt = api.ClaimWarmed, true, nil
+		part.Phase, part.Warm, part.ProgressAt, part.Stalled, part.StalledSince = api.ClaimWarmed, true, nil, "", nil
 		if reported {
 			part.BytesDone, part.BytesTotal, part.Files = report.Bytes, report.Bytes, report.Files
 		}
 	case batchv1.JobFailed:
 		return why(in, part, job)
 	default:
-		pod := neverStarted(in, status, job)
-		if pod != nil && unprovisioned(in, status, part) {
+		s := stallOf(in, part, job)
+		switch {
+		case s.over(in.Now) && s.unplaced && unprovisioned(in, status, part):
 			return fmt.Sprintf("no volume was provisioned for the copy of claim %s within %s; look at kubectl describe pvc %s: %s",
-				part.Name, in.Settings.StartTimeout, resources.CopyName(status.Operation, part.Name, status.Round), whyPending(pod))
-		}
-		if pod != nil || inTheWay(in, status, part) {
-			part.Cold = true
+				part.Name, s.allowed, resources.CopyName(status.Operation, part.Name, status.Round), bounded(s.cause()))
+		case s.over(in.Now) && !s.unplaced:
+			return s.failure(part)
+		case s.over(in.Now), inTheWay(in, status, part):
+			part.Cold, part.Stalled, part.StalledSince = true, "", nil
 			return ""
 		}
+		s.note(in, part)
 		progress(in, part, report, reported)
 	}
 	return ""

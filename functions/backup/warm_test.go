@@ -275,9 +275,9 @@ func TestI1NoMoverOfTheFirstCopyIsThereWhenTheLastBegins(t *testing.T) {
 		"one goes already": {
 			in: world(zero, left, warming(1)), want: "do Preparing: delete jobs " + warm1},
 		"their pods are waited for, done or not": {
-			in: world(zero, left), want: "wait Preparing (pod " + warm0 + "-x, which made the first copy, is still there)"},
+			in: world(zero, left), want: "wait Quiescing (pod " + warm0 + "-x, which made the first copy, is still there)"},
 		"also when the Job is gone": {
-			in: world(zero, left[1:]), want: "wait Preparing (pod " + warm0 + "-x, which made the first copy, is still there)"},
+			in: world(zero, left[1:]), want: "wait Quiescing (pod " + warm0 + "-x, which made the first copy, is still there)"},
 		"a Job that goes without pods is no matter": {
 			in: world(zero, left[:1]), want: begun,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying"},

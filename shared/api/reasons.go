@@ -32,6 +32,7 @@ const (
 	Quiescing        Reason = "Quiescing"
 	WarmCopyRunning  Reason = "WarmCopyRunning" // the first copy, while the set runs
 	CopyRunning      Reason = "CopyRunning"
+	MoverStalled     Reason = "MoverStalled" // a mover cannot go on; the message has the cause
 	CopyVerified     Reason = "CopyVerified"
 	SwitchRunning    Reason = "SwitchRunning"
 	ClaimsSwitched   Reason = "ClaimsSwitched"

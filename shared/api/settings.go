@@ -5,26 +5,27 @@ import "time"
 // Settings are what an administrator gives every function by environment. The struct tags are read by envconfig; the
 // README shows them as one table.
 type Settings struct {
-	Namespaces     []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to look after, comma-separated; empty for all"`
-	Image          string        `envconfig:"DRYDOCK_IMAGE" default:"drydock:latest" desc:"image of the data mover: Drydock's own"`
-	Parallelism    int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"claims of one StatefulSet that are copied at once"`
-	ShrinkMargin   int           `envconfig:"DRYDOCK_SHRINK_MARGIN" default:"10" desc:"how much of a volume that shrinks has to stay free, in percent"`
-	Retention      time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`
-	PlanTimeout    time.Duration `envconfig:"DRYDOCK_PLAN_TIMEOUT" default:"10m" desc:"how long an owner's consent may take"`
-	ExpandTimeout  time.Duration `envconfig:"DRYDOCK_EXPAND_TIMEOUT" default:"1h" desc:"how long growing volumes in place may take"`
-	ExpandPatience time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"how long a file system may wait to grow under a running pod before the pod is started again"`
-	CopyTimeout    time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"how long stopping the set, copying and verifying may take; then the set is given back"`
-	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"how long the pods may take to end, on top of their own grace period"`
-	StartTimeout   time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start"`
-	SwitchTimeout  time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
-	ReadyTimeout   time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
-	SleepRetry     time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"how long a sleep that could not be is left alone before it is tried again"`
-	ProbeTimeout   time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long an activity probe may take; a set whose probe fails stays awake"`
-	Prometheus     string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090"`
-	Owners         string        `envconfig:"DRYDOCK_OWNERS" desc:"rows about more operators, or other ones, that can be paused or stopped; docs/owners.md has the format"`
-	CleanupTries   int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"how often a cleanup is tried on an ordinal before it has failed"`
-	CleanupBackoff time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"how long after a cleanup pod that failed the next one is made; doubles with each, up to 5m"`
-	CleanupTimeout time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"how long one try of a cleanup pod may take"`
-	CleanupPods    int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods of one StatefulSet with pod management policy Parallel that run at once"`
-	ProgressPeriod time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
+	Namespaces      []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to look after, comma-separated; empty for all"`
+	Image           string        `envconfig:"DRYDOCK_IMAGE" default:"drydock:latest" desc:"image of the data mover: Drydock's own"`
+	Parallelism     int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"claims of one StatefulSet that are copied at once"`
+	ShrinkMargin    int           `envconfig:"DRYDOCK_SHRINK_MARGIN" default:"10" desc:"how much of a volume that shrinks has to stay free, in percent"`
+	Retention       time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`
+	PlanTimeout     time.Duration `envconfig:"DRYDOCK_PLAN_TIMEOUT" default:"10m" desc:"how long an owner's consent may take"`
+	ExpandTimeout   time.Duration `envconfig:"DRYDOCK_EXPAND_TIMEOUT" default:"1h" desc:"how long growing volumes in place may take"`
+	ExpandPatience  time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"how long a file system may wait to grow under a running pod before the pod is started again"`
+	CopyTimeout     time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"how long stopping the set, copying and verifying may take; then the set is given back"`
+	QuiesceTimeout  time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"how long the pods may take to end, on top of their own grace period"`
+	StartTimeout    time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start, to end once its copy has, or to come back with its node"`
+	ProgressTimeout time.Duration `envconfig:"DRYDOCK_MOVER_PROGRESS_TIMEOUT" default:"30m" desc:"how long a running mover may report no progress before the copy fails"`
+	SwitchTimeout   time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
+	ReadyTimeout    time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
+	SleepRetry      time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"how long a sleep that could not be is left alone before it is tried again"`
+	ProbeTimeout    time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"how long an activity probe may take; a set whose probe fails stays awake"`
+	Prometheus      string        `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of the Prometheus that activity probes ask, as http://prometheus.monitoring:9090"`
+	Owners          string        `envconfig:"DRYDOCK_OWNERS" desc:"rows about more operators, or other ones, that can be paused or stopped; docs/owners.md has the format"`
+	CleanupTries    int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"how often a cleanup is tried on an ordinal before it has failed"`
+	CleanupBackoff  time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"how long after a cleanup pod that failed the next one is made; doubles with each, up to 5m"`
+	CleanupTimeout  time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"how long one try of a cleanup pod may take"`
+	CleanupPods     int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods of one StatefulSet with pod management policy Parallel that run at once"`
+	ProgressPeriod  time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
 }

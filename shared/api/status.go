@@ -197,6 +197,9 @@ type ClaimStatus struct {
 	WarmPod  types.UID `json:"warmPod,omitempty"`
 	// Cold: a copy while the set runs was begun and given up, since its mover did not start or was in a pod's way.
 	Cold bool `json:"cold,omitempty"`
+	// Stalled is why the claim's mover cannot go on, as "ImagePullBackOff: …", StalledSince since when. Empty when it can.
+	Stalled      string       `json:"stalled,omitempty"`
+	StalledSince *metav1.Time `json:"stalledSince,omitempty"`
 	// Digest is the SHA-256 of the verified tree, as the mover defines it.
 	Digest string `json:"digest,omitempty"`
 	// ProgressAt throttles the writes of progress.
@@ -216,7 +219,7 @@ func (c *ClaimStatus) Settled() bool { return c.Phase == ClaimSwitched || c.Phas
 
 // Forget makes a copy count for nothing: the claim is to be copied again. An old volume that comes back stays the same.
 func (c *ClaimStatus) Forget() {
-	c.Phase = ClaimPending
+	c.Phase, c.Stalled, c.StalledSince = ClaimPending, "", nil
 	if !c.Returns() {
 		c.NewVolume = ""
 	}

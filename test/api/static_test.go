@@ -27,7 +27,9 @@ func archive(t *testing.T, w *kit.World, class string, ref *corev1.ObjectReferen
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = w.Kube.CoreV1().PersistentVolumes().Delete(context.Background(), volume.Name, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = w.Kube.CoreV1().PersistentVolumes().Delete(context.Background(), volume.Name, metav1.DeleteOptions{})
+	})
 	return volume
 }
 
