@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 )
 
