@@ -128,6 +128,7 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 	}
 	for i := range next.Claims { // once it was told to stop, any replica that is wanted is another pod
 		next.Claims[i].Warm = status.Stopping == nil && staysWarm(in, &next.Claims[i])
+		next.Claims[i].Node = nodeOf(in, &next.Claims[i])
 	}
 	if next.Warmed() { // proveQuiet finds out by it whether a replica was wanted, even for a moment
 		next.StopGeneration = in.Set.Generation + 1

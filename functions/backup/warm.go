@@ -53,11 +53,12 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 		open++
 		if job == nil && free > 0 {
 			free--
-			create, err := startMover(in, status, *part, resources.WarmPass)
+			mover, err := moverOf(in, status, *part, resources.WarmPass)
 			if err != nil {
 				return failed(in, status, err.Error()), true
 			}
-			actions, part.Phase = append(actions, create), api.ClaimWarming
+			mover.Link.Round, mover.Node = warmRound, in.Users(part.Name)[0].Spec.NodeName
+			actions, part.Phase = append(actions, plan.Create(plan.Jobs, resources.MakeMover(mover))), api.ClaimWarming
 			part.WarmPod, part.WarmNode = in.Users(part.Name)[0].UID, in.Users(part.Name)[0].Spec.NodeName
 		}
 	}

@@ -297,8 +297,8 @@ func with(status *api.Status, options ...func(*api.Status)) *api.Status {
 	return status
 }
 
-// moverOf is the Job that the plan makes for claim 0.
-func moverOf(t *testing.T, in Input) *batchv1.Job {
+// madeFor is the Job that the plan makes for claim 0.
+func madeFor(t *testing.T, in Input) *batchv1.Job {
 	t.Helper()
 	p := Decide(in)
 	for _, a := range p.Actions {
@@ -357,7 +357,7 @@ func TestMoverOfEachPass(t *testing.T) {
 		"as people want movers to be":        {optioned, "", 1, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := moverOf(t, row.in)
+			job := madeFor(t, row.in)
 			pod := job.Spec.Template.Spec
 			args := strings.Join(pod.Containers[0].Args, " ")
 			want := strings.Join(strings.Fields("copy --report=/dev/termination-log "+row.args+" /source /target"), " ")

@@ -195,6 +195,8 @@ type ClaimStatus struct {
 	// the same node, and only if no other pod has used the claim since.
 	WarmNode string    `json:"warmNode,omitempty"`
 	WarmPod  types.UID `json:"warmPod,omitempty"`
+	// Node is where the pod ran that used the claim when the set was stopped. A new volume is best provisioned there.
+	Node string `json:"node,omitempty"`
 	// Cold: a copy while the set runs was begun and given up, since its mover did not start or was in a pod's way.
 	Cold bool `json:"cold,omitempty"`
 	// Stalled is why the claim's mover cannot go on, as "ImagePullBackOff: …", StalledSince since when. Empty when it can.

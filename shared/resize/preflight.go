@@ -73,10 +73,11 @@ func checkMover(in Input, w *Wish) []Problem {
 		return nil
 	}
 	var found []Problem
-	if _, err := resources.MoverUser(in.Set, in.Cluster.RootMovers); err != nil {
+	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
+	if _, err := resources.MoverUser(in.Set, options.RootAllowed(in.Cluster.RootMovers)); err != nil {
 		found = append(found, problem(api.RootMoverNeeded, "%v", err))
 	}
-	if _, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig); err != nil {
+	if err != nil {
 		found = append(found, problem(api.MoverInvalid, "%v; mend it, then ask again with %s", err, api.RetryAnnotation))
 	}
 	return found

@@ -52,11 +52,11 @@ func (f *Forecast) growth(part *api.ClaimStatus) []plan.Action {
 func (f *Forecast) copy(part *api.ClaimStatus) []plan.Action {
 	target := resources.MakeTargetClaim(f.in.Claim(part.Name), *part, f.link(part, api.RoleTarget))
 	writes := []plan.Action{plan.Create(plan.Claims, target)}
-	root, err := resources.MoverUser(f.in.Set, f.in.Cluster.RootMovers)
+	options, err := resources.MoverOptionsOf(f.in.Set, f.in.Cluster.MoverConfig)
 	if err != nil {
 		return writes // refused already
 	}
-	options, err := resources.MoverOptionsOf(f.in.Set, f.in.Cluster.MoverConfig)
+	root, err := resources.MoverUser(f.in.Set, options.RootAllowed(f.in.Cluster.RootMovers))
 	if err != nil {
 		return writes // refused already
 	}
