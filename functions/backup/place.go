@@ -22,16 +22,16 @@ func memberOf(in Input, claim string) string {
 	return fmt.Sprintf("%s-%d", in.Set.Name, ordinal)
 }
 
-// starter collects the movers that one look starts.
+// starter collects the movers that one call of Decide starts.
 type starter struct {
 	free    int
 	actions []plan.Action
-	// choosing are the members for which one of these movers chooses the node; awaited: another mover has to know it first.
+	// choosing holds the members whose node one of these movers chooses. awaited: a claim waits for such a node.
 	choosing map[string]bool
 	awaited  bool
 }
 
-// start adds the claim's mover if there is a place for it, and if it is known on which node its volume has to be.
+// start adds the claim's mover if a place is free. It sets awaited if another mover of the same member has to choose the node first.
 func (s *starter) start(in Input, status *api.Status, part *api.ClaimStatus) error {
 	if s.free <= 0 {
 		return nil
@@ -138,14 +138,14 @@ func onNode(volume *corev1.PersistentVolume) bool {
 	})
 }
 
-// namesNode reports whether the requirement is about one node, by the keys that drivers of local disks use:
+// namesNode reports whether the requirement selects nodes by name. Drivers of local disks use these keys:
 // kubernetes.io/hostname, topology.DRIVER/node, DRIVER/nodename.
 func namesNode(r corev1.NodeSelectorRequirement) bool {
 	_, name, _ := strings.Cut(r.Key, "/")
 	return slices.Contains([]string{"hostname", "node", "nodename"}, name)
 }
 
-// nodeOf returns the node on which a pod uses the claim, or what was known before.
+// nodeOf returns the node of a pod that uses the claim, or the node recorded before.
 func nodeOf(in Input, part *api.ClaimStatus) string {
 	for _, user := range in.Users(part.Name) {
 		if user.Spec.NodeName != "" {

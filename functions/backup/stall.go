@@ -23,7 +23,7 @@ const (
 	noticeSilence = 5 * time.Minute
 )
 
-// Warning is what a Kubernetes Event of type Warning says.
+// Warning is the content of a Kubernetes Event of type Warning.
 type Warning struct {
 	Reason, Message string
 	At              time.Time
@@ -133,8 +133,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// stallOfRunning is about a pod that has started: its copy has ended and another container has not, its node is gone, or it
-// reports no progress.
+// stallOfRunning returns why a started pod cannot go on, or nil: another container outlives the copy, the node does not report, or
+// the mover reports no progress.
 func stallOfRunning(in Input, part *api.ClaimStatus, pod *corev1.Pod, s *stall) *stall {
 	others := []string{}
 	copied := time.Time{}
@@ -175,7 +175,7 @@ func lostSince(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// whyPending returns what the kubelet or the scheduler says of a pod that does not start, else the latest Warning about it.
+// whyPending returns the kubelet's or the scheduler's reason why a pod does not start, else the latest Warning about it.
 func whyPending(pod *corev1.Pod, warning Warning) (reason, detail string) {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {

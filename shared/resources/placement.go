@@ -81,8 +81,7 @@ func (m Mover) movers(members metav1.LabelSelectorOperator) *metav1.LabelSelecto
 	return &metav1.LabelSelector{MatchLabels: map[string]string{api.OperationLabel: m.Link.Operation}, MatchExpressions: []metav1.LabelSelectorRequirement{is}}
 }
 
-// raise has the mover ask for what the member asks for, so that the member fits where the volume is. Memory is limited to no less
-// than that.
+// raise gives the mover the member's requests, so that the member fits where the volume is. The memory limit is at least the request.
 func raise(own *corev1.ResourceRequirements, workload *corev1.PodSpec) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if asked, has := requested(workload, name), own.Requests[name]; asked.Cmp(has) > 0 {
@@ -99,7 +98,7 @@ func larger(a, b resource.Quantity) resource.Quantity {
 	return a
 }
 
-// requested is what the scheduler counts for a pod: its containers and sidecars together, or an init container that asks for more.
+// requested returns the amount that the scheduler counts for a pod: the sum of containers and sidecars, or the largest init container.
 func requested(pod *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
 	sum, most := resource.Quantity{}, resource.Quantity{}
 	for _, c := range pod.Containers {
@@ -115,7 +114,7 @@ func requested(pod *corev1.PodSpec, name corev1.ResourceName) resource.Quantity 
 	return larger(sum, most)
 }
 
-// mergeResources puts what the user says over the mover's own, amount by amount. A default that contradicts it gives way: a request
+// mergeResources puts the user's amounts over the mover's own. A default that contradicts it gives way: a request
 // is never above its limit.
 func mergeResources(own, users corev1.ResourceRequirements) corev1.ResourceRequirements {
 	merged, said := own.DeepCopy(), users.DeepCopy()
