@@ -139,11 +139,7 @@ func (n *Node) gone(pod *corev1.Pod) bool {
 
 // elsewhere reports whether the pod has to run on another machine than those there are. The caller has locked the node.
 func (n *Node) elsewhere(pod *corev1.Pod) bool {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+	for _, term := range requiredTerms(pod) {
 		for _, field := range term.MatchFields {
 			if n.lost[field.Values[0]] {
 				return true
@@ -151,6 +147,15 @@ func (n *Node) elsewhere(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// requiredTerms are those of the pod's node affinity.
+func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
 // GoBack makes what the volume has the newest data of the claim's name: somebody wants it again.

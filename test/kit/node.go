@@ -228,7 +228,7 @@ func (n *Node) waits(pod *corev1.Pod) bool {
 
 func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
-	full := n.Full && pod.Spec.Affinity != nil || n.elsewhere(pod)
+	full := n.Full && len(requiredTerms(pod)) > 0 || n.elsewhere(pod)
 	n.mu.Unlock()
 	if _, ok := n.volumesOf(ctx, pod, false); full || !ok {
 		return
