@@ -64,7 +64,11 @@ func stallOf(in Input, part *api.ClaimStatus, job *batchv1.Job) *stall {
 		s.detail = fmt.Sprintf("pod %s is being deleted and does not end; look at node %s", pod.Name, pod.Spec.NodeName)
 	case pod.Status.Phase == corev1.PodPending:
 		s.since, s.unplaced = pod.CreationTimestamp.Time, pod.Spec.NodeName == ""
-		s.reason, s.detail = whyPending(pod, in.Warnings[pod.Name])
+		if s.reason, s.detail = waitingFor(pod); s.reason != "" {
+			s.notice = -1 // a container that only takes its time has no message
+		} else {
+			s.reason, s.detail = whyPending(pod, in.Warnings[pod.Name])
+		}
 	default:
 		return stallOfRunning(in, part, pod, s)
 	}
@@ -175,8 +179,8 @@ func lostSince(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// whyPending returns the kubelet's or the scheduler's reason why a pod does not start, else the latest Warning about it.
-func whyPending(pod *corev1.Pod, warning Warning) (reason, detail string) {
+// waitingFor returns why the kubelet cannot start a container of the pod, or nothing.
+func waitingFor(pod *corev1.Pod) (reason, detail string) {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
 			if w.Reason == "ErrImagePull" { // the kubelet tells one and the other in turn
@@ -185,6 +189,11 @@ func whyPending(pod *corev1.Pod, warning Warning) (reason, detail string) {
 			return w.Reason, w.Message
 		}
 	}
+	return "", ""
+}
+
+// whyPending returns the latest Warning about a pod that has a node and does not start, else what its conditions say.
+func whyPending(pod *corev1.Pod, warning Warning) (reason, detail string) {
 	if warning.Reason != "" && pod.Spec.NodeName != "" {
 		return warning.Reason, warning.Message
 	}

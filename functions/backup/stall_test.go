@@ -68,8 +68,9 @@ func TestStallIsNamedThenFails(t *testing.T) {
 		fails   bool
 	}{
 		"it runs":                                          {age: time.Hour},
-		"an image that cannot be pulled":                   {age: 21 * time.Second, pod: []build.Option{waiting("ErrImagePull", "no such image"), node0}, want: "ImagePullBackOff: no such image"},
-		"a moment before it is told":                       {age: 20 * time.Second, pod: []build.Option{waiting("ErrImagePull", "no such image"), node0}},
+		"an image that cannot be pulled":                   {age: time.Second, pod: []build.Option{waiting("ErrImagePull", "no such image"), node0}, want: "ImagePullBackOff: no such image"},
+		"a moment before it is told":                       {age: 20 * time.Second, pod: []build.Option{build.InPhase(corev1.PodPending), node0}},
+		"nothing says why it does not start":               {age: 21 * time.Second, pod: []build.Option{build.InPhase(corev1.PodPending), node0}, want: "NotStarted: look at kubectl describe pod"},
 		"an image, for too long":                           {age: limit, pod: []build.Option{waiting("ImagePullBackOff", "no such image"), node0}, want: "ImagePullBackOff", fails: true},
 		"a volume that cannot be mounted":                  {age: time.Minute, pod: []build.Option{build.InPhase(corev1.PodPending), node0}, warning: Warning{Reason: "FailedMount", Message: "timed out"}, want: "FailedMount: timed out"},
 		"a pod that is being deleted for too long":         {age: time.Hour, pod: []build.Option{deletedSince(limit), node0}, want: "Terminating: pod", fails: true},
@@ -90,7 +91,7 @@ func TestStallIsNamedThenFails(t *testing.T) {
 		"no pod comes":                                     {age: time.Hour, noPod: true, was: stalled("", 61*time.Second), want: "NoPod: job"},
 		"no pod comes for too long":                        {age: time.Hour, noPod: true, was: stalled("", limit), want: "", fails: true},
 		"the pod that was stalled is gone: time begins":    {age: time.Hour, noPod: true, was: stalled("ImagePullBackOff: no such image", time.Hour)},
-		"it goes on":                                       {age: time.Hour, was: stalled("ImagePullBackOff: no such image", time.Minute)},
+		"it goes on": {age: time.Hour, was: stalled("ImagePullBackOff: no such image", time.Minute)},
 	} {
 		for _, round := range []int{warmRound, 1} {
 			t.Run(map[int]string{warmRound: "running: ", 1: "stopped: "}[round]+name, func(t *testing.T) {
