@@ -13,15 +13,14 @@ import (
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
 )
 
 // copyClaims starts movers up to the cap, takes in what they report, and hands over when every copy is verified. What it knows is
 // stored before a mover is made: a copy that is not known to be of a quiet set is none.
 func copyClaims(in Input, status *api.Status) plan.Plan {
 	next := status.Clone()
-	var movers []plan.Action
-	free, open := resources.Parallelism(in.Set, in.Settings)-unfinished(in, status, status.Round), 0
+	movers := &starter{free: slots(in, status) - unfinished(in, status, status.Round), choosing: map[string]bool{}}
+	open := 0
 	for i := range next.Claims {
 		part := &next.Claims[i]
 		if part.Settled() || part.Phase == api.ClaimVerified {
@@ -41,22 +40,21 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 			continue
 		}
 		open++
-		if job == nil && free > 0 {
-			free--
-			create, err := startMover(in, status, *part, passOf(status, part))
-			if err != nil {
+		if job == nil {
+			if err := movers.start(in, status, part); err != nil {
 				return failed(in, status, err.Error())
 			}
-			movers, part.Phase = append(movers, create), api.ClaimCopying
 		}
 	}
 	if open == 0 {
 		return handOver(in, status, next)
 	}
-	actions := append(plan.Store(in.Set, next).Actions(), movers...)
-	actions = append(actions, tellWarnings(in, status, next)...)
+	told := tell(in, status, next, api.CopyRunning, "the set is stopped, its claims are copied")
+	actions := slices.Concat(plan.Store(in.Set, next).Actions(), movers.actions, told, tellWarnings(in, status, next))
 	if len(actions) == 0 {
-		return plan.Wait(api.CopyRunning, "%d claims are being copied", open)
+		p := plan.Wait(api.CopyRunning, "%d claims are being copied", open)
+		p.Soon = movers.awaited // no event tells that a pod has got its node
+		return p
 	}
 	return plan.Do(api.CopyRunning, actions...)
 }
@@ -89,28 +87,6 @@ func passOf(status *api.Status, part *api.ClaimStatus) resources.Pass {
 	return resources.WholePass
 }
 
-func startMover(in Input, status *api.Status, part api.ClaimStatus, pass resources.Pass) (plan.Action, error) {
-	root, err := resources.MoverUser(in.Set, in.RootMovers)
-	if err != nil {
-		return plan.Action{}, err
-	}
-	if in.OptionsErr != nil {
-		return plan.Action{}, in.OptionsErr
-	}
-	mover := resources.Mover{Set: in.Set, Link: linkOf(in, status, part, api.RoleMover), Pass: pass, Root: root, Options: in.Options, Settings: in.Settings,
-		Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round), Device: sts.IsBlock(in.Claim(part.Name))}
-	if pass == resources.WarmPass {
-		mover.Link.Round, mover.Node = warmRound, in.Users(part.Name)[0].Spec.NodeName
-	}
-	if pass == resources.FinalPass {
-		mover.Prefer = part.WarmNode
-	}
-	if part.To.Cmp(part.From) < 0 {
-		mover.Margin = in.Settings.ShrinkMargin
-	}
-	return plan.Create(plan.Jobs, resources.MakeMover(mover)), nil
-}
-
 // advance moves a claim on by what its Job says. It returns why the copy failed, or nothing.
 func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.Job) string {
 	part.Phase = api.ClaimCopying
@@ -128,11 +104,12 @@ func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.J
 			part.BytesTrusted = report.TrustedBytes
 			addWarnings(status, part, report.Warnings, report.Omitted)
 		}
-		part.ProgressAt = nil
+		part.ProgressAt, part.Stalled, part.StalledSince = nil, "", nil
 	case batchv1.JobFailed:
 		return why(in, part, job)
 	default:
 		progress(in, part, report, reported)
+		stallOf(in, part, job).note(in, part)
 	}
 	return ""
 }

@@ -3,8 +3,8 @@ package backup
 import (
 	"fmt"
 	"slices"
+	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
@@ -71,6 +71,9 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 				"look at kubectl get pv %s", part.Name, part.OldVolume, part.OldVolume)
 		}
 	}
+	if why, message := checkTargets(in, status); why != "" {
+		return why, message
+	}
 	return stuck(in, status)
 }
 
@@ -102,22 +105,6 @@ func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
 	return plan.Do(api.Preparing, actions...), len(actions) > 0
 }
 
-// makeTargets creates the temporary claims: a quota that has no room for them says so while the set still runs.
-func makeTargets(in Input, status *api.Status) (plan.Plan, bool) {
-	var actions []plan.Action
-	for _, part := range pending(status) {
-		if part.Returns() {
-			continue
-		}
-		target := in.TargetClaim(status.Operation, part.Name, status.Round)
-		if target == nil {
-			link := linkOf(in, status, part, api.RoleTarget)
-			actions = append(actions, plan.Create(plan.Claims, resources.MakeTargetClaim(in.Claim(part.Name), part, link)))
-		}
-	}
-	return plan.Do(api.Preparing, actions...), len(actions) > 0
-}
-
 // stop scales the set to zero. Whoever wrote to its spec since it was quiet may have started pods, so every copy that
 // is not switched yet counts for nothing and a new round begins.
 func stop(in Input, status *api.Status) (plan.Plan, bool) {
@@ -144,6 +131,7 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 	}
 	for i := range next.Claims { // once it was told to stop, any replica that is wanted is another pod
 		next.Claims[i].Warm = status.Stopping == nil && staysWarm(in, &next.Claims[i])
+		next.Claims[i].Node = nodeOf(in, &next.Claims[i])
 	}
 	if next.Warmed() { // proveQuiet finds out by it whether a replica was wanted, even for a moment
 		next.StopGeneration = in.Set.Generation + 1
@@ -187,7 +175,7 @@ func endEarlierRounds(in Input, status *api.Status) (plan.Plan, bool) {
 		return plan.Do(api.Preparing, actions...), true
 	}
 	if pod := warmMover(in, status); pod != nil {
-		return plan.WaitSoon(api.Preparing, "pod %s, which made the first copy, is still there", pod.Name), true
+		return waitQuiet(in, status, fmt.Sprintf("pod %s, which made the first copy, is still there", pod.Name), true), true
 	}
 	return plan.Plan{}, false
 }
@@ -209,9 +197,7 @@ func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
 		return plan.Plan{}, false
 	}
 	if running := in.Quiet(status); running != "" {
-		p := plan.Wait(api.Quiescing, "%s", running)
-		p.Soon = sts.AtZero(in.Set) // no event tells that a pod or an attachment is gone
-		return p, true
+		return waitQuiet(in, status, running, sts.AtZero(in.Set)), true // no event tells that a pod or an attachment is gone
 	}
 	next := status.Clone()
 	next.Generation = in.Set.Generation
@@ -227,6 +213,28 @@ func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
 	return copyClaims(in, next), true
 }
 
+// noticeStop is how long pods and attachments may outlast the grace period before the user is told.
+const noticeStop = 30 * time.Second
+
+// waitQuiet waits for what still runs, and names it in the status and in an Event once it lasts longer than it should. stuck ends
+// the wait.
+func waitQuiet(in Input, status *api.Status, running string, soon bool) plan.Plan {
+	late := status.Stopping != nil && in.Now.Sub(status.Stopping.Time) > sts.GracePeriod(in.Set)+noticeStop
+	message := fmt.Sprintf("%s; if it stays, the operation fails after %s", running, quiesceTimeout(in))
+	if next := status.Clone(); late && status.Message != message {
+		next.Reason, next.Message = api.Quiescing, message
+		return plan.Do(api.Quiescing, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...)
+	}
+	p := plan.Wait(api.Quiescing, "%s", running)
+	p.Soon = soon
+	return p
+}
+
+// quiesceTimeout returns how long the set may take to stop.
+func quiesceTimeout(in Input) time.Duration {
+	return in.Settings.QuiesceTimeout + sts.GracePeriod(in.Set)
+}
+
 func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) api.Link {
 	link := api.Link{Operation: status.Operation, Role: role, Namespace: in.Set.Namespace, Set: status.Set, Claim: part.Name}
 	if role == api.RoleTarget || role == api.RoleMover {
@@ -238,7 +246,7 @@ func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) a
 // stuck notices waits that have lasted too long within the phase.
 func stuck(in Input, status *api.Status) (api.Reason, string) {
 	if status.Generation == 0 && status.Stopping != nil {
-		allowed := in.Settings.QuiesceTimeout + sts.GracePeriod(in.Set)
+		allowed := quiesceTimeout(in)
 		running := in.Quiet(status)
 		if pod := warmMover(in, status); pod != nil {
 			running = fmt.Sprintf("pod %s, which made the first copy, is still there", pod.Name)
@@ -249,43 +257,13 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 		}
 	}
 	for _, job := range in.JobsOf(status.Operation) {
-		if link, err := api.LoadLink(job); err != nil || link.Round == warmRound {
+		link, err := api.LoadLink(job)
+		if err != nil || link.Round != status.Round || status.Claim(link.Claim) == nil {
 			continue // the copy is made when the set is stopped, then
 		}
-		if pod := neverStarted(in, status, job); pod != nil {
-			return api.CopyFailed, fmt.Sprintf("mover pod %s did not start within %s: %s; mend the cause, then ask again with the annotation %s",
-				pod.Name, in.Settings.StartTimeout, whyPending(pod), api.RetryAnnotation)
+		if s := stallOf(in, status.Claim(link.Claim), job); s.over(in.Now) {
+			return api.CopyFailed, s.failure(status.Claim(link.Claim)) + ", then " + plan.AskAgain(status)
 		}
 	}
 	return "", ""
-}
-
-// neverStarted is the mover's pod that has been waiting for too long to start, or nil. One that takes the place of an evicted pod
-// has all the time again.
-func neverStarted(in Input, status *api.Status, job *batchv1.Job) *corev1.Pod {
-	if outcome(in, job) != "" {
-		return nil
-	}
-	for _, pod := range in.Movers(status.Operation) {
-		late := in.Now.Sub(pod.CreationTimestamp.Time) >= in.Settings.StartTimeout
-		if late && isOf(pod, job) && pod.Status.Phase == corev1.PodPending {
-			return pod
-		}
-	}
-	return nil
-}
-
-// whyPending is what the scheduler or the kubelet says of a pod that does not start.
-func whyPending(pod *corev1.Pod) string {
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.State.Waiting != nil && c.State.Waiting.Message != "" {
-			return c.State.Waiting.Reason + ": " + c.State.Waiting.Message
-		}
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Status == corev1.ConditionFalse && c.Message != "" {
-			return c.Reason + ": " + c.Message
-		}
-	}
-	return "see kubectl describe pod " + pod.Name
 }

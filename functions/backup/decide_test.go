@@ -41,7 +41,17 @@ func world(groups ...objects) Input {
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Observed: build.World(all...), Settings: build.Settings(), Reports: map[string]moverreport.Line{}}
+	observed := build.World(all...)
+	for _, claim := range observed.Claims { // what a provisioner has done
+		if claim.Spec.VolumeName != "" && api.Linked(claim, build.ID, api.RoleTarget) && observed.Volume(claim.Spec.VolumeName) == nil {
+			observed.Volumes[claim.Spec.VolumeName] = build.VolumeOf(claim, createdWith(claim))
+		}
+	}
+	return Input{Observed: observed, Settings: build.Settings(), Reports: map[string]moverreport.Line{}}
+}
+
+func createdWith(claim *corev1.PersistentVolumeClaim) build.Option {
+	return func(o metav1.Object) { o.SetCreationTimestamp(claim.CreationTimestamp) }
 }
 
 var names = []string{"data-web-0", "data-web-1"}
@@ -198,6 +208,12 @@ func TestI1NothingIsCopiedBeforeTheSetIsQuiet(t *testing.T) {
 	})
 }
 
+// working is the Job of a copy of the stopped set, with its running pod.
+func working(ordinal int) objects {
+	job := build.Job(names[ordinal], 1)
+	return objects{job, build.Mover(job)}
+}
+
 func TestQuietWaitIsWorthLookingAgainOnlyWhenTheControllerIsDone(t *testing.T) {
 	stopping := operation(api.ClaimPending, build.Stopped(time.Minute))
 	prepared := append(held(), targets(1)...)
@@ -227,7 +243,7 @@ func TestCopying(t *testing.T) {
 	later := world(set(progressed, build.Replicas(0)), prepared, objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1)})
 	later.Reports["data-web-0"] = soon.Reports["data-web-0"]
 	later.Now = build.Now.Add(time.Second)
-	stuckAt := world(set(progressed, build.Replicas(0)), prepared, objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1)})
+	stuckAt := world(set(progressed, build.Replicas(0)), prepared, working(0), working(1))
 	stuckAt.Now = later.Now
 	stuckAt.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 10, BytesTotal: 100}}
 	check(t, map[string]row{
@@ -501,11 +517,13 @@ func TestI8EveryFailureRollsBack(t *testing.T) {
 			next: "RollingBack CopyFailed" + rolledBack,
 		},
 		"a mover's pod has a little time left to start": {
-			in:   world(zero, prepared, objects{young, running[1], build.Mover(young, build.InPhase(corev1.PodPending))}),
-			want: "wait CopyRunning (2 claims are being copied)",
+			in: world(zero, prepared, objects{young, running[1], build.Mover(young, build.InPhase(corev1.PodPending))}),
+			want: "do CopyRunning: patch statefulsets web {+status}; event MoverStalled \"NotStarted: look at kubectl describe pod " + job0 +
+				"-x (claim data-web-0)\"",
+			next: "Copying MoverStalled, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying",
 		},
 		"a mover's pod takes the place of one that was evicted": {
-			in:   world(zero, prepared, mover(build.Age(time.Minute))),
+			in:   world(zero, prepared, mover(build.Age(20*time.Second))),
 			want: "wait CopyRunning (2 claims are being copied)",
 		},
 		"a mover that took long to start, and runs": {
@@ -568,7 +586,8 @@ func TestQuiescingHasADeadline(t *testing.T) {
 	check(t, map[string]row{
 		"the timeout does not count the pods' own grace period of 30 seconds": {
 			in:   world(after(15*time.Minute+30*time.Second), prepared, user),
-			want: "wait Quiescing (pod debug still uses claim data-web-0)",
+			want: "do Quiescing: patch statefulsets web {+status}; event Quiescing \"pod debug still uses claim data-web-0; if it stays, the operation fails after 15m30s\"",
+			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"it is over after that": {
 			in:   world(after(15*time.Minute+31*time.Second), prepared, user),
@@ -623,12 +642,12 @@ func TestI8MessagesSayWhatToDo(t *testing.T) {
 		"what the scheduler says": {
 			pending(func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
-			}), "did not start within 11m0s: Unschedulable: 0/3 nodes are available"},
+			}), "its mover could not go on for 11m0s: Unschedulable: 0/3 nodes are available; remove the cause"},
 		"what the kubelet says": {
 			pending(func(p *corev1.Pod) {
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}
-			}), "did not start within 11m0s: ErrImagePull: not found"},
-		"nobody says anything of the pod": {pending(func(*corev1.Pod) {}), "see kubectl describe pod " + job0 + "-x"},
+			}), "its mover could not go on for 11m0s: ImagePullBackOff: not found; remove the cause"},
+		"nobody says anything of the pod": {pending(func(*corev1.Pod) {}), "look at kubectl describe pod " + job0 + "-x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := build.Stored(Decide(row.in))

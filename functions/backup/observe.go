@@ -3,11 +3,15 @@ package backup
 import (
 	"context"
 	"slices"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -23,6 +27,12 @@ type Input struct {
 	OptionsErr error
 	// Reports are what the movers said last, by the name of the claim they copy.
 	Reports map[string]moverreport.Line
+	// Moved is when a running mover last reported progress, by the name of the claim it copies.
+	Moved map[string]time.Time
+	// Warnings are the latest Warning Events about Jobs without a pod and pods that do not start, by the object's name.
+	Warnings map[string]Warning
+	// Unclaimed are the volumes of the cluster without a claim. They are read only before a temporary claim is created.
+	Unclaimed []*corev1.PersistentVolume
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
 }
@@ -32,7 +42,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err != nil {
 		return Input{}, err
 	}
-	in := Input{Observed: observed, Settings: f.settings, Reports: map[string]moverreport.Line{}}
+	in := Input{Observed: observed, Settings: f.settings, Reports: map[string]moverreport.Line{}, Moved: map[string]time.Time{}, Warnings: map[string]Warning{}}
 	status, err := observed.Status()
 	if err != nil || status == nil || status.Phase != api.Copying {
 		return in, nil //nolint:nilerr // an unreadable status is Decide's to judge
@@ -47,12 +57,18 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 			f.observeReport(ctx, in, status, pod, link.Claim)
 		}
 	}
+	f.observeWarnings(ctx, in, status)
 	if in.RootMovers, err = f.client.RootMovers(ctx, ref.Namespace); err != nil {
 		return in, err
 	}
 	config, err := f.client.MoverConfig(ctx, ref.Namespace)
 	if err != nil {
 		return in, err
+	}
+	if lacksTarget(in, status) {
+		if in.Unclaimed, err = f.client.UnclaimedVolumes(ctx); err != nil {
+			return in, err
+		}
 	}
 	in.Options, in.OptionsErr = resources.MoverOptionsOf(observed.Set, config)
 	return in, nil
@@ -68,11 +84,14 @@ func (f *Function) observeReport(ctx context.Context, in Input, status *api.Stat
 		if pod.Status.Phase != corev1.PodRunning || part == nil || !progressDue(in, part) {
 			return
 		}
-		line, err := f.client.LastLogLine(ctx, pod.Namespace, pod.Name, resources.MoverContainer)
-		if err != nil {
+		if !lostSince(pod).IsZero() {
+			return // its node would not answer
+		}
+		line, at := f.lastLine(ctx, pod)
+		if len(line) == 0 {
 			return
 		}
-		text = line
+		text, in.Moved[claim] = line, at
 	}
 	if report, err := moverreport.ParseLine(text); err == nil {
 		in.Reports[claim] = report
@@ -86,4 +105,48 @@ func terminationMessage(pod *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// logPatience bounds the reading of a log: the API server waits long for the kubelet of a node that hangs.
+const logPatience = 3 * time.Second
+
+// observeWarnings reads why Jobs have no pod and why pods do not start: the objects themselves do not tell that the API server
+// refuses a pod or that a volume cannot be mounted. Without a stall, nothing is read. An unreadable Event is a missing detail only.
+func (f *Function) observeWarnings(ctx context.Context, in Input, status *api.Status) {
+	for _, job := range in.JobsOf(status.Operation) {
+		if outcome(in, job) != "" || job.DeletionTimestamp != nil {
+			continue
+		}
+		var about metav1.Object
+		switch pod := livePod(in, job); {
+		case pod == nil:
+			about = job
+		case pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" && in.Now.Sub(pod.CreationTimestamp.Time) > noticeStart:
+			about = pod
+		default:
+			continue
+		}
+		if e, err := f.client.LastWarning(ctx, about.GetNamespace(), about.GetUID(), causes(about)...); err == nil && e != nil {
+			in.Warnings[about.GetName()] = Warning{Reason: e.Reason, Message: e.Message, At: kube.HappenedAt(e)}
+		}
+	}
+}
+
+// causes are the reasons of the Events that say why the object cannot go on; all if it is a pod.
+func causes(object metav1.Object) []string {
+	if _, isJob := object.(*batchv1.Job); isJob {
+		return []string{failedCreate}
+	}
+	return nil
+}
+
+// lastLine reads what the mover said last, and when; nothing if that cannot be read in time.
+func (f *Function) lastLine(ctx context.Context, pod *corev1.Pod) ([]byte, time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
+	line, at, err := f.client.LastLogLine(ctx, pod.Namespace, pod.Name, resources.MoverContainer)
+	if err != nil {
+		return nil, time.Time{}
+	}
+	return line, at
 }

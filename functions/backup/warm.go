@@ -17,6 +17,8 @@ import (
 // pass goes on.
 const warmRound = 0
 
+const warmMessage = "the set runs, its claims are copied for the first time"
+
 // warm makes a first copy of every claim while the set runs, so that the time for which it is stopped hardly depends on how much
 // data there is; and what could not be copied faithfully is found before any downtime. A claim for which that is not possible is
 // copied when the set is stopped.
@@ -51,19 +53,20 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 		open++
 		if job == nil && free > 0 {
 			free--
-			create, err := startMover(in, status, *part, resources.WarmPass)
+			mover, err := moverOf(in, status, *part, resources.WarmPass)
 			if err != nil {
 				return failed(in, status, err.Error()), true
 			}
-			actions, part.Phase = append(actions, create), api.ClaimWarming
+			mover.Link.Round, mover.Node = warmRound, in.Users(part.Name)[0].Spec.NodeName
+			actions, part.Phase = append(actions, plan.Create(plan.Jobs, resources.MakeMover(mover))), api.ClaimWarming
 			part.WarmPod, part.WarmNode = in.Users(part.Name)[0].UID, in.Users(part.Name)[0].Spec.NodeName
 		}
 	}
 	if len(actions) > 0 {
-		next.Reason, next.Message = api.WarmCopyRunning, "the set runs, its claims are copied for the first time"
+		next.Reason, next.Message = api.WarmCopyRunning, warmMessage
 	}
-	actions = append(actions, plan.Store(in.Set, next).Actions()...)
-	actions = append(actions, tellWarnings(in, status, next)...)
+	told := tell(in, status, next, api.WarmCopyRunning, warmMessage)
+	actions = slices.Concat(actions, plan.Store(in.Set, next).Actions(), told, tellWarnings(in, status, next))
 	if len(actions) > 0 {
 		return plan.Do(api.WarmCopyRunning, actions...), true
 	}
@@ -87,7 +90,7 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 	report, reported := in.Reports[part.Name]
 	switch outcome(in, job) {
 	case batchv1.JobComplete:
-		part.Phase, part.Warm, part.ProgressAt = api.ClaimWarmed, true, nil
+		part.Phase, part.Warm, part.ProgressAt, part.Stalled, part.StalledSince = api.ClaimWarmed, true, nil, "", nil
 		if reported {
 			part.BytesDone, part.BytesTotal, part.Files = report.Bytes, report.Bytes, report.Files
 			addWarnings(status, part, report.Warnings, report.Omitted)
@@ -95,15 +98,18 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 	case batchv1.JobFailed:
 		return why(in, part, job)
 	default:
-		pod := neverStarted(in, status, job)
-		if pod != nil && unprovisioned(in, status, part) {
+		s := stallOf(in, part, job)
+		switch {
+		case s.over(in.Now) && s.unplaced && unprovisioned(in, status, part):
 			return fmt.Sprintf("no volume was provisioned for the copy of claim %s within %s; look at kubectl describe pvc %s: %s",
-				part.Name, in.Settings.StartTimeout, resources.CopyName(status.Operation, part.Name, status.Round), whyPending(pod))
-		}
-		if pod != nil || inTheWay(in, status, part) {
-			part.Cold = true
+				part.Name, s.allowed, resources.CopyName(status.Operation, part.Name, status.Round), bounded(s.cause()))
+		case s.over(in.Now) && !s.unplaced:
+			return s.failure(part)
+		case s.over(in.Now), inTheWay(in, status, part):
+			part.Cold, part.Stalled, part.StalledSince = true, "", nil
 			return ""
 		}
+		s.note(in, part)
 		progress(in, part, report, reported)
 	}
 	return ""

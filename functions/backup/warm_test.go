@@ -276,9 +276,9 @@ func TestI1NoMoverOfTheFirstCopyIsThereWhenTheLastBegins(t *testing.T) {
 		"one goes already": {
 			in: world(zero, left, warming(1)), want: "do Preparing: delete jobs " + warm1},
 		"their pods are waited for, done or not": {
-			in: world(zero, left), want: "wait Preparing (pod " + warm0 + "-x, which made the first copy, is still there)"},
+			in: world(zero, left), want: "wait Quiescing (pod " + warm0 + "-x, which made the first copy, is still there)"},
 		"also when the Job is gone": {
-			in: world(zero, left[1:]), want: "wait Preparing (pod " + warm0 + "-x, which made the first copy, is still there)"},
+			in: world(zero, left[1:]), want: "wait Quiescing (pod " + warm0 + "-x, which made the first copy, is still there)"},
 		"a Job that goes without pods is no matter": {
 			in: world(zero, left[:1]), want: begun,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying"},
@@ -298,8 +298,8 @@ func with(status *api.Status, options ...func(*api.Status)) *api.Status {
 	return status
 }
 
-// moverOf is the Job that the plan makes for claim 0.
-func moverOf(t *testing.T, in Input) *batchv1.Job {
+// madeFor is the Job that the plan makes for claim 0.
+func madeFor(t *testing.T, in Input) *batchv1.Job {
 	t.Helper()
 	p := Decide(in)
 	for _, a := range p.Actions {
@@ -358,7 +358,7 @@ func TestMoverOfEachPass(t *testing.T) {
 		"as people want movers to be":        {optioned, "--own-target", 1, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := moverOf(t, row.in)
+			job := madeFor(t, row.in)
 			pod := job.Spec.Template.Spec
 			args := strings.Join(pod.Containers[0].Args, " ")
 			want := strings.Join(strings.Fields("copy --report=/dev/termination-log --token="+build.ID+" "+row.args+" /source /target"), " ")

@@ -39,11 +39,16 @@ func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
 	return plan.Plan{}, false
 }
 
+// clockSkew is how far the clocks of a function and of the API server may differ.
+const clockSkew = time.Minute
+
 // part is one claim with its volumes at the end of an operation.
 type part struct {
 	operation string
 	name      string
 	oldVolume string
+	// started is when the operation began: what is older is no copy of its own.
+	started time.Time
 	// copies are the volumes that the operation had provisioned for the claim, one a round.
 	copies []string
 	// returning is the old volume that the claim was to get back, in a rollback.
@@ -54,15 +59,16 @@ type part struct {
 // copy a claim was given.
 func partsOf(in Input, status *api.Status) []part {
 	var parts []part
-	claims := status.Claims
+	claims, started := status.Claims, status.Started.Time
 	if record := in.Recorded(status.Operation); record != nil {
-		claims = record.Claims
+		claims, started = record.Claims, in.Journal(status.Operation).CreationTimestamp.Time
 	}
 	for _, c := range claims {
 		if now := status.Claim(c.Name); now != nil && !c.Returns() {
 			c.NewVolume = now.NewVolume
 		}
-		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, copies: copiesOf(in, status.Operation, c)}
+		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, started: started,
+			copies: copiesOf(in, status.Operation, c)}
 		if c.Returns() {
 			p.returning = c.NewVolume
 		}
@@ -137,7 +143,7 @@ func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *co
 	case api.Linked(volume, p.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // kept already
 	case made && claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName):
-		return plan.DiscardVolume(volume)
+		return plan.DiscardVolume(volume, p.started.Add(-clockSkew))
 	case !ours:
 		return plan.PatchOf(plan.Volumes, volume)
 	case has(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):

@@ -142,6 +142,10 @@ const (
 	// window: the operation's id. It is the selector of the event source and of the sweep.
 	OperationLabel = Prefix + "operation"
 
+	// MemberLabel on the pod of a mover whose volume is provisioned where the pod goes: the name of the set's pod that is to follow
+	// the volume. Rules of the set between its pods, as anti-affinity, hold between these movers. Gone with the pod.
+	MemberLabel = Prefix + "member"
+
 	// NamespaceLabel beside OperationLabel on volumes, which have no namespace: that of the set. A cluster may have very many
 	// volumes with an operation's label, and what one set's operation costs must not depend on them.
 	NamespaceLabel = Prefix + "namespace"

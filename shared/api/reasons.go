@@ -32,6 +32,7 @@ const (
 	Quiescing        Reason = "Quiescing"
 	WarmCopyRunning  Reason = "WarmCopyRunning" // the first copy, while the set runs
 	CopyRunning      Reason = "CopyRunning"
+	MoverStalled     Reason = "MoverStalled" // a mover cannot go on; the message has the cause
 	CopyVerified     Reason = "CopyVerified"
 	CopyWarning      Reason = "CopyWarning" // a mover let something pass that users should know of
 	SwitchRunning    Reason = "SwitchRunning"
@@ -121,6 +122,7 @@ const (
 	DeadlineExceeded Reason = "DeadlineExceeded"
 	StartedByOthers  Reason = "StartedByOthers"
 	ClaimLost        Reason = "ClaimLost"
+	NotProvisioned   Reason = "NotProvisioned" // Kubernetes bound, or would bind, an existing volume to a temporary claim
 	Aborted          Reason = "Aborted"
 	Rejected         Reason = "Rejected"
 	NotReady         Reason = "NotReady"

@@ -17,7 +17,8 @@ type Settings struct {
 	ExpandPatience  time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"how long a file system may wait to grow under a running pod before the pod is started again"`
 	CopyTimeout     time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"how long stopping the set, copying and verifying may take; then the set is given back"`
 	QuiesceTimeout  time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"how long the pods may take to end, on top of their own grace period"`
-	StartTimeout    time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start"`
+	StartTimeout    time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"how long a mover's pod may take to start, to end once its copy has, or to come back with its node"`
+	ProgressTimeout time.Duration `envconfig:"DRYDOCK_MOVER_PROGRESS_TIMEOUT" default:"30m" desc:"how long a running mover may report no progress before the copy fails"`
 	SwitchTimeout   time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"how long putting the new volumes behind the claims may take"`
 	ReadyTimeout    time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"how long the set may take to become ready again"`
 	SleepRetry      time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"how long a sleep that could not be is left alone before it is tried again"`

@@ -204,8 +204,13 @@ type ClaimStatus struct {
 	// the same node, and only if no other pod has used the claim since.
 	WarmNode string    `json:"warmNode,omitempty"`
 	WarmPod  types.UID `json:"warmPod,omitempty"`
+	// Node is where the pod ran that used the claim when the set was stopped. A new volume is best provisioned there.
+	Node string `json:"node,omitempty"`
 	// Cold: a copy while the set runs was begun and given up, since its mover did not start or was in a pod's way.
 	Cold bool `json:"cold,omitempty"`
+	// Stalled is why the claim's mover cannot go on, as "ImagePullBackOff: …", StalledSince since when. Empty when it can.
+	Stalled      string       `json:"stalled,omitempty"`
+	StalledSince *metav1.Time `json:"stalledSince,omitempty"`
 	// Digest is the SHA-256 of the verified tree, as the mover defines it.
 	Digest string `json:"digest,omitempty"`
 	// Warnings are what the movers of the claim warned of, in sentences. Each is a Kubernetes Event, too.
@@ -227,7 +232,7 @@ func (c *ClaimStatus) Settled() bool { return c.Phase == ClaimSwitched || c.Phas
 
 // Forget makes a copy count for nothing: the claim is to be copied again. An old volume that comes back stays the same.
 func (c *ClaimStatus) Forget() {
-	c.Phase = ClaimPending
+	c.Phase, c.Stalled, c.StalledSince = ClaimPending, "", nil
 	if !c.Returns() {
 		c.NewVolume = ""
 	}

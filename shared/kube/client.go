@@ -4,11 +4,13 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -178,19 +180,24 @@ func (c *Client) List(ctx context.Context, resource plan.Resource, namespace str
 	return nil
 }
 
-// LastLogLine reads the last line that a container printed; empty when it printed nothing.
-func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container string) ([]byte, error) {
+// LastLogLine reads the last line that a container printed, and when it did; empty when it printed nothing.
+func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container string) ([]byte, time.Time, error) {
 	client, err := c.rest(plan.Pods)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	lines := int64(1)
 	raw, err := client.Get().Namespace(namespace).Resource(plural(plan.Pods)).Name(pod).SubResource("log").
-		VersionedParams(&corev1.PodLogOptions{Container: container, TailLines: &lines}, parameters).DoRaw(ctx)
+		VersionedParams(&corev1.PodLogOptions{Container: container, TailLines: &lines, Timestamps: true}, parameters).DoRaw(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the log of pod %s: %w", pod, fault.FromAPI(err))
+		return nil, time.Time{}, fmt.Errorf("reading the log of pod %s: %w", pod, fault.FromAPI(err))
 	}
-	return raw, nil
+	stamp, line, _ := bytes.Cut(raw, []byte(" "))
+	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	if err != nil { // nothing was printed, or the runtime stamps no lines
+		return raw, time.Time{}, nil //nolint:nilerr // the line is what counts
+	}
+	return line, at, nil
 }
 
 // Create makes an object.

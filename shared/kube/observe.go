@@ -145,6 +145,19 @@ func (c *Client) observeAttachments(ctx context.Context, _ string, o *sts.Observ
 	})
 }
 
+// UnclaimedVolumes returns the volumes of the cluster that no claim has, including those that are reserved for the name of one.
+func (c *Client) UnclaimedVolumes(ctx context.Context) ([]*corev1.PersistentVolume, error) {
+	var unclaimed []*corev1.PersistentVolume
+	err := Pages(ctx, c, plan.Volumes, "", "", &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			if ref := l.Items[i].Spec.ClaimRef; ref == nil || ref.UID == "" {
+				unclaimed = append(unclaimed, l.Items[i].DeepCopy()) // a pointer would keep the whole page
+			}
+		}
+	})
+	return unclaimed, err
+}
+
 // Pages lists page after page and hands each to use.
 func Pages[L interface {
 	runtime.Object

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -116,6 +118,16 @@ func volume(policy corev1.PersistentVolumeReclaimPolicy, annotations map[string]
 		Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: policy}}
 }
 
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// provisioned is a volume with policy Retain that a provisioner made at that time.
+func provisioned(annotations map[string]string) *corev1.PersistentVolume {
+	v := volume("Retain", map[string]string{"pv.kubernetes.io/provisioned-by": "csi.example.com"})
+	maps.Copy(v.Annotations, annotations)
+	v.CreationTimestamp = metav1.NewTime(began)
+	return v
+}
+
 func words(p *Patch) []string {
 	if actions := p.Actions(); len(actions) > 0 {
 		return actions[0].Words
@@ -137,7 +149,10 @@ func TestVolumes(t *testing.T) {
 		"release":                             {ReleaseVolume(volume("Retain", found)), []string{"-reclaim-policy", "-retained-until", "reclaim Delete"}},
 		"release one whose policy was Retain": {ReleaseVolume(volume("Retain", map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy"}},
 		"I7: release one that is free":        {ReleaseVolume(volume("Retain", nil)), nil},
-		"discard, whatever was found":         {DiscardVolume(volume("Retain", map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy", "reclaim Delete"}},
+		"discard, whatever was found":         {DiscardVolume(provisioned(map[string]string{api.ReclaimPolicyAnnotation: "Retain"}), began), []string{"-reclaim-policy", "reclaim Delete"}},
+		"discard one that was not provisioned: it keeps its policy":    {DiscardVolume(volume("Retain", nil), time.Time{}), nil},
+		"discard one that was held and was not provisioned":            {DiscardVolume(volume("Retain", map[string]string{api.ReclaimPolicyAnnotation: "Recycle"}), time.Time{}), []string{"-reclaim-policy", "reclaim Recycle"}},
+		"discard one that was provisioned before: it keeps its policy": {DiscardVolume(provisioned(nil), began.Add(time.Second)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(row.want, words(row.patch)); diff != "" {

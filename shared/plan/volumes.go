@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
@@ -28,12 +30,24 @@ func ReleaseVolume(volume *corev1.PersistentVolume) *Patch {
 	return patch
 }
 
-// DiscardVolume has a copy deleted that nobody needs: the volume is Drydock's own, so whatever its class says, it goes
-// as soon as no claim has it.
-func DiscardVolume(volume *corev1.PersistentVolume) *Patch {
+// DiscardVolume has a copy deleted that nobody needs as soon as no claim has it, whatever its class says. A volume that was not
+// provisioned since then is not Drydock's own: it gets back the reclaim policy found on it.
+func DiscardVolume(volume *corev1.PersistentVolume, since time.Time) *Patch {
+	if !ProvisionedSince(volume, since) {
+		return ReleaseVolume(volume)
+	}
 	patch := forget(volume)
 	Set(patch, reclaimPath, volume.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimDelete, "reclaim Delete")
 	return patch
+}
+
+// provisionedBy is where every provisioner writes its name on the volumes that it makes
+// (kubernetes component-helpers storage/volume, AnnDynamicallyProvisioned).
+const provisionedBy = "pv.kubernetes.io/provisioned-by"
+
+// ProvisionedSince reports whether a provisioner made the volume, and not before the time. Any other volume may hold data.
+func ProvisionedSince(volume *corev1.PersistentVolume, since time.Time) bool {
+	return volume.Annotations[provisionedBy] != "" && !volume.CreationTimestamp.Time.Before(since)
 }
 
 func forget(volume *corev1.PersistentVolume) *Patch {

@@ -1,6 +1,9 @@
 package resize
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -30,7 +33,11 @@ func checkDocuments(in Input, w *Wish) []Problem {
 			continue
 		}
 		link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: in.Set.Namespace, Set: status.Set, Claim: part.Name}
-		manifest := api.EncodeClaim(resources.MakeSuccessor(claim, part.OldVolume, part.Target(), link))
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(claim)
+		if err != nil {
+			continue // unreachable: a claim has JSON
+		}
+		manifest := api.EncodeClaim(resources.MakeSuccessor(&unstructured.Unstructured{Object: fields}, volume, part.Target(), link))
 		if size(volume.Annotations)+len(manifest) > maxAnnotations {
 			found = append(found, problem(api.DocumentTooLarge, "claim %s has %d bytes of annotations, "+
 				"too many to be kept safe on its volume %s while the claim is replaced; an object may have %d. Remove the largest ones",

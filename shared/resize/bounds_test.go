@@ -99,7 +99,7 @@ func TestMoversCountInAQuotaOfPods(t *testing.T) {
 		"what movers ask for":                        {quota(copies(), "requests.cpu", "199m", "0"), "QuotaExceeded", "needs 200m more"},
 		"under the older name":                       {quota(copies(), "memory", "127Mi", "0"), "QuotaExceeded", "needs 128Mi more"},
 		"what they may use":                          {quota(copies(), "limits.memory", "2Gi", "1"), "QuotaExceeded", "needs 2Gi more"},
-		"a limit without a request is the request":   {quota(copies(limited), "requests.cpu", "599m", "0"), "QuotaExceeded", "needs 600m more"},
+		"a limit leaves the mover's own request":     {quota(copies(limited), "requests.cpu", "199m", "0"), "QuotaExceeded", "needs 200m more"},
 		"a limit that a mover lacks is the API's":    {quota(copies(), "limits.cpu", "1", "1"), "", ""},
 		"claims that grow have no movers":            {quota(world(wants("data=128Mi"), two()), "pods", "2", "2"), "", ""},
 		"a quota of something else that is used up":  {quota(copies(), "services", "1", "1"), "", ""},

@@ -26,7 +26,7 @@ const (
 func Preflight(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Wish) []Problem{
-		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkTopology, checkClaims, checkFinalizers, checkAttributes,
+		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkProvisioners, checkTopology, checkClaims, checkFinalizers, checkAttributes,
 		checkLimits, checkQuotas, checkRetained, checkDocuments,
 	} {
 		found = append(found, check(in, w)...)
@@ -74,10 +74,11 @@ func checkMover(in Input, w *Wish) []Problem {
 		return nil
 	}
 	var found []Problem
-	if _, err := resources.MoverUser(in.Set, in.Cluster.RootMovers); err != nil {
+	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
+	if _, err := resources.MoverUser(in.Set, options.RootAllowed(in.Cluster.RootMovers)); err != nil {
 		found = append(found, problem(api.RootMoverNeeded, "%v", err))
 	}
-	if _, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig); err != nil {
+	if err != nil {
 		found = append(found, problem(api.MoverInvalid, "%v. Correct it", err))
 	}
 	return found

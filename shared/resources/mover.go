@@ -48,23 +48,41 @@ func MoverUser(set *appsv1.StatefulSet, rootAllowed bool) (root bool, err error)
 
 // workloadUser is the user of the pod, or the one that all containers name instead.
 func workloadUser(pod *corev1.PodSpec) *int64 {
-	var common *int64
+	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsUser }, func(c *corev1.SecurityContext) *int64 { return c.RunAsUser })
+}
+
+// workloadGroup is the primary group of the pod, or the one that all containers name instead.
+func workloadGroup(pod *corev1.PodSpec) *int64 {
+	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsGroup }, func(c *corev1.SecurityContext) *int64 { return c.RunAsGroup })
+}
+
+// workloadSELinux are the SELinux options of the pod, or those that all containers name instead: the files have these labels.
+func workloadSELinux(pod *corev1.PodSpec) *corev1.SELinuxOptions {
+	return common(pod, func(c *corev1.PodSecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions },
+		func(c *corev1.SecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions }).DeepCopy()
+}
+
+// common returns the value that holds for all containers: each one's own, or else the pod's. It is nil if they differ.
+func common[T comparable](pod *corev1.PodSpec, ofPod func(*corev1.PodSecurityContext) *T, own func(*corev1.SecurityContext) *T) *T {
+	var pods, all *T
 	if pod.SecurityContext != nil {
-		common = pod.SecurityContext.RunAsUser
+		pods = ofPod(pod.SecurityContext)
 	}
-	user := common
+	all = pods
 	for i, c := range pod.Containers {
-		own := common
-		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
-			own = c.SecurityContext.RunAsUser
+		is := pods
+		if c.SecurityContext != nil {
+			if named := own(c.SecurityContext); named != nil {
+				is = named
+			}
 		}
 		if i == 0 {
-			user = own
-		} else if own == nil || user == nil || *own != *user {
+			all = is
+		} else if is == nil || all == nil || *is != *all {
 			return nil
 		}
 	}
-	return user
+	return all
 }
 
 // Pass is what part of a copy a mover makes.
@@ -87,8 +105,13 @@ type Mover struct {
 	Pass           Pass
 	// Node is where the source is in use, so that the mover has to run there; empty if it is not.
 	Node string
-	// Prefer is the node of the warm pass: elsewhere a final pass believes nothing of it, and reads everything again.
+	// Prefer is the node of the warm pass: elsewhere a final pass believes nothing of it, and reads everything again. Or it is the
+	// node where the member ran.
 	Prefer string
+	// Member is the set's pod that uses the source. First: the target has no volume yet, and no node is given, so that the volume is
+	// provisioned where the scheduler puts this mover.
+	Member string
+	First  bool
 	// Device: the claims are raw block devices.
 	Device bool
 	// Margin is how much of the target has to stay free, in percent; 0 if it does not matter.
@@ -112,7 +135,7 @@ func MakeMover(m Mover) *batchv1.Job {
 			BackoffLimit:          ptr.To[int32](moverRetries),
 			ActiveDeadlineSeconds: ptr.To(int64(m.Settings.CopyTimeout.Seconds())),
 			PodFailurePolicy:      failAtOnce(),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: meta, Spec: m.pod()},
+			Template:              corev1.PodTemplateSpec{ObjectMeta: m.podMeta(meta), Spec: m.pod()},
 		},
 	}
 	job.Namespace, job.Name = m.Set.Namespace, CopyName(m.Link.Operation, m.Link.Claim, m.Link.Round)
@@ -145,6 +168,7 @@ func (m Mover) pod() corev1.PodSpec {
 		Tolerations:                  workload.Tolerations,
 		PriorityClassName:            workload.PriorityClassName,
 		ImagePullSecrets:             workload.ImagePullSecrets,
+		SchedulerName:                workload.SchedulerName,
 		SecurityContext:              moverPodSecurity(workload, m.Root),
 		Volumes: []corev1.Volume{
 			claimVolume("source", m.Source, true), claimVolume("target", m.Target, false),
@@ -155,15 +179,15 @@ func (m Mover) pod() corev1.PodSpec {
 			ImagePullPolicy: corev1.PullIfNotPresent,
 			Args:            m.args(),
 			SecurityContext: moverSecurity(m.Root),
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
-			},
+			Resources:       moverResources(),
 		}},
 	}
 	m.mount(&pod.Containers[0])
 	if workload.Affinity != nil && workload.Affinity.NodeAffinity != nil {
 		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}
+	}
+	if m.First {
+		m.place(&pod)
 	}
 	m.Options.apply(&pod)
 	if m.Node != "" {
@@ -173,6 +197,13 @@ func (m Mover) pod() corev1.PodSpec {
 		prefer(&pod, m.Prefer)
 	}
 	return pod
+}
+
+func moverResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+	}
 }
 
 func (m Mover) args() []string {
@@ -251,16 +282,17 @@ func moverPodSecurity(workload *corev1.PodSpec, root bool) *corev1.PodSecurityCo
 	security := &corev1.PodSecurityContext{}
 	if root {
 		security.RunAsUser, security.RunAsGroup = ptr.To[int64](0), ptr.To[int64](0)
-		if workload.SecurityContext != nil { // whose files have its labels
-			security.SELinuxOptions = workload.SecurityContext.SELinuxOptions.DeepCopy()
-		}
 	} else {
 		if workload.SecurityContext != nil {
 			security = workload.SecurityContext.DeepCopy()
 			security.Sysctls = nil
 		}
 		security.RunAsUser, security.RunAsNonRoot = workloadUser(workload), ptr.To(true)
+		if group := workloadGroup(workload); group != nil {
+			security.RunAsGroup = group
+		}
 	}
+	security.SELinuxOptions = workloadSELinux(workload)
 	if security.FSGroup != nil {
 		security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
 	}

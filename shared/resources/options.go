@@ -21,6 +21,19 @@ type MoverOptions struct {
 	PriorityClassName  string                        `json:"priorityClassName,omitempty"`
 	ServiceAccountName string                        `json:"serviceAccountName,omitempty"`
 	ImagePullSecrets   []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// Labels and Annotations are those of the mover's pod, as for an admission policy or an injector.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// RuntimeClassName is the mover's, where another one cannot copy faithfully.
+	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+	SchedulerName    string `json:"schedulerName,omitempty"`
+	// Root: false has movers run as the workload's user also where the namespace allows root, as for NFS with root_squash.
+	Root *bool `json:"root,omitempty"`
+}
+
+// RootAllowed reports whether movers may run as root: the namespace allows it, and nobody asks for less.
+func (o MoverOptions) RootAllowed(namespace bool) bool {
+	return namespace && (o.Root == nil || *o.Root)
 }
 
 // MoverOptionsOf reads what the set's annotation says, and for what it does not say the namespace's ConfigMap; config is nil if
@@ -59,12 +72,27 @@ func (o MoverOptions) over(other MoverOptions) MoverOptions {
 	if o.ImagePullSecrets == nil {
 		o.ImagePullSecrets = other.ImagePullSecrets
 	}
+	if o.Labels == nil {
+		o.Labels = other.Labels
+	}
+	if o.Annotations == nil {
+		o.Annotations = other.Annotations
+	}
+	if o.RuntimeClassName == "" {
+		o.RuntimeClassName = other.RuntimeClassName
+	}
+	if o.SchedulerName == "" {
+		o.SchedulerName = other.SchedulerName
+	}
+	if o.Root == nil {
+		o.Root = other.Root
+	}
 	return o
 }
 
 func (o MoverOptions) apply(pod *corev1.PodSpec) {
 	if o.Resources != nil {
-		pod.Containers[0].Resources = *o.Resources.DeepCopy()
+		pod.Containers[0].Resources = mergeResources(pod.Containers[0].Resources, *o.Resources)
 	}
 	if o.NodeSelector != nil {
 		pod.NodeSelector = maps.Clone(o.NodeSelector)
@@ -78,6 +106,12 @@ func (o MoverOptions) apply(pod *corev1.PodSpec) {
 	pod.ServiceAccountName = o.ServiceAccountName
 	if o.ImagePullSecrets != nil {
 		pod.ImagePullSecrets = o.ImagePullSecrets
+	}
+	if o.RuntimeClassName != "" {
+		pod.RuntimeClassName = &o.RuntimeClassName
+	}
+	if o.SchedulerName != "" {
+		pod.SchedulerName = o.SchedulerName
 	}
 }
 

@@ -104,7 +104,8 @@ func TestMoverOptionsTakeTheWorkloadsPlace(t *testing.T) {
 	options := resources.MoverOptions{Resources: memory("2Gi"), NodeSelector: map[string]string{"pool": "movers"}, Tolerations: []corev1.Toleration{{Key: "a"}, {Key: "b"}},
 		PriorityClassName: "low", ServiceAccountName: "copier", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mine"}}}
 	want := plain.DeepCopy()
-	want.Containers[0].Resources, want.NodeSelector, want.Tolerations = *options.Resources, options.NodeSelector, options.Tolerations
+	want.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("2Gi")
+	want.NodeSelector, want.Tolerations = options.NodeSelector, options.Tolerations
 	want.PriorityClassName, want.ServiceAccountName, want.ImagePullSecrets = "low", "copier", options.ImagePullSecrets
 	if diff := cmp.Diff(*want, make(options)); diff != "" {
 		t.Errorf("with all of them:\n%s", diff)

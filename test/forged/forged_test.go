@@ -18,6 +18,7 @@ import (
 	"drydock.dev/functions/backup"
 	"drydock.dev/functions/restore"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
@@ -50,10 +51,11 @@ func attack(t *testing.T, seed uint64) int {
 	for range 3 {
 		status := w.forge()
 		w.observed.Set = build.Set("web", build.Status(status), build.Template("data", "128Mi", build.Class), build.Replicas([]int32{0, 0, 3}[w.random.IntN(3)]))
+		w.observed.Manifest = build.Raw(w.observed.Set)
 		w.meddle()
 		for range 12 {
 			plans := []plan.Plan{
-				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(), Reports: map[string]backup.Report{}}),
+				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(), Reports: map[string]moverreport.Line{}}),
 				restore.Decide(restore.Input{Observed: w.observed, Namespace: build.Namespace, Settings: build.Settings(), Waited: time.Minute}),
 			}
 			for _, p := range plans {

@@ -28,6 +28,10 @@ type hazards struct {
 	Troubles []Trouble
 	// Trouble befalls every mover, after those.
 	Trouble Trouble
+	// NoImage: the movers' image cannot be pulled.
+	NoImage bool
+	// Sidecar runs on in every mover's pod when its copy has ended.
+	Sidecar bool
 
 	fates   map[types.UID]Trouble
 	machine string          // where pods are put; empty is the one that all worlds share
@@ -135,11 +139,7 @@ func (n *Node) gone(pod *corev1.Pod) bool {
 
 // elsewhere reports whether the pod has to run on another machine than those there are. The caller has locked the node.
 func (n *Node) elsewhere(pod *corev1.Pod) bool {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+	for _, term := range requiredTerms(pod) {
 		for _, field := range term.MatchFields {
 			if n.lost[field.Values[0]] {
 				return true
@@ -149,7 +149,38 @@ func (n *Node) elsewhere(pod *corev1.Pod) bool {
 	return false
 }
 
+// requiredTerms are those of the pod's node affinity.
+func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
 // GoBack makes what the volume has the newest data of the claim's name: somebody wants it again.
 func (n *Node) GoBack(volume, claim string) {
 	n.Set(func(n *Node) { n.newest[claim] = n.versions[volume] })
+}
+
+// lacksImage reports whether the pod is a mover whose image cannot be pulled, and tells so as the kubelet does.
+func (n *Node) lacksImage(ctx context.Context, pod *corev1.Pod) bool {
+	n.mu.Lock()
+	lacks := n.NoImage && pod.Labels[batchv1.JobNameLabel] != ""
+	n.mu.Unlock()
+	if !lacks || len(pod.Status.ContainerStatuses) > 0 {
+		return lacks
+	}
+	container := pod.Spec.Containers[0]
+	n.setStatus(ctx, pod, corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: container.Name, Image: container.Image,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image " + container.Image}}}}})
+	return true
+}
+
+// withSidecar is the status of a pod whose first container has ended, and whose injected one runs on.
+func withSidecar(ended corev1.PodStatus) corev1.PodStatus {
+	ended.Phase = corev1.PodRunning
+	ended.ContainerStatuses = append(ended.ContainerStatuses, corev1.ContainerStatus{Name: "mesh-proxy",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}})
+	return ended
 }

@@ -234,7 +234,7 @@ func (n *Node) waits(pod *corev1.Pod) bool {
 
 func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
-	full := n.Full && pod.Spec.Affinity != nil || n.elsewhere(pod)
+	full := n.Full && len(requiredTerms(pod)) > 0 || n.elsewhere(pod)
 	n.mu.Unlock()
 	if _, ok := n.volumesOf(ctx, pod, false); full || !ok {
 		return
@@ -268,7 +268,7 @@ func (n *Node) volumesOf(ctx context.Context, pod *corev1.Pod, kubelet bool) (ma
 // startPod runs a pod. One of a set finds its data and writes.
 func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 	volumes, ok := n.volumesOf(ctx, pod, true)
-	if !ok {
+	if !ok || n.lacksImage(ctx, pod) {
 		return
 	}
 	n.mu.Lock()
@@ -296,7 +296,7 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 
 // endMover ends a copy.
 func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
-	if n.befalls(ctx, pod) {
+	if len(pod.Status.ContainerStatuses) > 1 || n.befalls(ctx, pod) { // only its sidecar is left
 		return
 	}
 	volumes, ok := n.volumesOf(ctx, pod, true)
@@ -323,9 +323,14 @@ func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
 		}
 	}
 	n.ended[pod.UID] = true
+	sidecar := n.Sidecar
 	n.mu.Unlock()
-	n.setStatus(ctx, pod, corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
-		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}})
+	status := corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}}
+	if sidecar {
+		status = withSidecar(status)
+	}
+	n.setStatus(ctx, pod, status)
 }
 
 func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) {

@@ -2,6 +2,7 @@ package build
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -55,7 +56,18 @@ func OfClass(class string) Option {
 	})
 }
 
-// Volume builds a volume with reclaim policy Delete that the claim has.
+// provisionedBy is what a provisioner writes on a volume that it makes.
+const provisionedBy = "pv.kubernetes.io/provisioned-by"
+
+// Static makes a volume one that an administrator created, not a provisioner.
+func Static() Option { return func(o metav1.Object) { delete(o.GetAnnotations(), provisionedBy) } }
+
+// Unclaimed is a volume that no claim has.
+func Unclaimed() Option {
+	return Edit(func(v *corev1.PersistentVolume) { v.Status.Phase, v.Spec.ClaimRef = corev1.VolumeAvailable, nil })
+}
+
+// Volume builds a provisioned volume with reclaim policy Delete that the claim has.
 func Volume(name string, claim *corev1.PersistentVolumeClaim, options ...Option) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: meta("", name),
@@ -66,6 +78,7 @@ func Volume(name string, claim *corev1.PersistentVolumeClaim, options ...Option)
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
+	volume.Annotations = map[string]string{provisionedBy: "kit.example.com"}
 	return With(volume, options...)
 }
 

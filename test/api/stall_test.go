@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// backupAccount is backup's, as config/ names it.
+const backupAccount = "system:serviceaccount:drydock:backup"
+
+// expectStall ticks until the status names the cause, which has to be within a minute.
+func expectStall(t *testing.T, w *kit.World, drive *kit.Drive, cause string) {
+	t.Helper()
+	begun := time.Now()
+	w.Eventually("the status names "+cause, func() string {
+		_ = drive.Tick(context.Background())
+		status := w.Status("web")
+		if status == nil || status.Reason != api.MoverStalled || !strings.Contains(status.Message, cause) {
+			return describe(status)
+		}
+		return ""
+	})
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+	expectEvents(t, w, "web", "Warning MoverStalled")
+}
+
+// TestImageThatCannotBePulledIsNamedWithinAMinute, and the operation goes on when it can be.
+func TestImageThatCannotBePulledIsNamedWithinAMinute(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Node.Set(func(n *kit.Node) { n.NoImage = true })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	expectStall(t, w, drive, "ImagePullBackOff: Back-off pulling image dev.local/drydock:dev (claim data-web-0)")
+	if status := w.Status("web"); status.Stopped != nil {
+		t.Errorf("the set was stopped for a mover that cannot run: %s", describe(status))
+	}
+	w.Node.Set(func(n *kit.Node) { n.NoImage = false })
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	if stalled := status.Claims[0].Stalled; stalled != "" {
+		t.Errorf("still stalled: %s", stalled)
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestImageThatIsNeverPulledFailsBeforeTheSetIsStopped: a mover that has its node and does not start would not start later either.
+func TestImageThatIsNeverPulledFailsBeforeTheSetIsStopped(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.Settings.StartTimeout = 30 * time.Second
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Node.Set(func(n *kit.Node) { n.NoImage = true })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	status := w.Finish(w.Drive(nil), "web")
+	expectPhase(t, status, api.Failed)
+	if status.Reason != api.CopyFailed || !strings.Contains(status.Message, "ImagePullBackOff") || status.Stopped != nil {
+		t.Error(describe(status))
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestPodsThatAQuotaRefusesAreNamedWithinAMinute: the quota comes when one of two movers runs, so no preflight can know. The Job has
+// no pod that could tell.
+func TestPodsThatAQuotaRefusesAreNamedWithinAMinute(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.Grant(backupAccount, "list", "events") // a test of an older tree may have taken it from the account they share
+	w.Settings.StartTimeout = 40 * time.Second
+	set := kit.WorldSet("web", 2, "64Mi", "data")
+	set.Annotations[api.ResizeParallelismAnnotation] = "1"
+	w.CreateSet(set)
+	w.Node.Set(func(n *kit.Node) { n.HoldWarm = true })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	w.Eventually("the first mover runs", func() string {
+		_ = drive.Tick(context.Background())
+		if status := w.Status("web"); status == nil || status.Claims[0].Phase != api.ClaimWarming {
+			return describe(status)
+		}
+		return ""
+	})
+	w.CreateQuota(corev1.ResourceLimitsCPU, "10")
+	w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
+	expectStall(t, w, drive, "must specify limits.cpu")
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Failed)
+	if status.Reason != api.CopyFailed || !strings.Contains(status.Message, "must specify limits.cpu") || status.Stopped != nil {
+		t.Error(describe(status))
+	}
+}
+
+// TestSidecarThatOutlivesTheCopyIsNamed: the pod does not end, so its Job does not.
+func TestSidecarThatOutlivesTheCopyIsNamed(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.Settings.StartTimeout = 40 * time.Second
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Node.Set(func(n *kit.Node) { n.Sidecar = true })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(nil)
+	expectStall(t, w, drive, "container mesh-proxy of pod")
+	status := w.Finish(drive, "web")
+	expectPhase(t, status, api.Failed)
+	if !strings.Contains(status.Message, "mesh-proxy") || status.Stopped != nil {
+		t.Error(describe(status))
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}

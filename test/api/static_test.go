@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
+	"drydock.dev/test/kit"
+)
+
+// archive is a volume of an administrator, with data on it.
+func archive(t *testing.T, w *kit.World, class string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
+	t.Helper()
+	volume, err := w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "archive-" + w.Namespace},
+		Spec: corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: *kit.Quantity("1Gi")}, StorageClassName: class,
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas.example.com", Path: "/archive"}}, ClaimRef: ref},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = w.Kube.CoreV1().PersistentVolumes().Delete(context.Background(), volume.Name, metav1.DeleteOptions{})
+	})
+	return volume
+}
+
+func createClass(t *testing.T, w *kit.World, name, provisioner string, mode storagev1.VolumeBindingMode) {
+	t.Helper()
+	classes := w.Kube.StorageV1().StorageClasses()
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: ptr.To(mode)}
+	if _, err := classes.Create(context.Background(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+}
+
+// TestVolumeOfAnAdministratorIsNeverACopysTarget: it would be wiped by the mover, and deleted when the operation is aborted.
+func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		mode     storagev1.VolumeBindingMode
+		reserved bool // for the temporary claim's name
+	}{
+		"bound at once":                    {storagev1.VolumeBindingImmediate, false},
+		"bound with the first consumer":    {storagev1.VolumeBindingWaitForFirstConsumer, false},
+		"reserved for the temporary claim": {storagev1.VolumeBindingWaitForFirstConsumer, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+			class, request := "class-"+w.Namespace, "data=128Mi@class-"+w.Namespace
+			createClass(t, w, class, "kit.example.com", row.mode)
+			var ref *corev1.ObjectReference
+			if row.reserved {
+				ref = &corev1.ObjectReference{Namespace: w.Namespace, Name: resources.CopyName(resources.OperationID(set.UID, request, 1), "data-web-0", 1)}
+			}
+			volume := archive(t, w, class, ref)
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
+			status := w.Finish(w.Drive(nil), "web")
+			expectPhase(t, status, api.Failed)
+			if status.Reason != api.NotProvisioned || !strings.Contains(status.Message, volume.Name) || status.Stopped != nil {
+				t.Errorf("%s, stopped %v: %s", status.Reason, status.Stopped, status.Message)
+			}
+			expectEvents(t, w, "web", "Warning NotProvisioned")
+			expectUntouched(t, w, volume)
+		})
+	}
+}
+
+// TestVolumeThatWasBoundAfterAllKeepsItsPolicy: the class provisions nothing, and the volume came after the temporary claim.
+func TestVolumeThatWasBoundAfterAllKeepsItsPolicy(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Node.Set(func(n *kit.Node) { n.HoldWarm = true })
+	request := "data=128Mi"
+	target := resources.CopyName(resources.OperationID(set.UID, request, 1), "data-web-0", 1)
+	w.CreateQuota("pods", "1") // the set's own: no mover runs, so nothing is provisioned
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
+	drive := w.Drive(nil)
+	w.Eventually("the temporary claim is there", func() string {
+		_ = drive.Tick(context.Background())
+		if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(context.Background(), target, metav1.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	volume := archive(t, w, kit.Class, &corev1.ObjectReference{Namespace: w.Namespace, Name: target})
+	w.Eventually("the volume is bound", func() string {
+		if claim := w.Claim(target); claim == nil || claim.Status.Phase != corev1.ClaimBound {
+			return "it is not"
+		}
+		return ""
+	})
+	status := w.Finish(drive, "web")
+	if status.Reason != api.NotProvisioned || status.Stopped != nil {
+		t.Errorf("%s: %s", status.Reason, status.Message)
+	}
+	expectUntouched(t, w, volume)
+}
+
+// expectUntouched: nothing of Drydock's is on the volume, and it is there for its owner.
+func expectUntouched(t *testing.T, w *kit.World, volume *corev1.PersistentVolume) {
+	t.Helper()
+	if broken := w.Whole("data-web-0"); len(broken) > 0 {
+		t.Error(broken)
+	}
+	is, err := w.Kube.CoreV1().PersistentVolumes().Get(context.Background(), volume.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || is.DeletionTimestamp != nil {
+		t.Errorf("volume %s has policy %s, deleted %v", is.Name, is.Spec.PersistentVolumeReclaimPolicy, is.DeletionTimestamp)
+	}
+	for key := range is.Annotations {
+		if strings.HasPrefix(key, api.Prefix) {
+			t.Errorf("volume %s has annotation %s", is.Name, key)
+		}
+	}
+}
