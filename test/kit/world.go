@@ -207,7 +207,11 @@ func APIPath(t testing.TB) string {
 // APIConfig finds the API server for tests.
 func APIConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	path := APIPath(t)
+	return configOf(t, APIPath(t))
+}
+
+func configOf(t testing.TB, path string) *rest.Config {
+	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		t.Fatalf("reading kubeconfig %s: %v; start the control plane with: make cluster SIZE=control-plane", path, err)
