@@ -18,14 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
 )
-
-// DrydockNamespace is the namespace of Drydock's accounts and settings.
-const DrydockNamespace = "drydock"
 
 var installed sync.Once
 
@@ -68,7 +65,7 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 func settingsMap(t testing.TB, image string) []byte {
 	t.Helper()
 	text, err := yaml.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: DrydockNamespace, Name: "drydock-settings"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace, Name: "drydock-settings"},
 		Data:       map[string]string{"DRYDOCK_IMAGE": image}})
 	if err != nil {
 		t.Fatal(err)
@@ -76,18 +73,11 @@ func settingsMap(t testing.TB, image string) []byte {
 	return text
 }
 
-// As makes a config with which the API server takes the caller for a function's account.
-func As(config *rest.Config, function api.Function) *rest.Config {
-	as := rest.CopyConfig(config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + DrydockNamespace + ":" + string(function)}
-	return as
-}
-
 // awaitFences waits until the API server follows the policies, which it learns of by a watch.
 func awaitFences(t testing.TB, kubeconfig string) {
 	t.Helper()
 	config := configOf(t, kubeconfig)
-	revisions := kubernetes.NewForConfigOrDie(As(config, api.Backup)).AppsV1().ControllerRevisions(metav1.NamespaceDefault)
+	revisions := kubernetes.NewForConfigOrDie(kube.As(config, api.Backup)).AppsV1().ControllerRevisions(metav1.NamespaceDefault)
 	probe := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Data: runtime.RawExtension{Raw: []byte(`{}`)}}
 	deadline := time.Now().Add(30 * time.Second)
 	for {

@@ -238,7 +238,7 @@ func Root(t testing.TB) string {
 // Settings are the defaults, shortened for tests.
 func Settings() api.Settings {
 	return api.Settings{
-		Image: "dev.local/drydock:dev", Parallelism: 4, Retention: time.Hour,
+		Image: "dev.local/drydock:dev", AllowTags: true, Parallelism: 4, Retention: time.Hour,
 		PlanTimeout: time.Minute, ShrinkMargin: 7, ExpandTimeout: time.Minute, ExpandPatience: time.Minute, CopyTimeout: time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
 		SwitchTimeout: time.Minute, ReadyTimeout: time.Minute, ProgressPeriod: 10 * time.Second, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 		CleanupTries: 3, CleanupBackoff: time.Second, CleanupTimeout: time.Minute, CleanupPods: 3,
