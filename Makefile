@@ -113,7 +113,7 @@ configure: ## the administrator's part on Knative, once (CONFIG=config/overlays/
 
 deploy: ## all functions on Knative, or one: FUNCTION=backup IMAGE=registry/drydock@sha256:...
 	@[ -n "$(IMAGE)" ] || { echo "say which image runs: make deploy IMAGE=example.com/drydock@sha256:..."; exit 2; }
-	$(TARGET) deploy/apply $(IMAGE) $(or $(FUNCTION),$(FUNCTIONS))
+	$(TARGET) deploy/apply $(if $(filter dev.local/%,$(IMAGE)),--allow-tags) $(IMAGE) $(or $(FUNCTION),$(FUNCTIONS))
 
 undeploy: ## removes all functions, or one: FUNCTION=backup
 	@for f in $(or $(FUNCTION),$(FUNCTIONS)); do \
