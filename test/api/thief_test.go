@@ -39,8 +39,9 @@ type loot struct {
 // thief has the token of an account and nothing else.
 type thief struct {
 	loot
-	kube kubernetes.Interface
-	ctx  context.Context
+	kube   kubernetes.Interface
+	config *rest.Config
+	ctx    context.Context
 }
 
 // steal takes the account's token.
@@ -52,7 +53,7 @@ func steal(t *testing.T, l loot, account string) *thief {
 	}
 	config := rest.AnonymousClientConfig(l.w.Config)
 	config.BearerToken, config.QPS = token.Status.Token, -1
-	return &thief{loot: l, kube: kubernetes.NewForConfigOrDie(config), ctx: t.Context()}
+	return &thief{loot: l, config: config, kube: kubernetes.NewForConfigOrDie(config), ctx: t.Context()}
 }
 
 // may says whether the API server would do it. Any other answer than a refusal by rights or fences fails the test.
