@@ -174,9 +174,15 @@ func (c *Client) MoverConfig(ctx context.Context, namespace string) (*corev1.Con
 
 // RootMovers reports whether the namespace allows movers that run as root.
 func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error) {
+	allows, err := c.namespaceLabels(ctx, namespace)
+	return allows[api.RootMoverLabel] == api.AllowValue, err
+}
+
+// namespaceLabels returns the labels of the namespace, none if it does not exist.
+func (c *Client) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	ns := &corev1.Namespace{}
 	if _, err := c.Get(ctx, Namespaces, "", namespace, ns); err != nil {
-		return false, err
+		return nil, err
 	}
-	return ns.Labels[api.RootMoverLabel] == api.AllowValue, nil
+	return ns.Labels, nil
 }
