@@ -250,7 +250,7 @@ func TestStolenTokens(t *testing.T) {
 			if want := strings.Fields(theft.who); !slices.Equal(able, want) {
 				t.Errorf("%s: %v can, want %v", theft.what, able, want)
 			}
-			fmt.Fprintf(&table, "| %s | %s |\n", theft.what, cmpOr(strings.Join(able, ", "), "nobody"))
+			fmt.Fprintf(&table, "| %s | %s |\n", theft.what, cmpOr(strings.Join(able, ", "), "none"))
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "security.md"))

@@ -49,11 +49,11 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 	files = slices.DeleteFunc(files, func(path string) bool {
 		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "frozen-")
 	})
-	args := []string{"--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-"}
+	args := []string{"--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts"}
 	for _, file := range files {
 		args = append(args, "-f", file)
 	}
-	command := exec.Command(Kubectl(t), args...)
+	command := exec.Command(Kubectl(t), append(args, "-f", "-")...) // the settings last: their namespace is among the files
 	command.Stdin = bytes.NewReader(settingsMap(t, image))
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("installing the functions' rights: %v: %s", err, output)
