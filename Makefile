@@ -23,7 +23,7 @@ FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-time
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static chromium
 
-.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench bench-knative rights lint presubmit
+.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench bench-knative fences rights lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +62,8 @@ demo: build
 	go run ./test/demo $(DEMO)
 else
 demo: build
-	$(MAKE) --no-print-directory cluster images
-	KUBECONFIG=$(NODE) go run ./test/demo $(DEMO)
+	$(MAKE) --no-print-directory cluster images fences
+	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
 test: test-unit test-api test-sim test-e2e ## every test but those that need Knative
@@ -108,12 +108,18 @@ endif
 test-func: ## the root as a project of Knative's func, with the func command itself (docs/func.md)
 	cd test/func && go test -count=1 -timeout 40m .
 
+fences: ## accounts, roles and fences without Knative, and which image movers run: for drydock-standalone out of the cluster
+	@[ -n "$(IMAGE)" ] || { echo "say which image movers run: make fences IMAGE=example.com/drydock@sha256:..."; exit 2; }
+	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k config/rights
+	$(TARGET) sh -c "$(KUBECTL) -n drydock create configmap drydock-settings --from-literal=DRYDOCK_IMAGE=$(IMAGE) --dry-run=client -o yaml | \
+	  $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -f -"
+
 configure: ## the administrator's part on Knative, once (CONFIG=config/overlays/... for another than the whole cluster)
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k $(CONFIG)
 
 deploy: ## all functions on Knative, or one: FUNCTION=backup IMAGE=registry/drydock@sha256:...
 	@[ -n "$(IMAGE)" ] || { echo "say which image runs: make deploy IMAGE=example.com/drydock@sha256:..."; exit 2; }
-	$(TARGET) deploy/apply $(IMAGE) $(or $(FUNCTION),$(FUNCTIONS))
+	$(TARGET) deploy/apply $(if $(filter dev.local/%,$(IMAGE)),--allow-tags) $(IMAGE) $(or $(FUNCTION),$(FUNCTIONS))
 
 undeploy: ## removes all functions, or one: FUNCTION=backup
 	@for f in $(or $(FUNCTION),$(FUNCTIONS)); do \

@@ -41,8 +41,8 @@ type Handler = serve.Handler
 // Sender sends events to the Broker.
 type Sender = sift.Sender
 
-// Handlers makes every function. If the rows about operators cannot be read, it makes those that need none of them: a mistake
-// there must not keep a set from getting its volumes back.
+// Handlers makes every function. If the rows about operators cannot be read, or the image of the movers cannot run, it makes those
+// that need none of them: a mistake there must not keep a set from getting its volumes back.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers := map[api.Function]Handler{
 		api.Sift:        sift.New(client, settings, send, log),
@@ -52,13 +52,17 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
 		api.DeadLetter:  deadletter.New(client, settings, log),
 	}
+	image := settings.CheckImage()
+	if image != nil {
+		delete(handlers, api.Backup)
+	}
 	registry, err := owners.FromSettings(settings.Owners)
 	if err != nil {
-		return handlers, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
+		return handlers, errors.Join(image, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err))
 	}
 	handlers[api.DetectResize] = inTurn(detectresize.New(client, settings, registry, log))
 	handlers[api.PauseOwner] = inTurn(pauseowner.New(client, settings, registry, log))
-	return handlers, nil
+	return handlers, image
 }
 
 // inTurn has a function work on one object at a time, and on no namespace alone.
@@ -67,7 +71,8 @@ func inTurn(function Handler) Handler { return serve.Shares(serve.Turns(function
 // Names are the functions that Handlers makes, in order.
 func Names() []string {
 	names := []string{}
-	handlers, _ := Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)) //nolint:errcheck // no setting is read
+	any := api.Settings{Image: "localhost/drydock:any", AllowTags: true}
+	handlers, _ := Handlers(nil, any, nil, slog.New(slog.DiscardHandler)) //nolint:errcheck // nothing of it can be wrong
 	for name := range handlers {
 		names = append(names, string(name))
 	}

@@ -94,8 +94,27 @@ func TestFuncSetsADeadline(t *testing.T) {
 	}
 }
 
+func withImage() api.Settings {
+	return api.Settings{Image: "registry.example/drydock:1", AllowTags: true}
+}
+
+// TestWithoutAnImageOnlyBackupIsMissing: it alone starts movers, and says what to set.
+func TestWithoutAnImageOnlyBackupIsMissing(t *testing.T) {
+	for _, image := range []string{"", "drydock:latest", "registry.example/drydock:1"} {
+		handlers, err := Handlers(nil, api.Settings{Image: image}, nil, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "Set DRYDOCK_IMAGE") {
+			t.Errorf("image %q: %v", image, err)
+		}
+		for _, name := range Names() {
+			if _, made := handlers[api.Function(name)]; made == (name == string(api.Backup)) {
+				t.Errorf("image %q: %s: made %t", image, name, made)
+			}
+		}
+	}
+}
+
 func TestEveryFunctionIsMade(t *testing.T) {
-	handlers, err := Handlers(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler))
+	handlers, err := Handlers(nil, withImage(), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +159,9 @@ func TestSiftShowsItsToken(t *testing.T) {
 
 // TestAMistakeAboutOperatorsStopsWhoNeedsThem, and nobody else: an operation under way comes to its end.
 func TestAMistakeAboutOperatorsStopsWhoNeedsThem(t *testing.T) {
-	handlers, err := Handlers(nil, api.Settings{Owners: "- operator: mine"}, nil, slog.New(slog.DiscardHandler))
+	settings := withImage()
+	settings.Owners = "- operator: mine"
+	handlers, err := Handlers(nil, settings, nil, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "DRYDOCK_OWNERS") || !strings.Contains(err.Error(), "mine") {
 		t.Errorf("%v", err)
 	}

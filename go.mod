@@ -2,6 +2,8 @@ module drydock.dev
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/google/go-cmp v0.7.0

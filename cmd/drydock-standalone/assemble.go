@@ -27,8 +27,7 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	// The engine needs the functions, and sift needs the engine to send events to.
 	late := &lateSender{}
 	handlers := map[api.Function]http.Handler{}
-	client := kube.NewClient(config)
-	functions, err := function.Handlers(client, o.Settings, late, log)
+	functions, err := handlersOf(o, config, late, log)
 	if err != nil {
 		return nil, err
 	}
@@ -37,17 +36,33 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	}
 	var source *engine.Source
 	if !o.NoSource {
-		source = &engine.Source{Config: config, Namespaces: o.Namespaces}
+		source = &engine.Source{Config: o.as(config, api.Source), Namespaces: o.Namespaces}
 	}
+	orders := function.OrdersOf(kube.NewClient(o.as(config, api.IdleTimeout)), o.Settings) // an account that may ask who a sender is
 	e, err := engine.New(engine.Config{
 		Triggers: triggers, Functions: handlers, Source: source, Tick: o.Tick, InFlight: o.InFlight,
-		BrokerAddress: o.Broker, Guard: function.OrdersOf(client, o.Settings).Guard, Passed: stream.Passed, Meter: measure.Meter, Log: log,
+		BrokerAddress: o.Broker, Guard: orders.Guard, Passed: stream.Passed, Meter: measure.Meter, Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	late.Sender = serve.NewSender(e.SinkURL(), e.Transport())
 	return e, nil
+}
+
+// handlersOf makes every function. Each has a client of its own, so that it works under its own account if the process impersonates
+// them.
+func handlersOf(o options, config *rest.Config, send function.Sender, log *slog.Logger) (map[api.Function]function.Handler, error) {
+	handlers := map[api.Function]function.Handler{}
+	for _, text := range function.Names() {
+		name := api.Function(text)
+		made, err := function.Handlers(kube.NewClient(o.as(config, name)), o.Settings, send, log)
+		if err != nil {
+			return nil, err
+		}
+		handlers[name] = made[name]
+	}
+	return handlers, nil
 }
 
 // lateSender sends once it knows where to.

@@ -21,6 +21,7 @@ import (
 
 	"drydock.dev/eventsource/engine"
 	"drydock.dev/functions/wakegateway"
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
 	"drydock.dev/shared/telemetry"
@@ -130,7 +131,7 @@ func listenGateway(o options, config *rest.Config, measure *export.Export, log *
 	if o.Gateway == "none" {
 		return func() {}, nil
 	}
-	gateway := wakegateway.New(kube.NewClient(config), o.Settings, o.Options, log)
+	gateway := wakegateway.New(kube.NewClient(o.as(config, api.WakeGateway)), o.Settings, o.Options, log)
 	if err := gateway.Measure(measure.Meter); err != nil {
 		return nil, err
 	}

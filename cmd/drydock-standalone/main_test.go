@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"drydock.dev/eventsource/engine"
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/telemetry/export"
 )
 
@@ -67,7 +68,7 @@ func TestAssemble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = assemble(options{}, &rest.Config{}, engine.NewStream(nil), measure, slog.New(slog.DiscardHandler))
+	_, err = assemble(options{Settings: api.Settings{Image: "registry.example/drydock:1", AllowTags: true}}, &rest.Config{}, engine.NewStream(nil), measure, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Error(err)
 	}

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
+	"k8s.io/client-go/rest"
 
 	"drydock.dev/functions/wakegateway"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
 	"drydock.dev/shared/settings"
 	"drydock.dev/shared/telemetry/export"
 )
@@ -29,6 +31,7 @@ type options struct {
 	InFlight       int           `envconfig:"DRYDOCK_IN_FLIGHT" flag:"in-flight" default:"100" desc:"events under way before more are refused"`
 	EventTimeout   time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" flag:"event-timeout" default:"25s" desc:"how long a function may work on one event"`
 	LeaderElect    bool          `envconfig:"DRYDOCK_LEADER_ELECT" flag:"leader-elect" default:"true" desc:"work only while holding the Lease drydock-standalone"`
+	Impersonate    bool          `envconfig:"DRYDOCK_IMPERSONATE" flag:"impersonate" default:"false" desc:"work under each function's own account (in the namespace drydock), to which config/policy sets limits"`
 	LeaseNamespace string        `envconfig:"DRYDOCK_LEASE_NAMESPACE" flag:"lease-namespace" desc:"namespace of the Lease (the pod's own; out of a cluster: default)"`
 	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"debug, info, warn or error"`
 	api.Settings
@@ -83,6 +86,7 @@ func (o *options) flags() *flag.FlagSet {
 	f.StringVar(&o.EventsLog, "events-log", o.EventsLog, "")
 	f.IntVar(&o.InFlight, "in-flight", o.InFlight, "")
 	f.DurationVar(&o.EventTimeout, "event-timeout", o.EventTimeout, "")
+	f.BoolVar(&o.Impersonate, "impersonate", o.Impersonate, "")
 	f.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "")
 	f.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "")
 	f.TextVar(&o.LogLevel, "log-level", o.LogLevel, "")
@@ -95,6 +99,14 @@ func help(out io.Writer) {
 		fmt.Fprintln(out, err)
 	}
 	fmt.Fprintf(out, "\n%s\n", export.Help)
+}
+
+// as is the config with which a function reaches the API server.
+func (o *options) as(config *rest.Config, name api.Function) *rest.Config {
+	if !o.Impersonate {
+		return config
+	}
+	return kube.As(config, name)
 }
 
 // inCluster reports whether the process is a pod and works on its own cluster.

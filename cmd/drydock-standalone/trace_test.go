@@ -64,6 +64,7 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	defer server.Close()
 	for name, value := range map[string]string{
 		"KUBECONFIG": path, "OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "DRYDOCK_IMAGE": w.Settings.Image,
+		"DRYDOCK_ALLOW_TAGS": "true", "DRYDOCK_IMPERSONATE": "true",
 	} {
 		t.Setenv(name, value)
 	}

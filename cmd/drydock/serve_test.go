@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drydock.dev"
+	"drydock.dev/shared/api"
 )
 
 func TestServeHelp(t *testing.T) {
@@ -51,7 +52,7 @@ func TestServe(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", kubeconfig)
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
-	env := environment{Deadline: time.Second, Environment: function.Environment{}}
+	env := environment{Deadline: time.Second, Environment: function.Environment{Settings: api.Settings{Image: "registry.example/drydock:1", AllowTags: true}}}
 
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

@@ -6,6 +6,9 @@ package api
 // Prefix starts every label, annotation and finalizer of Drydock.
 const Prefix = "drydock.dev/"
 
+// HomeNamespace is the namespace of Drydock's own accounts and settings. The admission policies in config/policy know it.
+const HomeNamespace = "drydock"
+
 // What a user writes.
 const (
 	// ManagedLabel opts a StatefulSet in when it is "true". Nothing without it is touched; it is also the server-side
@@ -95,6 +98,10 @@ const (
 
 	// CleanupOnDeleteAnnotation on a StatefulSet, "true": when the set is deleted, every ordinal is cleaned up before it goes.
 	CleanupOnDeleteAnnotation = Prefix + "cleanup-on-delete"
+
+	// NodeAccessLabel on a Namespace, value "allow": Drydock may replace StatefulSets there, and run cleanup pods, whose pods get hold of
+	// their node by hostPath, host namespaces or privileged containers. config/policy refuses that without it.
+	NodeAccessLabel = Prefix + "node-access"
 
 	// RootMoverLabel on a Namespace, value "allow": movers there run as root with the capabilities that file ownership
 	// needs. Without it a mover runs as the workload's own user under the restricted Pod Security level.
@@ -204,7 +211,7 @@ const (
 // FinalizerForCleanup is the value of FinalizerLabel.
 const FinalizerForCleanup = "cleanup"
 
-// AllowValue is the value of RootMoverLabel and PauseOwnersLabel that means yes, AllowPause that of AllowAnnotation.
+// AllowValue is the value of RootMoverLabel, NodeAccessLabel and PauseOwnersLabel that means yes, AllowPause that of AllowAnnotation.
 const (
 	AllowValue = "allow"
 	AllowPause = "pause"
@@ -254,4 +261,6 @@ const (
 	WakeGateway  Function = "wake-gateway"
 	CleanupPod   Function = "cleanup-pod"
 	DeadLetter   Function = "dead-letter"
+	// Source is no function: the event source, which has an account like one.
+	Source Function = "source"
 )

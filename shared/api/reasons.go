@@ -104,6 +104,7 @@ const (
 	RollbackImpossible Reason = "RollbackImpossible"
 	OwnerDeleting      Reason = "OwnerDeleting"
 	RootMoverNeeded    Reason = "RootMoverNeeded"
+	NodeAccessDenied   Reason = "NodeAccessDenied" // the set's pods get hold of their node, and the namespace does not allow to create it again
 	ProbeFailed        Reason = "ProbeFailed"
 	ScalerActive       Reason = "ScalerActive"
 	SiblingAwake       Reason = "SiblingAwake"

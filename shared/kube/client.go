@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/telemetry"
@@ -104,6 +105,14 @@ func Config() (*rest.Config, error) {
 		return nil, fmt.Errorf("finding the API server: %w; run in a pod with a service account, or set KUBECONFIG", err)
 	}
 	return config, nil
+}
+
+// As makes a config with which the API server takes the caller for the function's own account. The caller needs the right to impersonate
+// that account, and has only the account's rights then.
+func As(config *rest.Config, function api.Function) *rest.Config {
+	as := rest.CopyConfig(config)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + api.HomeNamespace + ":" + string(function)}
+	return as
 }
 
 // NewClient makes a client that connects at its first call.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/sts"
 )
 
@@ -32,9 +33,11 @@ func (c *Client) Cluster(ctx context.Context, namespace string) (*sts.Cluster, e
 	if err != nil {
 		return nil, err
 	}
-	if cluster.RootMovers, err = c.RootMovers(ctx, namespace); err != nil {
+	allows, err := c.namespaceLabels(ctx, namespace)
+	if err != nil {
 		return nil, err
 	}
+	cluster.RootMovers, cluster.NodeAccess = allows[api.RootMoverLabel] == api.AllowValue, allows[api.NodeAccessLabel] == api.AllowValue
 	cluster.MoverConfig, err = c.MoverConfig(ctx, namespace)
 	return cluster, err
 }

@@ -188,19 +188,21 @@ func (c *Client) MoverConfig(ctx context.Context, namespace string) (*corev1.Con
 
 // RootMovers reports whether the namespace allows movers that run as root.
 func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error) {
-	return c.allows(ctx, namespace, api.RootMoverLabel)
+	labels, err := c.namespaceLabels(ctx, namespace)
+	return labels[api.RootMoverLabel] == api.AllowValue, err
 }
 
 // PauseOwners reports whether the namespace allows that the owners of its StatefulSets are paused.
 func (c *Client) PauseOwners(ctx context.Context, namespace string) (bool, error) {
-	return c.allows(ctx, namespace, api.PauseOwnersLabel)
+	labels, err := c.namespaceLabels(ctx, namespace)
+	return labels[api.PauseOwnersLabel] == api.AllowValue, err
 }
 
-// allows reports whether the namespace has the label with the value that means yes.
-func (c *Client) allows(ctx context.Context, namespace, label string) (bool, error) {
+// namespaceLabels returns the labels of the namespace, none if it does not exist.
+func (c *Client) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	ns := &corev1.Namespace{}
 	if _, err := c.Get(ctx, Namespaces, "", namespace, ns); err != nil {
-		return false, err
+		return nil, err
 	}
-	return ns.Labels[label] == api.AllowValue, nil
+	return ns.Labels, nil
 }

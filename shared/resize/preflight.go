@@ -26,7 +26,7 @@ const (
 func Preflight(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Wish) []Problem{
-		checkMethods, checkNames, checkOwner, checkMover, checkClasses, checkProvisioners, checkTopology, checkClaims, checkFinalizers, checkAttributes,
+		checkMethods, checkNames, checkNodeAccess, checkOwner, checkMover, checkClasses, checkProvisioners, checkTopology, checkClaims, checkFinalizers, checkAttributes,
 		checkLimits, checkQuotas, checkRetained, checkDocuments,
 	} {
 		found = append(found, check(in, w)...)
@@ -50,6 +50,16 @@ func checkNames(in Input, w *Wish) []Problem {
 			"delete it with --cascade=orphan and apply it with the new template yourself", in.Set.Name, maxManifest))
 	}
 	return found
+}
+
+// checkNodeAccess refuses what the API server would refuse when the set is replaced: a stolen token of restore must not get hold of nodes.
+func checkNodeAccess(in Input, w *Wish) []Problem {
+	by := sts.NodeAccess(&in.Set.Spec.Template.Spec)
+	if by == "" || in.Cluster.NodeAccess || !w.AsksOwner() {
+		return nil
+	}
+	return []Problem{problem(api.NodeAccessDenied, "the pods of StatefulSet %s get hold of their node by %s, so Drydock does not create it again. Allow it with: "+
+		"kubectl label namespace %s %s=%s; then ask again with %s", in.Set.Name, by, in.Set.Namespace, api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation)}
 }
 
 // AsksOwner reports whether the resize does what an owner would undo.

@@ -145,7 +145,7 @@ func PreflightRollback(in Input, w *Wish, operation string) []Problem {
 			"kubectl get pv -l %s,%s=%s lists what there is", operation, in.Set.Name, api.OperationLabel, api.NamespaceLabel, in.Set.Namespace)}
 	}
 	var found []Problem
-	for _, check := range []func(Input, *Wish) []Problem{checkNames, checkOwner, checkClasses, checkClaims, checkFinalizers, checkReturning, checkLimits, checkDocuments} {
+	for _, check := range []func(Input, *Wish) []Problem{checkNames, checkNodeAccess, checkOwner, checkClasses, checkClaims, checkFinalizers, checkReturning, checkLimits, checkDocuments} {
 		found = append(found, check(in, w)...)
 	}
 	return found

@@ -102,6 +102,12 @@ func fill(field reflect.Value, text string) error {
 			return err
 		}
 		field.SetInt(int64(n))
+	case bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return err
+		}
+		field.SetBool(b)
 	default:
 		return fmt.Errorf("a %s cannot be read", field.Type())
 	}

@@ -13,6 +13,8 @@ type Cluster struct {
 	Limits  []corev1.LimitRange
 	// RootMovers are allowed in the namespace.
 	RootMovers bool
+	// NodeAccess: sets whose pods get hold of their node may be created again in the namespace.
+	NodeAccess bool
 	// MoverConfig says how movers run in the namespace; nil if nothing does.
 	MoverConfig *corev1.ConfigMap
 }

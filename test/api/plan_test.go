@@ -295,8 +295,8 @@ func TestPlanWithTheRightsOfTheUser(t *testing.T) {
 			t.Errorf("%s %s: %s: %s", c.Verb, c.Resource, c.Outcome, c.Message)
 		}
 	}
-	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi", "--as", user)
-	if err != nil || !strings.Contains(text, "not tried: create statefulsets: you may not") || !strings.Contains(text, "ConfigMap drydock/drydock-settings cannot be read") {
+	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi", "--as", user, "--settings", w.Namespace+"/none")
+	if err != nil || !strings.Contains(text, "not tried: create statefulsets: you may not") || !strings.Contains(text, "ConfigMap "+w.Namespace+"/none cannot be read") {
 		t.Errorf("%v: %s", err, text)
 	}
 	t.Log("\n" + text)

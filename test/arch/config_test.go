@@ -32,6 +32,27 @@ func TestPoliciesKnowDrydocksAccounts(t *testing.T) {
 	if len(messages) != 1 {
 		t.Errorf("the policies say different things: %v", messages)
 	}
+	files, err := filepath.Glob(filepath.Join(kit.Root(t), "config", "policy", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fences := 0
+	for _, path := range files {
+		name := filepath.Join("config", "policy", filepath.Base(path))
+		for _, policy := range documents[admissionv1.ValidatingAdmissionPolicy](t, name) {
+			if policy.Kind != "ValidatingAdmissionPolicy" || !strings.HasPrefix(policy.Name, "drydock-fence-") {
+				continue
+			}
+			fences++
+			conditions := policy.Spec.MatchConditions
+			if len(conditions) != 1 || "!"+conditions[0].Expression != passes || *policy.Spec.FailurePolicy != admissionv1.Fail {
+				t.Errorf("%s: fence %s limits others than Drydock's accounts, or lets them pass when it cannot judge", name, policy.Name)
+			}
+		}
+	}
+	if fences < 8 || namespace != api.HomeNamespace {
+		t.Errorf("%d fences; namespace %s", fences, namespace)
+	}
 	for _, file := range []string{"config/accounts/accounts.yaml", "deploy/standalone/account.yaml"} {
 		for _, object := range documents[metav1.PartialObjectMetadata](t, file) {
 			if object.Kind == "ServiceAccount" && object.Namespace != namespace {

@@ -58,7 +58,7 @@ func startChild(o options, folder string, onEvent func(passed)) (*child, error) 
 	c := &child{log: log.Name(), stop: stop, ended: make(chan struct{}), working: make(chan struct{})}
 	command := exec.CommandContext(ctx, o.standalone,
 		"--namespace="+o.namespace, "--events-log=-", "--listen=127.0.0.1:0", "--broker=", "--gateway=none")
-	command.Env = append(os.Environ(), "DRYDOCK_IMAGE="+o.image)
+	command.Env = append(os.Environ(), "DRYDOCK_IMAGE="+o.image, "DRYDOCK_ALLOW_TAGS=true")
 	command.SysProcAttr = ownGroup()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopTime

@@ -19,6 +19,7 @@ func TestI5AnOperatorThatFights(t *testing.T) {
 	before := s.Data(t)
 	operator := s.StartOperator(t, row, kind, 2)
 	drydock(t, s)
+	s.MayPause(row.Operator)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.ExpectResized(t, before)
 	if n := operator.Fights(); n > 0 {

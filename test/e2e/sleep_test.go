@@ -33,6 +33,7 @@ func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	operator := s.StartOperator(t, row, kind, 3)
 	gateway := freeAddress(t)
 	drydock(t, s, "--tick", "2s", "--gateway", gateway)
+	s.MayPause(row.Operator)
 	s.Annotate("web", map[string]string{api.IdleTimeoutAnnotation: "10s"})
 	nap := awaitSleep(t, s, api.Asleep)
 	if nap.Replicas != 3 || s.Set("web").Status.Replicas != 0 {
@@ -107,6 +108,8 @@ func TestConnectionsKeepASetAwake(t *testing.T) {
 	address := podIP(s, "web-0")
 	client := s.Start(t, "client", fmt.Sprintf("sleep 100000 | nc %s 8080", address))
 	drydock(t, s, "--tick", "2s")
+	s.Kubectl(t, "", "-n", s.Namespace, "create", "rolebinding", "drydock-idle-timeout-tcp", "--clusterrole=drydock-idle-timeout-tcp",
+		"--serviceaccount="+api.HomeNamespace+":idle-timeout")
 	s.Annotate("web", map[string]string{api.IdleTimeoutAnnotation: "10s", api.ActivityProbeAnnotation: "tcp:8080"})
 	first := ""
 	s.Eventually("the probe has found the connection", func() string {

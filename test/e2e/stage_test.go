@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -13,14 +14,18 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// drydock starts the standalone engine for this stage. It is ended with the test, if not before.
+// drydock starts the standalone engine for this stage, under the functions' own accounts and their fences. It is ended with the test, if not before.
 func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	t.Helper()
+	rights.Lock() // several tests run at once
+	kit.InstallRights(t, s.Kubeconfig, stage.Image)
+	rights.Unlock()
 	log := &lockedBuffer{}
 	binary := filepath.Join(kit.Root(t), "bin", "drydock-standalone")
 	command := exec.Command(binary, append([]string{"--namespace", s.Namespace, "--lease-namespace", s.Namespace,
 		"--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none"}, args...)...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "DRYDOCK_IMAGE="+stage.Image)
+	command.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "DRYDOCK_IMAGE="+stage.Image,
+		"DRYDOCK_ALLOW_TAGS=true", "DRYDOCK_IMPERSONATE=true")
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		t.Fatalf("starting %s: %v; build it with: make build", binary, err)
@@ -33,6 +38,9 @@ func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	})
 	return command
 }
+
+// rights keeps two tests from installing them at once.
+var rights sync.Mutex
 
 func stop(command *exec.Cmd, signal syscall.Signal) {
 	if command.ProcessState == nil {

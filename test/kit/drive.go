@@ -47,10 +47,7 @@ type Drive struct {
 func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Drive {
 	d := &Drive{Retries: 3, functions: map[api.Function]function.Handler{}, Telemetry: telemetry.Off()}
 	for _, name := range function.Names() {
-		as := rest.CopyConfig(config)
-		as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:" + name,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:drydock", "system:authenticated"}}
-		handlers, err := function.Handlers(kube.NewClient(as), settings, d, log)
+		handlers, err := function.Handlers(kube.NewClient(kube.As(config, api.Function(name))), settings, d, log)
 		if err != nil {
 			panic(err) // a test's own settings
 		}

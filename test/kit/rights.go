@@ -1,38 +1,96 @@
 package kit
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
 )
 
 var installed sync.Once
 
-// installRights applies the accounts and roles of config/, as it gives them for a whole cluster.
+// installRights applies the accounts, roles and fences of config/, as it gives them for a whole cluster, and waits until the fences
+// are in force. The policies about frozen sets are left out: a test that needs them installs them for its namespace.
 func installRights(t testing.TB) {
 	t.Helper()
-	installed.Do(func() {
-		config := filepath.Join(Root(t), "config")
-		files, err := filepath.Glob(filepath.Join(config, "rbac", "*.yaml"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("looking for the functions' roles: %v", err)
+	installed.Do(func() { InstallRights(t, APIPath(t), Settings().Image) })
+}
+
+// InstallRights is what an administrator applies for drydock-standalone out of the cluster: accounts, roles, policies, and which
+// image the movers run.
+func InstallRights(t testing.TB, kubeconfig, image string) {
+	t.Helper()
+	config := filepath.Join(Root(t), "config")
+	files := []string{filepath.Join(config, "namespace", "namespace.yaml")}
+	for _, pattern := range []string{"rbac/*.yaml", "accounts/*.yaml", "bindings/*.yaml", "policy/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(config, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("looking for %s in config: %v", pattern, err)
 		}
-		files = slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == "kustomization.yaml" })
-		files = append([]string{filepath.Join(config, "namespace", "namespace.yaml")}, files...)
-		for _, parts := range [][]string{{"accounts", "accounts.yaml"}, {"accounts", "senders.yaml"}, {"accounts", "volumes.yaml"}, {"overlays", "cluster", "bindings.yaml"}} {
-			files = append(files, filepath.Join(append([]string{config}, parts...)...))
-		}
-		args := []string{"--kubeconfig", APIPath(t), "apply", "--server-side", "--force-conflicts"}
-		for _, file := range files {
-			args = append(args, "-f", file)
-		}
-		if output, err := exec.Command(Kubectl(t), args...).CombinedOutput(); err != nil {
-			t.Fatalf("installing the functions' rights: %v: %s", err, output)
-		}
+		files = append(files, found...)
+	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "frozen-")
 	})
+	args := []string{"--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts"}
+	for _, file := range files {
+		args = append(args, "-f", file)
+	}
+	command := exec.Command(Kubectl(t), append(args, "-f", "-")...) // the settings last: their namespace is among the files
+	command.Stdin = bytes.NewReader(settingsMap(t, image))
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("installing the functions' rights: %v: %s", err, output)
+	}
+	awaitFences(t, kubeconfig)
+}
+
+// settingsMap is the ConfigMap that says which image a mover runs.
+func settingsMap(t testing.TB, image string) []byte {
+	t.Helper()
+	text, err := yaml.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace, Name: "drydock-settings"},
+		Data:       map[string]string{"DRYDOCK_IMAGE": image}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// awaitFences waits until the API server follows the policies, which it learns of by a watch.
+func awaitFences(t testing.TB, kubeconfig string) {
+	t.Helper()
+	config := configOf(t, kubeconfig)
+	revisions := kubernetes.NewForConfigOrDie(kube.As(config, api.Backup)).AppsV1().ControllerRevisions(metav1.NamespaceDefault)
+	probe := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Data: runtime.RawExtension{Raw: []byte(`{}`)}}
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		_, err := revisions.Create(context.Background(), probe,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "does not write such a record") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for the fences; a record that backup must not write: %v", err)
+		}
+		await(context.Background(), nil, 100*time.Millisecond)
+	}
 }
 
 // Kubectl is the local cluster's kubectl, or the machine's.

@@ -207,7 +207,11 @@ func APIPath(t testing.TB) string {
 // APIConfig finds the API server for tests.
 func APIConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	path := APIPath(t)
+	return configOf(t, APIPath(t))
+}
+
+func configOf(t testing.TB, path string) *rest.Config {
+	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		t.Fatalf("reading kubeconfig %s: %v; start the control plane with: make cluster SIZE=control-plane", path, err)
@@ -234,7 +238,7 @@ func Root(t testing.TB) string {
 // Settings are the defaults, shortened for tests.
 func Settings() api.Settings {
 	return api.Settings{
-		Image: "dev.local/drydock:dev", Parallelism: 4, Retention: time.Hour,
+		Image: "dev.local/drydock:dev", AllowTags: true, Parallelism: 4, Retention: time.Hour,
 		PlanTimeout: time.Minute, ShrinkMargin: 7, ExpandTimeout: time.Minute, ExpandPatience: time.Minute, CopyTimeout: time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
 		SwitchTimeout: time.Minute, ReadyTimeout: time.Minute, ProgressPeriod: 10 * time.Second, ProgressTimeout: time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 		CleanupTries: 3, CleanupBackoff: time.Second, CleanupTimeout: time.Minute, CleanupPods: 3,

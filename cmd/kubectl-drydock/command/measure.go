@@ -83,5 +83,16 @@ func (s *session) observeSettings(ctx context.Context, name string, into *api.Se
 	if why != "" {
 		assumed = append(assumed, fmt.Sprintf("the functions' settings are the defaults, since ConfigMap %s cannot be read: %s; name another with --settings", name, why))
 	}
-	return assumed, settings.Fill(into, config.Data)
+	if err := settings.Fill(into, config.Data); err != nil {
+		return assumed, err
+	}
+	if into.Image == "" {
+		into.Image = unknownImage
+		assumed = append(assumed, fmt.Sprintf("the movers' image is not known, since ConfigMap %s does not set DRYDOCK_IMAGE; their pod is tried with image %s",
+			name, unknownImage))
+	}
+	return assumed, nil
 }
+
+// unknownImage stands for an image that is not known, so that the rest of a mover's pod can be tried.
+const unknownImage = "drydock.invalid/drydock"

@@ -27,7 +27,7 @@ func apply(t *testing.T, args ...string) (string, error) {
 // TestApplyNamesTheImage: the function and the data mover that it starts are the same image, named by what does not change.
 func TestApplyNamesTheImage(t *testing.T) {
 	for _, image := range []string{"example.com/team/drydock" + digest, "example.com:5000/drydock:v1"} {
-		output, err := apply(t, "--render", image, "backup", "restore")
+		output, err := apply(t, "--render", "--allow-tags", image, "backup", "restore")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
@@ -51,8 +51,9 @@ func TestApplyRefuses(t *testing.T) {
 	}{
 		"an image that could be any":    {[]string{"--render", "example.com/drydock", "backup"}, "neither a digest nor a tag"},
 		"a port that is no tag":         {[]string{"--render", "example.com:5000/drydock", "backup"}, "neither a digest nor a tag"},
-		"a function that there is none": {[]string{"--render", "drydock:v1", "backup", "sieve"}, "there are: backup cleanup-pod dead-letter detect-resize"},
+		"a function that there is none": {[]string{"--render", "--allow-tags", "drydock:v1", "backup", "sieve"}, "there are: backup cleanup-pod dead-letter detect-resize"},
 		"no function":                   {[]string{"drydock:v1"}, "deploy/apply IMAGE FUNCTION"},
+		"a tag that can change":         {[]string{"--render", "example.com/drydock:v1", "backup"}, "is named by a tag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, err := apply(t, row.args...)

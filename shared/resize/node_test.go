@@ -1,0 +1,48 @@
+package resize
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
+	hostPath := corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}
+	privileged := corev1.Container{Name: "p", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}
+	for name, row := range map[string]struct {
+		change  func(*corev1.PodSpec)
+		allowed bool
+		want    string // what the refusal names; empty for none
+	}{
+		"ordinary pods":                {func(*corev1.PodSpec) {}, false, ""},
+		"hostNetwork":                  {func(p *corev1.PodSpec) { p.HostNetwork = true }, false, "hostNetwork"},
+		"hostPID":                      {func(p *corev1.PodSpec) { p.HostPID = true }, false, "hostPID"},
+		"hostIPC":                      {func(p *corev1.PodSpec) { p.HostIPC = true }, false, "hostIPC"},
+		"hostPath":                     {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, false, "hostPath"},
+		"a privileged container":       {func(p *corev1.PodSpec) { p.Containers = append(p.Containers, privileged) }, false, "privileged"},
+		"a privileged init container":  {func(p *corev1.PodSpec) { p.InitContainers = append(p.InitContainers, privileged) }, false, "privileged"},
+		"hostPath where it is allowed": {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := build.Edit(func(s *appsv1.StatefulSet) { row.change(&s.Spec.Template.Spec) })
+			in := world(wants("data=128Mi", set), two())
+			in.Cluster.NodeAccess = row.allowed
+			wish, _, _ := Want(in)
+			found := Preflight(in, wish)
+			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.NodeAccessDenied })
+			switch {
+			case row.want == "" && i >= 0:
+				t.Errorf("refused: %v", found[i])
+			case row.want != "" && (i < 0 || !strings.Contains(found[i].Message, row.want) || !strings.Contains(found[i].Message, "kubectl label namespace")):
+				t.Errorf("got %v, want a refusal for %s", found, row.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// tenant is a user with all rights in the world's namespace and none elsewhere.
+func tenant(t *testing.T, w *kit.World) (user string, client kubernetes.Interface) {
+	t.Helper()
+	user = "tenant-" + w.Namespace
+	roles := w.Kube.RbacV1().Roles(w.Namespace)
+	all := []string{"*"}
+	if _, err := roles.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "all"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
+	if _, err := w.Kube.RbacV1().RoleBindings(w.Namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(w.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	client = kubernetes.NewForConfigOrDie(config)
+	w.Eventually("the tenant has rights", func() string {
+		if _, err := client.AppsV1().StatefulSets(w.Namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return user, client
+}
+
+// TestTenantCannotForgeDocuments: who may do everything in a namespace may write what is input, and may only remove what Drydock writes.
+func TestTenantCannotForgeDocuments(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	_, client := tenant(t, w)
+	sets := client.AppsV1().StatefulSets(w.Namespace)
+	try := func(metadata string, subresource ...string) error {
+		_, err := sets.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{`+metadata+`}}`), metav1.PatchOptions{}, subresource...)
+		return err
+	}
+	own := []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.DeadLettersAnnotation}
+	for _, key := range own {
+		expectForbidden(t, "writing "+key, "Only Drydock writes the annotation", try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
+		expectForbidden(t, "writing it with the status", "Only Drydock writes the annotation", try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key), "status"))
+	}
+	expectForbidden(t, "freezing", "Only Drydock writes the label", try(`"labels":{"drydock.dev/frozen":"true"}`))
+	expectForbidden(t, "asking for a cleanup pod with the status", "must not change annotations", try(`"annotations":{"drydock.dev/cleanup-pod-template":"x"}`, "status"))
+	expectForbidden(t, "opting in with the status", "must not change annotations", try(`"labels":{"drydock.dev/group":"x"}`, "status"))
+	for _, metadata := range []string{`"annotations":{"drydock.dev/resize":"data=64Mi","drydock.dev/retry":"now","note":"mine"}`, `"labels":{"drydock.dev/group":"g"}`} {
+		if err := try(metadata); err != nil {
+			t.Errorf("input %s: %v", metadata, err)
+		}
+	}
+	for _, key := range own { // an administrator's, in Drydock's place
+		w.Annotate("web", map[string]string{key: "{}"})
+		expectForbidden(t, "changing "+key, "Only Drydock writes the annotation", try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
+		if err := try(fmt.Sprintf(`"annotations":{%q:null}`, key)); err != nil {
+			t.Errorf("removing %s: %v", key, err)
+		}
+	}
+}
+
+// TestTenantCannotLinkObjects: a claim or a pod becomes part of an operation by Drydock only.
+func TestTenantCannotLinkObjects(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	_, client := tenant(t, w)
+	link := []byte(`{"metadata":{"annotations":{"drydock.dev/operation":"{}"}}}`)
+	label := []byte(`{"metadata":{"labels":{"drydock.dev/operation":"0123456789ab"}}}`)
+	for _, body := range [][]byte{link, label} {
+		_, err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(t.Context(), "data-web-0", types.MergePatchType, body, metav1.PatchOptions{})
+		expectForbidden(t, "linking a claim", "Only Drydock writes the label and the annotation", err)
+		_, err = client.CoreV1().Pods(w.Namespace).Patch(t.Context(), "web-0", types.MergePatchType, body, metav1.PatchOptions{})
+		expectForbidden(t, "linking a pod", "Only Drydock writes the label and the annotation", err)
+	}
+	note := []byte(`{"metadata":{"annotations":{"note":"mine"}}}`)
+	if _, err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(t.Context(), "data-web-0", types.MergePatchType, note, metav1.PatchOptions{}); err != nil {
+		t.Errorf("annotating a claim: %v", err)
+	}
+}
+
+// TestWriterMayWriteDocuments: the exemption is a right in the whole cluster.
+func TestWriterMayWriteDocuments(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	user, client := tenant(t, w)
+	forge := func() error {
+		_, err := client.AppsV1().StatefulSets(w.Namespace).Patch(t.Context(), "web", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"drydock.dev/status":"{}"}}}`), metav1.PatchOptions{DryRun: dry})
+		return err
+	}
+	expectForbidden(t, "without it", "Only Drydock writes the annotation", forge())
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "drydock-writer"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
+	bindings := w.Kube.RbacV1().ClusterRoleBindings()
+	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = bindings.Delete(context.Background(), user, metav1.DeleteOptions{}) })
+	w.Eventually("the writer may", func() string {
+		if err := forge(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// TestPoliciesAreWellTyped: the API server checks the expressions against the types that they judge.
+func TestPoliciesAreWellTyped(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.Eventually("the expressions are checked", func() string {
+		policies, err := w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		checked := 0
+		for _, policy := range policies.Items {
+			switch {
+			case !strings.HasPrefix(policy.Name, "drydock-"):
+			case policy.Status.ObservedGeneration != policy.Generation:
+				return policy.Name + " is not"
+			case policy.Status.TypeChecking == nil: // without warnings
+				checked++
+			default:
+				checked++
+				for _, warning := range policy.Status.TypeChecking.ExpressionWarnings {
+					t.Errorf("%s: %s: %s", policy.Name, warning.FieldRef, warning.Warning)
+				}
+			}
+		}
+		if checked < 10 {
+			return fmt.Sprintf("only %d policies are there", checked)
+		}
+		return ""
+	})
+}
+
+func expectForbidden(t *testing.T, what, says string, err error) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says) {
+		t.Errorf("%s: got %v, want a refusal that says %q", what, err, says)
+	}
+}

@@ -1,0 +1,270 @@
+package api
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// accounts are all that config/accounts makes.
+var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "sift", "source", "wake-gateway"}
+
+// theft is what a thief tries, in the words of docs/security.md.
+type theft struct {
+	what string
+	try  func(*thief) error
+	who  string // whose tokens suffice; empty for none
+}
+
+var setThefts = []theft{
+	{"give a StatefulSet another pod template", func(s *thief) error {
+		return s.patchSet("web", `{"spec":{"template":{"spec":{"serviceAccountName":"other","hostPID":true}}}}`)
+	}, ""},
+	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) }, "backup idle-timeout restore"},
+	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) }, "idle-timeout restore"},
+	{"scale or annotate any other StatefulSet", func(s *thief) error {
+		if err := s.annotateSet("plain", api.AwakeUntilAnnotation); err == nil {
+			return nil
+		}
+		return s.patchSet("plain", `{"spec":{"replicas":3}}`)
+	}, ""},
+	{"write Drydock's documents on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
+		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
+	{"write the annotation `drydock.dev/awake-until`", func(s *thief) error { return s.annotateSet("web", api.AwakeUntilAnnotation) },
+		"backup cleanup-pod detect-resize idle-timeout pause-owner restore wake-gateway"},
+	{"write the annotation `drydock.dev/dead-letters`", func(s *thief) error { return s.annotateSet("web", api.DeadLettersAnnotation) },
+		"backup cleanup-pod dead-letter detect-resize idle-timeout pause-owner restore"},
+	{"write a cleanup pod's template, or how movers run", func(s *thief) error {
+		if err := s.annotateSet("web", api.MoverAnnotation); err == nil {
+			return nil
+		}
+		return s.annotateSet("web", api.CleanupTemplateAnnotation)
+	}, ""},
+	{"have a StatefulSet opt in", func(s *thief) error {
+		return s.patchSet("plain", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
+	}, ""},
+	{"change an annotation, label, owner or finalizer of others", func(s *thief) error {
+		for _, metadata := range []string{`"annotations":{"team":"x"}`, `"annotations":{"team":null}`, `"labels":{"app":"x"}`, `"finalizers":["example.com/x"]`,
+			`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
+			if err := s.patchSet("web", `{"metadata":{`+metadata+`}}`); err == nil {
+				return nil
+			}
+		}
+		return s.patchSet("web", `{"metadata":{"labels":{"drydock.dev/group":"x"}}}`)
+	}, ""},
+	{"delete a StatefulSet with its pods", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationBackground) }, ""},
+	{"delete a StatefulSet without its pods, of which an operation is recorded", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},
+	{"delete any other StatefulSet without its pods", func(s *thief) error { return s.deleteSet("plain", metav1.DeletePropagationOrphan) }, ""},
+	{"create a StatefulSet, with any service account of its namespace", func(s *thief) error { return s.createSet(func(*appsv1.StatefulSet) {}) }, "restore"},
+	{"create a StatefulSet whose pods get hold of their node", func(s *thief) error {
+		for _, change := range []func(*corev1.PodSpec){
+			func(p *corev1.PodSpec) { p.HostPID = true },
+			func(p *corev1.PodSpec) { p.HostNetwork = true },
+			func(p *corev1.PodSpec) {
+				p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+			},
+			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() },
+		} {
+			if err := s.createSet(func(set *appsv1.StatefulSet) { change(&set.Spec.Template.Spec) }); err == nil {
+				return nil
+			}
+		}
+		return s.createSet(func(set *appsv1.StatefulSet) {
+			set.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "x", Image: "x", SecurityContext: privileged()}}
+		})
+	}, ""},
+}
+
+var volumeThefts = []theft{
+	{"point a volume at a claim of another namespace", func(s *thief) error { return s.patchVolume(s.volume, `{"spec":{"claimRef":{"namespace":"default"}}}`) }, ""},
+	{"point a volume at another claim of its namespace", func(s *thief) error {
+		return s.patchVolume(s.volume, `{"spec":{"claimRef":{"name":"other","uid":null}}}`)
+	}, "restore"},
+	{"keep a volume (`Delete` to `Retain`)", func(s *thief) error {
+		return s.patchVolume(s.copy, `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+	}, "backup restore"},
+	{"give up a volume (`Retain` to `Delete`)", func(s *thief) error {
+		return s.patchVolume(s.volume, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	}, ""},
+	{"say falsely that a volume is a copy, or was `Delete` before", func(s *thief) error {
+		if err := s.patchVolume(s.volume, `{"metadata":{"annotations":{"drydock.dev/reclaim-policy":"Delete"}}}`); err == nil {
+			return nil
+		}
+		return s.patchVolume(s.volume, fmt.Sprintf(`{"metadata":{"annotations":{"drydock.dev/operation":%q}}}`, linkTo(s.loot, api.RoleTarget)))
+	}, ""},
+	{"delete a volume", func(s *thief) error {
+		return s.kube.CoreV1().PersistentVolumes().Delete(s.ctx, s.volume, metav1.DeleteOptions{DryRun: dry})
+	}, ""},
+	{"have a claim ask for more, where its class grows", func(s *thief) error {
+		return s.patchClaim("data-plain-0", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
+	}, "detect-resize"},
+	{"take an annotation, a label, an owner or a finalizer of others from a claim", func(s *thief) error {
+		for _, metadata := range []string{`"labels":{"app":null}`, `"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`,
+			`"finalizers":null`} {
+			if err := s.patchClaim("data-plain-0", `{"metadata":{`+metadata+`}}`); err == nil {
+				return nil
+			}
+		}
+		return s.patchClaim("data-plain-0", `{"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":null}}}`)
+	}, ""},
+	{"create a temporary claim", func(s *thief) error { return s.createClaim(func(*corev1.PersistentVolumeClaim) {}) }, "backup"},
+	{"create a claim on a volume that it names", func(s *thief) error {
+		return s.createClaim(func(c *corev1.PersistentVolumeClaim) { c.Name, c.Spec.VolumeName = "data-web-9", s.volume })
+	}, "restore"},
+	{"create any other claim, or one from a snapshot or another claim", func(s *thief) error {
+		if err := s.createClaim(func(c *corev1.PersistentVolumeClaim) { c.Name = "mine" }); err == nil {
+			return nil
+		}
+		return s.createClaim(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data-web-0"}
+		})
+	}, ""},
+	{"delete a claim that is part of an operation", func(s *thief) error { return s.deleteClaim("linked") }, "restore"},
+	{"delete a claim that is named like a replica's", func(s *thief) error { return s.deleteClaim("data-plain-0") }, "cleanup-pod"},
+	{"delete any other claim", func(s *thief) error { return s.deleteClaim("other") }, ""},
+}
+
+var podThefts = []theft{
+	{"run the data mover as it is", func(s *thief) error { return s.createMover(func(*batchv1.Job) {}) }, "backup"},
+	{"run a Job with another image, another command or a token", func(s *thief) error {
+		for _, change := range []func(*corev1.PodSpec){
+			func(p *corev1.PodSpec) { p.Containers[0].Image = "example.com/other:1" },
+			func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"sh"} },
+			func(p *corev1.PodSpec) { p.Containers[0].Args[0] = "serve" },
+			func(p *corev1.PodSpec) { p.Containers[0].Env = []corev1.EnvVar{{Name: "X"}} },
+			func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil },
+			func(p *corev1.PodSpec) { p.InitContainers = p.Containers },
+		} {
+			if err := s.createMover(func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }); err == nil {
+				return nil
+			}
+		}
+		return s.createMover(func(j *batchv1.Job) {
+			j.Spec.Template.Spec.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"}
+		})
+	}, ""},
+	{"have a mover write to its source, or mount anything but two claims", func(s *thief) error {
+		if err := s.createMover(func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = false }); err == nil {
+			return nil
+		}
+		return s.createMover(func(j *batchv1.Job) {
+			pod := &j.Spec.Template.Spec
+			pod.Volumes[1].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}
+		})
+	}, ""},
+	{"run a pod with the marks of a cleanup pod, with any service account of its namespace", func(s *thief) error {
+		return s.createPod(s.w.Namespace, func(*corev1.Pod) {})
+	}, "cleanup-pod"},
+	{"run any other pod, or one that gets hold of its node", func(s *thief) error {
+		for _, change := range []func(*corev1.Pod){
+			func(p *corev1.Pod) { p.Name = "mine" },
+			func(p *corev1.Pod) { p.Finalizers = nil },
+			func(p *corev1.Pod) { p.Labels = nil },
+			func(p *corev1.Pod) { p.Spec.HostPID = true },
+			func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = privileged() },
+		} {
+			pod := func(p *corev1.Pod) { change(p) }
+			if err := s.createRealPod(pod); err == nil {
+				return nil
+			}
+		}
+		return s.createRealPod(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		})
+	}, ""},
+	{"change what a running pod runs", func(s *thief) error {
+		_, err := s.kube.CoreV1().Pods(s.w.Namespace).Patch(s.ctx, "web-0", types.StrategicMergePatchType,
+			[]byte(`{"spec":{"containers":[{"name":"db","image":"example.com/other:1"}]}}`), metav1.PatchOptions{DryRun: dry})
+		return err
+	}, ""},
+	{"delete a pod of a StatefulSet", func(s *thief) error { return s.deletePod("web-0") }, "cleanup-pod detect-resize"},
+	{"delete any other pod", func(s *thief) error { return s.deletePod("loose") }, ""},
+	{"run a command in a pod", func(s *thief) error { return s.exec("web-0") }, ""},
+	{"read a Secret", func(s *thief) error {
+		_, err := s.kube.CoreV1().Secrets(s.w.Namespace).List(s.ctx, metav1.ListOptions{})
+		return err
+	}, ""},
+	{"read the log of a pod", func(s *thief) error { return s.readLog("web-0") }, "backup"},
+	{"write the journal of an operation", func(s *thief) error { return s.createRevision("drydock-"+operation, nil) }, "backup restore"},
+	{"order that a StatefulSet is created", func(s *thief) error {
+		return s.createRevision("drydock-"+operation, map[string]string{api.RecreateAnnotation: "{}"})
+	}, "restore"},
+	{"delete a revision of a StatefulSet", func(s *thief) error {
+		return s.kube.AppsV1().ControllerRevisions(s.w.Namespace).Delete(s.ctx, s.web.Status.CurrentRevision, metav1.DeleteOptions{DryRun: dry})
+	}, ""},
+	{"write anything in `kube-system`, `kube-public`, `kube-node-lease` or `drydock`", func(s *thief) error {
+		for _, namespace := range []string{"kube-system", "kube-public", "kube-node-lease", api.HomeNamespace} {
+			if err := s.createPod(namespace, func(*corev1.Pod) {}); err == nil {
+				return nil
+			}
+			away := *s
+			world := *s.w
+			world.Namespace = namespace
+			away.w = &world
+			if err := away.createRevision("drydock-"+operation, nil); err == nil {
+				return nil
+			}
+			if err := away.createSet(func(*appsv1.StatefulSet) {}); err == nil {
+				return nil
+			}
+		}
+		return s.createPod("kube-system", func(*corev1.Pod) {})
+	}, ""},
+}
+
+func privileged() *corev1.SecurityContext {
+	yes := true
+	return &corev1.SecurityContext{Privileged: &yes}
+}
+
+// TestStolenTokens: what each account can do, and what it cannot. docs/security.md has the table that comes out.
+func TestStolenTokens(t *testing.T) {
+	t.Parallel()
+	l := lay(t)
+	thieves := map[string]*thief{}
+	for _, account := range accounts {
+		thieves[account] = steal(t, l, account)
+	}
+	var table strings.Builder
+	for _, all := range [][]theft{setThefts, volumeThefts, podThefts} {
+		for _, theft := range all {
+			var able []string
+			for _, account := range accounts {
+				s := thieves[account]
+				if s.may(t, account+": "+theft.what, theft.try(s)) {
+					able = append(able, account)
+				}
+			}
+			if want := strings.Fields(theft.who); !slices.Equal(able, want) {
+				t.Errorf("%s: %v can, want %v", theft.what, able, want)
+			}
+			fmt.Fprintf(&table, "| %s | %s |\n", theft.what, cmpOr(strings.Join(able, ", "), "none"))
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), table.String()) {
+		t.Errorf("docs/security.md does not have this table:\n%s", table.String())
+	}
+}
+
+func cmpOr(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

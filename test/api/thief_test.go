@@ -1,0 +1,213 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
+	"drydock.dev/test/kit"
+)
+
+// dry is a dry run, which the API server authorises and admits like the real write.
+var dry = []string{metav1.DryRunAll}
+
+// loot is what a thief finds in the cluster.
+type loot struct {
+	w *kit.World
+	// web has opted in and an operation, plain has not opted in; both run. Their volumes are Retain and Delete.
+	web, plain   *appsv1.StatefulSet
+	copy, volume string // volumes: an operation's copy, and another of the reclaim policy Retain
+}
+
+// thief has the token of an account and nothing else.
+type thief struct {
+	loot
+	kube   kubernetes.Interface
+	config *rest.Config
+	ctx    context.Context
+}
+
+// steal takes the account's token.
+func steal(t *testing.T, l loot, account string) *thief {
+	t.Helper()
+	token, err := l.w.Kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("taking the token of %s: %v", account, err)
+	}
+	config := rest.AnonymousClientConfig(l.w.Config)
+	config.BearerToken, config.QPS = token.Status.Token, -1
+	return &thief{loot: l, config: config, kube: kubernetes.NewForConfigOrDie(config), ctx: t.Context()}
+}
+
+// may says whether the API server would do it. Any other answer than a refusal by rights or fences fails the test.
+func (s *thief) may(t *testing.T, what string, err error) bool {
+	t.Helper()
+	if err != nil && !apierrors.IsForbidden(err) {
+		t.Errorf("%s: %v", what, err)
+	}
+	return err == nil
+}
+
+func (s *thief) patchSet(name, body string) error {
+	_, err := s.kube.AppsV1().StatefulSets(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	return err
+}
+
+func (s *thief) annotateSet(name, key string) error {
+	return s.patchSet(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"stolen"}}}`, key))
+}
+
+func (s *thief) deleteSet(name string, propagation metav1.DeletionPropagation) error {
+	return s.kube.AppsV1().StatefulSets(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry, PropagationPolicy: &propagation})
+}
+
+func (s *thief) createSet(change func(*appsv1.StatefulSet)) error {
+	set := kit.WorldSet("made", 0, "64Mi", "data")
+	set.Annotations[api.StatusAnnotation] = "{}"
+	change(set)
+	_, err := s.kube.AppsV1().StatefulSets(s.w.Namespace).Create(s.ctx, set, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
+func (s *thief) patchVolume(name, body string) error {
+	_, err := s.kube.CoreV1().PersistentVolumes().Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	return err
+}
+
+func (s *thief) patchClaim(name, body string) error {
+	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	return err
+}
+
+func (s *thief) deleteClaim(name string) error {
+	return s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry})
+}
+
+func (s *thief) createClaim(change func(*corev1.PersistentVolumeClaim)) error {
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: resources.CopyName(operation, "data-web-0", 1), Labels: map[string]string{api.OperationLabel: operation}},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To(kit.Class),
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
+	}
+	change(claim)
+	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Create(s.ctx, claim, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
+// createMover runs the very Job that backup runs, but for the change.
+func (s *thief) createMover(change func(*batchv1.Job)) error {
+	link := api.Link{Operation: operation, Role: api.RoleMover, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Claim: "data-web-0", Round: 1}
+	job := resources.MakeMover(resources.Mover{Set: s.web, Link: link, Source: "data-web-0", Target: resources.CopyName(operation, "data-web-0", 1),
+		Root: true, Settings: s.w.Settings})
+	change(job)
+	_, err := s.kube.BatchV1().Jobs(job.Namespace).Create(s.ctx, job, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
+// createPod runs the very pod that cleanup-pod runs, but for the change.
+func (s *thief) createPod(namespace string, change func(*corev1.Pod)) error {
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
+	pod := resources.MakeCleanupPod(s.web, template, operation, 7, nil)
+	pod.Namespace = namespace
+	change(pod)
+	_, err := s.kube.CoreV1().Pods(namespace).Create(s.ctx, pod, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
+func (s *thief) deletePod(name string) error {
+	return s.kube.CoreV1().Pods(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry})
+}
+
+func (s *thief) createRevision(name string, annotations map[string]string) error {
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation}, Annotations: annotations},
+		Data: runtime.RawExtension{Raw: []byte(`{}`)}}
+	_, err := s.kube.AppsV1().ControllerRevisions(s.w.Namespace).Create(s.ctx, revision, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
+// operation is the id of an operation that is made up.
+const operation = "0123456789ab"
+
+// linkTo is the link of an object with the role.
+func linkTo(l loot, role api.Role) string {
+	return api.Link{Operation: operation, Role: role, Namespace: l.w.Namespace, Set: api.SetRef{Name: "web", UID: l.web.UID}, Claim: "data-web-0"}.Encode()
+}
+
+// lay puts into the cluster what the thieves are after.
+func lay(t *testing.T) loot {
+	t.Helper()
+	l := loot{w: kit.NewWorld(t)}
+	l.web = l.w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	plain := kit.WorldSet("plain", 1, "64Mi", "data")
+	plain.Labels, plain.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil, ptr.To(kit.GrowingClass)
+	l.plain = l.w.CreateSet(plain)
+	zero := kit.WorldSet("zero", 0, "64Mi", "data")
+	zero.Labels = nil
+	l.w.CreateSet(zero)
+	l.w.Annotate("web", map[string]string{api.StatusAnnotation: "{}"})
+	ctx, core := t.Context(), l.w.Kube.CoreV1()
+	l.volume, l.copy = l.w.Claim("data-plain-0").Spec.VolumeName, l.w.Claim("data-web-0").Spec.VolumeName
+	kept, _ := json.Marshal(map[string]any{"spec": map[string]any{"persistentVolumeReclaimPolicy": "Retain"}})
+	if _, err := core.PersistentVolumes().Patch(ctx, l.volume, types.MergePatchType, kept, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "loose"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
+	if _, err := core.Pods(l.w.Namespace).Create(ctx, loose, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
+		"linked": func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{api.OperationLabel: operation} },
+		"other":  func(*corev1.PersistentVolumeClaim) {},
+	} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *l.w.Claim("data-plain-0").Spec.DeepCopy()}
+		claim.Spec.VolumeName = "of-" + name
+		change(claim)
+		if _, err := core.PersistentVolumeClaims(l.w.Namespace).Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// createRealPod is no dry run: one is allowed to ask whether a pod would be admitted.
+func (s *thief) createRealPod(change func(*corev1.Pod)) error {
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
+	pod := resources.MakeCleanupPod(s.web, template, operation, 7, nil)
+	change(pod)
+	_, err := s.kube.CoreV1().Pods(s.w.Namespace).Create(s.ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+func (s *thief) readLog(pod string) error {
+	err := s.kube.CoreV1().Pods(s.w.Namespace).GetLogs(pod, &corev1.PodLogOptions{}).Do(s.ctx).Error()
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil // it was allowed; there is no node to ask
+	}
+	return err
+}
+
+func (s *thief) exec(pod string) error {
+	err := s.kube.CoreV1().RESTClient().Post().Namespace(s.w.Namespace).Resource("pods").Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Command: []string{"sh"}, Stdout: true}, scheme.ParameterCodec).Do(s.ctx).Error()
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"drydock.dev/test/kit"
+)
+
+// TestEveryKeyIsInputOrOwn: docs/security.md says of each key whether users or Drydock write it.
+func TestEveryKeyIsInputOrOwn(t *testing.T) {
+	page := string(readFile(t, "docs", "security.md"))
+	_, section, found := strings.Cut(page, "## Annotations: input and Drydock's own")
+	section, _, ends := strings.Cut(section, "Others may remove")
+	if !found || !ends {
+		t.Fatal("docs/security.md has no section about annotations")
+	}
+	files, err := filepath.Glob(filepath.Join(kit.Root(t), "shared", "api", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	constant, keys := regexp.MustCompile(`= Prefix \+ "([^"]+)"`), map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, match := range constant.FindAllStringSubmatch(string(readFile(t, "shared", "api", filepath.Base(file))), -1) {
+			keys[match[1]] = true
+		}
+	}
+	for key := range keys {
+		if n := strings.Count(section, "`"+key+"`"); n != 1 {
+			t.Errorf("key drydock.dev/%s is listed %d times under input and own, want 1", key, n)
+		}
+	}
+	if len(keys) < 30 {
+		t.Errorf("only %d keys were found", len(keys))
+	}
+}
+
+// TestFenceKnowsTheKeysThatAreWritten: what functions may write on a set are keys of shared/api, and no template of a pod.
+func TestFenceKnowsTheKeysThatAreWritten(t *testing.T) {
+	keys := string(readFile(t, "shared", "api", "keys.go"))
+	for _, variable := range documents[admissionv1.ValidatingAdmissionPolicy](t, "config/policy/fence-sets.yaml")[0].Spec.Variables {
+		if variable.Name != "writes" {
+			continue
+		}
+		for _, match := range regexp.MustCompile(`'drydock\.dev/([^']+)'`).FindAllStringSubmatch(variable.Expression, -1) {
+			if !strings.Contains(keys, `Prefix + "`+match[1]+`"`) {
+				t.Errorf("the fence lets functions write drydock.dev/%s, which no function does", match[1])
+			}
+		}
+		for _, input := range []string{"cleanup-pod-template", "mover", "resize'", "owner-policy", "activity-probe"} {
+			if strings.Contains(variable.Expression, input) {
+				t.Errorf("the fence lets functions write input: %s", input)
+			}
+		}
+		return
+	}
+	t.Error("fence-sets.yaml does not say what functions write")
+}
+
+func readFile(t *testing.T, parts ...string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{kit.Root(t)}, parts...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
