@@ -111,8 +111,7 @@ test-func: ## the root as a project of Knative's func, with the func command its
 fences: ## accounts, roles and fences without Knative, and which image movers run: for drydock-standalone out of the cluster
 	@[ -n "$(IMAGE)" ] || { echo "say which image movers run: make fences IMAGE=example.com/drydock@sha256:..."; exit 2; }
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k config/rights
-	$(TARGET) sh -c "$(KUBECTL) -n drydock create configmap drydock-settings --from-literal=DRYDOCK_IMAGE=$(IMAGE) --dry-run=client -o yaml | \
-	  $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -f -"
+	$(TARGET) sh -c "deploy/mover-image $(IMAGE) | $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-deploy -f -"
 
 configure: ## the administrator's part on Knative, once (CONFIG=config/overlays/... for another than the whole cluster)
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k $(CONFIG)

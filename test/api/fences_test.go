@@ -165,7 +165,7 @@ var podThefts = []theft{
 		})
 	}, ""},
 	{"run a pod with the marks of a cleanup pod, with any service account of its namespace", func(s *thief) error {
-		return s.createPod(s.w.Namespace, func(*corev1.Pod) {})
+		return s.createRealPod(func(*corev1.Pod) {}) // detect-resize may try one in a dry run
 	}, "cleanup-pod"},
 	{"run any other pod, or one that gets hold of its node", func(s *thief) error {
 		for _, change := range []func(*corev1.Pod){

@@ -135,7 +135,9 @@ func TestWarmCopyRunsBesideThePods(t *testing.T) {
 	w.Eventually("the operation ends", func() string {
 		ticks(t, drive, 1)
 		for _, pod := range movers(t, w) {
-			seen[pod.Spec.Containers[0].Args[2]] = true
+			for _, arg := range pod.Spec.Containers[0].Args {
+				seen[arg] = true
+			}
 		}
 		if status := w.Status("web"); !status.Phase.Terminal() {
 			return string(status.Phase)

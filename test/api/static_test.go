@@ -82,10 +82,9 @@ func TestVolumeThatWasBoundAfterAllKeepsItsPolicy(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.Node.Set(func(n *kit.Node) { n.HoldWarm = true })
+	w.Node.Set(func(n *kit.Node) { n.Full = true }) // for the mover, which has to be on the node of the pod: nothing is provisioned
 	request := "data=128Mi"
 	target := resources.CopyName(resources.OperationID(set.UID, request, 1), "data-web-0", 1)
-	w.CreateQuota("pods", "1") // the set's own: no mover runs, so nothing is provisioned
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
 	drive := w.Drive(nil)
 	w.Eventually("the temporary claim is there", func() string {

@@ -13,12 +13,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
@@ -53,24 +51,22 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 	for _, file := range files {
 		args = append(args, "-f", file)
 	}
-	command := exec.Command(Kubectl(t), append(args, "-f", "-")...) // the settings last: their namespace is among the files
-	command.Stdin = bytes.NewReader(settingsMap(t, image))
+	command := exec.Command(Kubectl(t), append(args, "-f", "-")...) // the Role last: its namespace is among the files
+	command.Stdin = bytes.NewReader(moverImage(t, image))
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("installing the functions' rights: %v: %s", err, output)
 	}
 	awaitFences(t, kubeconfig)
 }
 
-// settingsMap is the ConfigMap that says which image a mover runs.
-func settingsMap(t testing.TB, image string) []byte {
+// moverImage is the Role that says which image a mover runs.
+func moverImage(t testing.TB, image string) []byte {
 	t.Helper()
-	text, err := yaml.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace, Name: "drydock-settings"},
-		Data:       map[string]string{"DRYDOCK_IMAGE": image}})
+	role, err := exec.Command(filepath.Join(Root(t), "deploy", "mover-image"), image).Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("making the Role of the mover's image: %v", err)
 	}
-	return text
+	return role
 }
 
 // awaitFences waits until the API server follows the policies, which it learns of by a watch.
