@@ -100,12 +100,14 @@ func siblingNode(in Input, status *api.Status, claim string) (node string, chose
 		if err != nil || link.Round != status.Round || link.Claim == claim || member == "" || memberOf(in, link.Claim) != member {
 			continue
 		}
-		chosen = true
+		before := node
 		for _, pod := range in.Movers(status.Operation) {
 			if isOf(pod, job) && pod.Spec.NodeName != "" {
 				node = pod.Spec.NodeName
 			}
 		}
+		// A Job that has ended without a pod of its own will never tell a node.
+		chosen = chosen || node != before || finished(job) == ""
 	}
 	return node, chosen
 }

@@ -358,7 +358,7 @@ func loadStatus(set *appsv1.StatefulSet, annotation string) (*Status, error) {
 		return nil, nil
 	}
 	status := &Status{}
-	if err := bounded.JSON([]byte(text), status); err != nil {
+	if err := bounded.Document([]byte(text), status); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove the annotation if no operation runs",
 			annotation, set.Namespace, set.Name, err)
 	}

@@ -86,13 +86,19 @@ func aliasLine(node *yamlnodes.Node) int {
 	return 0
 }
 
-// JSON decodes a JSON document. Of a repeated key the last value counts. Unknown fields are ignored.
+// Document decodes a JSON document of Drydock's, which a tenant may have replaced by one of the same size that is many times larger when
+// it is decoded.
+func Document(text []byte, into any) error {
+	if objects := bytes.Count(text, []byte("{")); objects > fewObjects+len(text)/smallObject {
+		return fmt.Errorf("the document has %d objects in %d bytes, which no document of Drydock has", objects, len(text))
+	}
+	return JSON(text, into)
+}
+
+// JSON decodes JSON, as an object of Kubernetes. Of a repeated key the last value counts. Unknown fields are ignored.
 func JSON(text []byte, into any) error {
 	if len(text) > MaxJSON {
 		return fmt.Errorf("the document has %d bytes, at most %d are read", len(text), MaxJSON)
-	}
-	if objects := bytes.Count(text, []byte("{")); objects > fewObjects+len(text)/smallObject {
-		return fmt.Errorf("the document has %d objects in %d bytes, which no document of Drydock has", objects, len(text))
 	}
 	if harmless(text) {
 		return json.Unmarshal(text, into)

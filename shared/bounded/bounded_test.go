@@ -95,9 +95,9 @@ func TestLongTextIsRefused(t *testing.T) {
 	}
 }
 
-func TestJSONOfManySmallObjectsIsRefused(t *testing.T) {
+func TestDocumentOfManySmallObjectsIsRefused(t *testing.T) {
 	text := []byte(`{"list": [{}` + strings.Repeat(",{}", 80_000) + `]}`)
-	if err := JSON(text, &quantities{}); err == nil || !strings.Contains(err.Error(), "80002 objects") {
+	if err := Document(text, &quantities{}); err == nil || !strings.Contains(err.Error(), "80002 objects") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -83,6 +83,7 @@ func (r *remover) removeHoisted(ctx context.Context) error {
 }
 
 func (r *remover) remove(ctx context.Context, parent int, n dirent, depth int) error {
+	r.copier.meter.steps.Add(1)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

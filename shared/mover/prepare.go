@@ -21,6 +21,7 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 			return c.problems.tolerate(&fault{target, "opening the directory", d.path(), err})
 		}
 		defer unix.Close(fd)
+		c.meter.steps.Add(1)
 		if err := c.problems.tolerate(c.setFlags(fd, d.path(), d.flags)); err != nil {
 			return err
 		}
@@ -100,6 +101,7 @@ func (c *copier) finish(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		c.meter.steps.Add(1)
 		if d := c.tree.dirs[i]; !d.barred {
 			if err := c.problems.tolerate(c.finishDir(d)); err != nil {
 				return err

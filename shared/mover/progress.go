@@ -10,7 +10,7 @@ import (
 
 // meter counts, and tells at every phase change and at most once an interval.
 type meter struct {
-	bytes, bytesTotal, files, filesTotal atomic.Int64
+	bytes, bytesTotal, files, filesTotal, steps atomic.Int64
 
 	mu   sync.Mutex // guards the order of what is told
 	tell func(moverreport.Progress)
@@ -68,7 +68,8 @@ func (m *meter) current() moverreport.Phase {
 func (m *meter) report(p moverreport.Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := moverreport.Progress{Phase: p, BytesTotal: m.bytesTotal.Load(), FilesDone: m.files.Load(), FilesTotal: m.filesTotal.Load()}
+	now := moverreport.Progress{Phase: p, BytesTotal: m.bytesTotal.Load(), FilesDone: m.files.Load(), FilesTotal: m.filesTotal.Load(),
+		Steps: m.steps.Load()}
 	now.BytesDone = min(m.bytes.Load(), now.BytesTotal)
 	if now == m.last {
 		return

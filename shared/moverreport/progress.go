@@ -19,4 +19,6 @@ type Progress struct {
 	BytesTotal int64 `json:"bytesTotal"`
 	FilesDone  int64 `json:"filesDone"`
 	FilesTotal int64 `json:"filesTotal"`
+	// Steps counts what moves neither bytes nor files: directories that are made or finished, names that are deleted.
+	Steps int64 `json:"steps,omitempty"`
 }

@@ -13,8 +13,9 @@ import (
 // TotalAnnotationSizeLimitB), less room for the links and policies that Drydock writes besides.
 const maxAnnotations = 256<<10 - 8<<10
 
-// progressOfClaim is how many bytes the status of one claim may grow by while the claim is copied: a digest, nodes, figures.
-const progressOfClaim = 400
+// progressOfClaim is how many bytes the status of one claim may grow by while the claim is copied: a digest, nodes, figures,
+// the cause of a stall.
+const progressOfClaim = 800
 
 // checkDocuments finds annotations that leave no room for what Drydock has to write beside them: the status on the set, and on a volume the
 // claim that it is reserved for. A write that is refused for its size would hold the set at zero.

@@ -30,6 +30,8 @@ func CopyJob(in Input, status *api.Status, part *api.ClaimStatus) (*batchv1.Job,
 	}
 	if sts.Replicas(in.Set) > 0 && in.Cold(claim) == "" {
 		mover.Pass, mover.Link.Round, mover.Node = resources.WarmPass, 0, in.Users(part.Name)[0].Spec.NodeName
+	} else if _, ordinal, ok := sts.ParseClaimName(in.Set, part.Name); ok {
+		mover.First, mover.Member = true, sts.PodName(in.Set, ordinal) // it asks for what the member's pod will need there
 	}
 	return resources.MakeMover(mover), nil
 }

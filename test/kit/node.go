@@ -236,7 +236,10 @@ func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
 	full := n.Full && len(requiredTerms(pod)) > 0 || n.elsewhere(pod)
 	n.mu.Unlock()
-	if _, ok := n.volumesOf(ctx, pod, false); full || !ok {
+	if full {
+		return // as the scheduler does, which chooses a node before it has a volume provisioned there
+	}
+	if _, ok := n.volumesOf(ctx, pod, false); !ok {
 		return
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
