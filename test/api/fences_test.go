@@ -55,8 +55,11 @@ var setThefts = []theft{
 	{"have a StatefulSet opt in", func(s *thief) error {
 		return s.patchSet("plain", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
 	}, ""},
-	{"change an annotation, label, owner or finalizer of others", func(s *thief) error {
-		for _, metadata := range []string{`"annotations":{"team":"x"}`, `"annotations":{"team":null}`, `"labels":{"app":"x"}`, `"finalizers":["example.com/x"]`,
+	{"change an annotation or a label of others on a StatefulSet that has opted in", func(s *thief) error {
+		return s.patchSet("web", `{"metadata":{"annotations":{"team":"x"},"labels":{"app":"x"}}}`)
+	}, "backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
+	{"change the older key of a cleanup pod's template, an owner or a finalizer of others", func(s *thief) error {
+		for _, metadata := range []string{`"annotations":{"statefulsets.kubernetes.io/scaledown-pod-template":"x"}`, `"finalizers":["example.com/x"]`,
 			`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
 			if err := s.patchSet("web", `{"metadata":{`+metadata+`}}`); err == nil {
 				return nil
@@ -92,6 +95,9 @@ var volumeThefts = []theft{
 	{"point a volume at another claim of its namespace", func(s *thief) error {
 		return s.patchVolume(s.volume, `{"spec":{"claimRef":{"name":"other","uid":null}}}`)
 	}, "restore"},
+	{"have a volume of policy `Delete` deleted by pointing it at another claim", func(s *thief) error {
+		return s.patchVolume(s.copy, `{"spec":{"claimRef":{"name":"other","uid":null}}}`)
+	}, ""},
 	{"keep a volume (`Delete` to `Retain`)", func(s *thief) error {
 		return s.patchVolume(s.copy, `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 	}, "backup restore"},
@@ -110,15 +116,17 @@ var volumeThefts = []theft{
 	{"have a claim ask for more, where its class grows", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
 	}, "detect-resize"},
-	{"take an annotation, a label, an owner or a finalizer of others from a claim", func(s *thief) error {
-		for _, metadata := range []string{`"labels":{"app":null}`, `"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`,
-			`"finalizers":null`} {
+	{"take an annotation, a label or a finalizer of others from a claim", func(s *thief) error {
+		for _, metadata := range []string{`"labels":{"app":null}`, `"finalizers":null`} {
 			if err := s.patchClaim("data-plain-0", `{"metadata":{`+metadata+`}}`); err == nil {
 				return nil
 			}
 		}
 		return s.patchClaim("data-plain-0", `{"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":null}}}`)
 	}, ""},
+	{"add an owner to a claim", func(s *thief) error {
+		return s.patchClaim("data-plain-0", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`)
+	}, "restore"},
 	{"create a temporary claim", func(s *thief) error { return s.createClaim(func(*corev1.PersistentVolumeClaim) {}) }, "backup"},
 	{"create a claim on a volume that it names", func(s *thief) error {
 		return s.createClaim(func(c *corev1.PersistentVolumeClaim) { c.Name, c.Spec.VolumeName = "data-web-9", s.volume })
@@ -157,6 +165,13 @@ var podThefts = []theft{
 	}, ""},
 	{"have a mover write to its source, or mount anything but two claims", func(s *thief) error {
 		if err := s.createMover(func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = false }); err == nil {
+			return nil
+		}
+		swapped := s.createMover(func(j *batchv1.Job) {
+			volumes := j.Spec.Template.Spec.Volumes
+			volumes[0].PersistentVolumeClaim, volumes[1].PersistentVolumeClaim = volumes[1].PersistentVolumeClaim, volumes[0].PersistentVolumeClaim
+		})
+		if swapped == nil {
 			return nil
 		}
 		return s.createMover(func(j *batchv1.Job) {

@@ -77,37 +77,6 @@ func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
 	}
 }
 
-// TestVolumeThatWasBoundAfterAllKeepsItsPolicy: the class provisions nothing, and the volume came after the temporary claim.
-func TestVolumeThatWasBoundAfterAllKeepsItsPolicy(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.Node.Set(func(n *kit.Node) { n.Full = true }) // for the mover, which has to be on the node of the pod: nothing is provisioned
-	request := "data=128Mi"
-	target := resources.CopyName(resources.OperationID(set.UID, request, 1), "data-web-0", 1)
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
-	drive := w.Drive(nil)
-	w.Eventually("the temporary claim is there", func() string {
-		_ = drive.Tick(context.Background())
-		if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(context.Background(), target, metav1.GetOptions{}); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-	volume := archive(t, w, kit.Class, &corev1.ObjectReference{Namespace: w.Namespace, Name: target})
-	w.Eventually("the volume is bound", func() string {
-		if claim := w.Claim(target); claim == nil || claim.Status.Phase != corev1.ClaimBound {
-			return "it is not"
-		}
-		return ""
-	})
-	status := w.Finish(drive, "web")
-	if status.Reason != api.NotProvisioned || status.Stopped != nil {
-		t.Errorf("%s: %s", status.Reason, status.Message)
-	}
-	expectUntouched(t, w, volume)
-}
-
 // expectUntouched: nothing of Drydock's is on the volume, and it is there for its owner.
 func expectUntouched(t *testing.T, w *kit.World, volume *corev1.PersistentVolume) {
 	t.Helper()
