@@ -257,7 +257,7 @@ func TestSettling(t *testing.T) {
 		"a replica is missing": {in: on(web(build.Replicas(2), ready(2)), left("data-web-0"), replica(0)),
 			want: "noop CleanupReady"},
 		"a claim that nobody is known to have used": {in: on(web(ready(1)), unknown, replica(0)),
-			want: `do CleanupReady: patch statefulsets web {+cleanup}; event NeverUsed "claim data-web-2 is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate pvc data-web-2 drydock.dev/replica-of=uid-web, then kubectl drydock emit retry sts/web"`, next: "Succeeded CleanupReady, attempt 1, replicas 1, accounted 0-1; 2 NeverUsed"},
+			want: `do CleanupReady: patch statefulsets web {+cleanup}; event NeverUsed "claim data-web-2 is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate -n shop pvc data-web-2 drydock.dev/replica-of=uid-web, then kubectl drydock emit object.changed -n shop sts/web --concerns cleanup-pod"`, next: "Succeeded CleanupReady, attempt 1, replicas 1, accounted 0-1; 2 NeverUsed"},
 		"I7: it was told": {in: on(web(ready(1, told)), unknown, replica(0)),
 			want: "noop CleanupReady"},
 		"it is gone": {in: on(web(ready(1, told)), replica(0)),

@@ -117,8 +117,9 @@ func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 		if o.Wanted || claim == "" || len(reports) == mostReports {
 			continue
 		}
-		reason, message := api.NeverUsed, fmt.Sprintf("claim %s is left alone: no replica of this StatefulSet is known to have used it; if one has: "+
-			"kubectl annotate pvc %s %s=%s, then kubectl drydock emit retry sts/%s", claim, claim, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)
+		reason, message := api.NeverUsed, fmt.Sprintf("claim %[1]s is left alone: no replica of this StatefulSet is known to have used it; if one has: "+
+			"kubectl annotate -n %[2]s pvc %[1]s %[3]s=%[4]s, then kubectl drydock emit object.changed -n %[2]s sts/%[5]s --concerns cleanup-pod",
+			claim, in.Set.Namespace, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)
 		if in.unbound(claim) {
 			reason, message = api.ClaimUnbound, fmt.Sprintf("claim %s is left alone: it is bound to no volume, so no replica has used it; delete it if it is not needed", claim)
 		}

@@ -93,7 +93,7 @@ func TestOneOrdinal(t *testing.T) {
 		"nothing is left behind": {in: on(web(c), left("data-web-0"), replica(0)),
 			want: `do CleanupCompleted: patch statefulsets web {+cleanup}; event CleanupCompleted "nothing is left behind" -> cleanup.completed`, next: "Succeeded CleanupCompleted, attempt 1, replicas 1, accounted 0-1, finished 0s"},
 		"a claim that is not known is not touched": {in: on(web(c), build.Claim("data-web-1", "64Mi")),
-			want: `do CleanupCompleted: patch statefulsets web {+cleanup}; event NeverUsed "claim data-web-1 is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate pvc data-web-1 drydock.dev/replica-of=uid-web, then kubectl drydock emit retry sts/web"; event CleanupCompleted "nothing is left behind" -> cleanup.completed`, next: "Succeeded CleanupCompleted, attempt 1, replicas 1, accounted 0-0, finished 0s; 1 NeverUsed"},
+			want: `do CleanupCompleted: patch statefulsets web {+cleanup}; event NeverUsed "claim data-web-1 is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate -n shop pvc data-web-1 drydock.dev/replica-of=uid-web, then kubectl drydock emit object.changed -n shop sts/web --concerns cleanup-pod"; event CleanupCompleted "nothing is left behind" -> cleanup.completed`, next: "Succeeded CleanupCompleted, attempt 1, replicas 1, accounted 0-0, finished 0s; 1 NeverUsed"},
 	})
 }
 

@@ -57,7 +57,7 @@ func TestDeletion(t *testing.T) {
 		"nothing was to be done": {in: on(goingWeb(ready(1))),
 			want: `do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}`},
 		"a claim that nobody has used": {in: on(goingWeb(ready(1)), build.Claim("data-web-0", "64Mi")),
-			want: `do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}; event NeverUsed "claim data-web-0 is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate pvc data-web-0 drydock.dev/replica-of=uid-web, then kubectl drydock emit retry sts/web"`},
+			want: `do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}; event NeverUsed "claim data-web-0 is left alone: no replica of this StatefulSet is known to have used it; if one has: kubectl annotate -n shop pvc data-web-0 drydock.dev/replica-of=uid-web, then kubectl drydock emit object.changed -n shop sts/web --concerns cleanup-pod"`},
 		"it failed before: it begins": {in: on(goingWeb(gaveUp()), zero),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 1, accounted 0-1"},
 		"it failed in the second of the deletion": {in: on(goingWeb(gaveUp(finished(0))), zero),

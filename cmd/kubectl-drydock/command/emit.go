@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -30,8 +31,8 @@ func newEmit(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "emit TYPE (sts/NAME | --group GROUP)",
 		Short: "Send one of Drydock's events about a StatefulSet, or about a group, to the Broker",
-		Long: "Send one of Drydock's events about a StatefulSet to the Broker. An event makes functions look, nothing more:\n" +
-			"what is done is what the live objects ask for.\n\nTypes:\n  " + strings.Join(typeNames(), "\n  "),
+		Long: "Send one of Drydock's events about a StatefulSet to the Broker. An event makes functions look at the live objects.\n" +
+			"Four types are orders and need a token: activity, wake, sleep and retry.\n\nTypes:\n  " + strings.Join(typeNames(), "\n  "),
 		Example: "  kubectl drydock emit resize.requested sts/web\n" +
 			"  kubectl drydock emit object.changed sts/web --concerns 'backup restore'\n" +
 			"  kubectl drydock emit sleep sts/web\n" +
@@ -99,10 +100,15 @@ func (o *emit) run(ctx context.Context, typed string, arguments []string) error 
 		about = "group " + o.group
 	}
 	fmt.Fprintf(o.Out, "%s: event %s sent to %s (id %s)\n", about, e.Type(), to.name, e.ID())
-	if events.IsOrder(e.Type()) && to.token == "" {
-		fmt.Fprintf(o.Out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n", annotationOf(e.Type()))
-	}
+	to.warnOfOrder(o.Out, e.Type())
 	return nil
+}
+
+// warnOfOrder tells that an order without a token has no effect on most clusters.
+func (s *sink) warnOfOrder(out io.Writer, eventType string) {
+	if events.IsOrder(eventType) && s.token == "" {
+		fmt.Fprintf(out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n", annotationOf(eventType))
+	}
 }
 
 // annotationOf returns the annotation that means the same as an order.

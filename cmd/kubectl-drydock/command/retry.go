@@ -85,6 +85,7 @@ func (o *retry) send(ctx context.Context, s *session) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s; a retry is asked for at %s\n", set.Name, ending(status), to.name)
+	to.warnOfOrder(o.Out, events.Retry)
 	return nil
 }
 
