@@ -141,7 +141,7 @@ type F struct {
 	// trusting: orders need no token. func's server keeps the request's header to itself, so there is none to check.
 	trusting bool
 	measure  *export.Export
-	err     error
+	err      error
 }
 
 // New reads the environment. func has no way to take an error from it, so Ready and Handle report it.
