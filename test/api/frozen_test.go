@@ -119,6 +119,14 @@ func TestI4NobodyElseScalesAFrozenSetUp(t *testing.T) {
 		expectDenied(t, user, "", as(w, user).TryScaleTo("web", 3))
 		expectDenied(t, user, "", merge(as(w, user), "web", `{"spec":{"replicas":3}}`))
 	}
+	// drydock-standalone out of the cluster, as an administrator: it may write Drydock's documents.
+	own := metav1.PatchOptions{FieldManager: api.FieldManager, DryRun: []string{metav1.DryRunAll}}
+	if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), own); err != nil {
+		t.Errorf("Drydock's own write as an administrator: %v", err)
+	}
+	tenant := tenantOf(t, w)
+	_, err = tenant.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), own)
+	expectDenied(t, "a tenant who takes Drydock's name", "", err)
 	if now := w.Set("web"); now.Generation != before.Generation || now.Labels[api.FrozenLabel] != "true" {
 		t.Errorf("the set was written to: generation %d, then %d; labels %v", before.Generation, now.Generation, now.Labels)
 	}
