@@ -20,7 +20,7 @@ func eventOf(namespace string) event.Event {
 func TestBusyNamespaceLeavesRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shares := Shares(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
-			time.Sleep(8 * time.Second)
+			<-time.After(8 * time.Second)
 			return nil, nil
 		}))
 		failed := make(chan error, 100)
