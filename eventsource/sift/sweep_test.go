@@ -113,6 +113,8 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 			cluster{"persistentvolumes": list{old(time.Now().Add(-time.Minute))}}, "web: restore"},
 		"an old volume whose window is over, and an operation runs": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Status(copying))}, "persistentvolumes": list{old(time.Now().Add(-time.Minute))}}, "web: backup restore"},
+		"an old volume whose window is over, which an administrator has freed for use": {
+			cluster{"persistentvolumes": list{freed(old(time.Now().Add(-time.Minute)))}}, ""},
 		"an old volume in its window": {
 			cluster{"persistentvolumes": list{old(time.Now().Add(time.Minute))}}, ""},
 		"a volume whose set and journal are gone": {
@@ -153,4 +155,9 @@ func TestSweepSendsToEverybodyAndReportsWhatFailed(t *testing.T) {
 			t.Errorf("the list of %s fails, and that is no error", plural)
 		}
 	}
+}
+
+func freed(volume metav1.Object) metav1.Object {
+	volume.(*corev1.PersistentVolume).Spec.ClaimRef = nil
+	return volume
 }

@@ -46,7 +46,7 @@ func Answered(status *api.Status, request string) bool {
 // Expired reports whether the volume is an old one whose window is over.
 func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 	link, err := api.LoadLink(volume)
-	if err != nil || link == nil || link.Role != api.RoleRetired {
+	if err != nil || link == nil || link.Role != api.RoleRetired || freed(volume) {
 		return false
 	}
 	until, known := retainedUntil(volume)
@@ -59,6 +59,10 @@ func InWindow(volume *corev1.PersistentVolume) bool {
 	_, known := retainedUntil(volume)
 	return err == nil && link != nil && link.Role == api.RoleRetired && known
 }
+
+// freed reports whether an administrator has cleared the volume's claimRef, to use the volume again. Drydock has nothing to do with it
+// any more.
+func freed(volume *corev1.PersistentVolume) bool { return volume.Spec.ClaimRef == nil }
 
 func retainedUntil(volume *corev1.PersistentVolume) (until time.Time, known bool) {
 	until, err := time.Parse(time.RFC3339, volume.Annotations[api.RetainedUntilAnnotation])
@@ -73,7 +77,7 @@ const orphanGrace = 10 * time.Minute
 // when it is given back. If the operation has no set and no journal any more, as after the end of a namespace, nothing else finds it.
 func MayBeOrphan(volume *corev1.PersistentVolume, now time.Time) bool {
 	link, err := api.LoadLink(volume)
-	if err != nil || link == nil || InWindow(volume) {
+	if err != nil || link == nil || InWindow(volume) || freed(volume) {
 		return false
 	}
 	if volume.Status.Phase != corev1.VolumeReleased && volume.Status.Phase != corev1.VolumeAvailable {
