@@ -67,6 +67,7 @@ func TestDecide(t *testing.T) {
 		"I7: a full list pushes nothing out":  {[]build.Option{listed(many(8)...)}, nil, "", told("8 others are; send them again first with kubectl drydock redeliver -n shop sts/web"), ""},
 		"I7: the same in a full list":         {[]build.Option{listed(append(many(7), letter())...)}, nil, "", nothing, ""},
 		"a list that cannot be read is kept":  {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", told("annotation drydock.dev/dead-letters of StatefulSet shop/web: version is 0, this Drydock reads version 1; update Drydock"), ""},
+		"an order that was refused":           {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", "noop OrderRefused", ""},
 		"a set that has not opted in":         {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", told("the set has not opted in"), ""},
 		"a set that is being deleted":         {[]build.Option{build.Deleting()}, nil, "", told("the set is being deleted"), ""},
 		"I8: the API server refuses the list": {nil, nil, "annotations too long", told("annotations too long"), ""},
