@@ -28,6 +28,16 @@ func retired(name, until string) *corev1.PersistentVolume {
 		build.Annotation(api.RetainedUntilAnnotation, until))
 }
 
+// marked says of the claim that a replica of the set before has used it.
+func marked(all objects) objects {
+	for _, o := range all {
+		if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
+			build.Annotation(api.ReplicaOfAnnotation, "uid-before")(claim)
+		}
+	}
+	return all
+}
+
 func TestStarting(t *testing.T) {
 	three := build.Replicas(3)
 	const succeeded = `do ResizeCompleted: patch statefulsets web {+status}; event ResizeCompleted "1 claims are on new volumes; the old volumes are kept for 24h0m0s" -> restore.completed`
@@ -58,6 +68,13 @@ func TestStarting(t *testing.T) {
 		"I9: claim and new volume are released, the old one is kept for its window": {
 			in: world(set(startingOf(ready), three), journalOf(web0), switched(web0)),
 			want: "do CleaningUp: patch persistentvolumeclaims data-web-0 {-label operation, -operation}; " +
+				"patch persistentvolumes pv-data-web-0 {+operation, +retained-until}; " +
+				"patch persistentvolumes pv-new-data-web-0 {-label operation, -operation, -reclaim-policy, reclaim Delete}",
+		},
+		"the mark of the replica that used the claim goes over to the set that was created again": {
+			in: world(set(startingOf(ready), three), objects{build.Journal(build.Operation(api.Copying, build.Parts(api.ClaimPending, web0),
+				func(s *api.Status) { s.Set.UID = "uid-before" }))}, marked(switched(web0))),
+			want: "do CleaningUp: patch persistentvolumeclaims data-web-0 {-label operation, -operation, +replica-of}; " +
 				"patch persistentvolumes pv-data-web-0 {+operation, +retained-until}; " +
 				"patch persistentvolumes pv-new-data-web-0 {-label operation, -operation, -reclaim-policy, reclaim Delete}",
 		},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -53,6 +54,8 @@ type part struct {
 	copies []string
 	// returning is the old volume that the claim was to get back, in a rollback.
 	returning string
+	// replacedSet is the UID of the set that the operation has replaced by the present one; empty if it has not.
+	replacedSet types.UID
 }
 
 // partsOf are the claims of an operation as its journal has them, which is gone once everything is tidied up. Only the status knows which
@@ -63,18 +66,28 @@ func partsOf(in Input, status *api.Status) []part {
 	if record := in.Recorded(status.Operation); record != nil {
 		claims, started = record.Claims, in.Journal(status.Operation).CreationTimestamp.Time
 	}
+	replaced := replacedSet(in, status)
 	for _, c := range claims {
 		if now := status.Claim(c.Name); now != nil && !c.Returns() {
 			c.NewVolume = now.NewVolume
 		}
 		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, started: started,
-			copies: copiesOf(in, status.Operation, c)}
+			copies: copiesOf(in, status.Operation, c), replacedSet: replaced}
 		if c.Returns() {
 			p.returning = c.NewVolume
 		}
 		parts = append(parts, p)
 	}
 	return parts
+}
+
+// replacedSet returns the UID that the set had when the operation began, if the operation has created it again since.
+func replacedSet(in Input, status *api.Status) types.UID {
+	record := in.Recorded(status.Operation)
+	if record == nil || in.Set == nil || status.Set.UID != in.Set.UID || record.Set.UID == in.Set.UID {
+		return ""
+	}
+	return record.Set.UID
 }
 
 // copiesOf are the volumes that the operation had provisioned for the claim, or was to put back: the one that the status names, and those
@@ -105,6 +118,9 @@ func (p part) tidy(in Input) []plan.Action {
 		patch := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer)
 		if linked(claim.Labels, p.operation) {
 			patch.Unlink()
+		}
+		if of := claim.Annotations[api.ReplicaOfAnnotation]; of != "" && of == string(p.replacedSet) { // else it would never be cleaned up
+			patch.Annotate(api.ReplicaOfAnnotation, string(in.Set.UID))
 		}
 		actions = patch.Actions()
 	}

@@ -149,11 +149,15 @@ func usersFinalizers(all []string) []string {
 	return kept
 }
 
-// usersAnnotations drops what the volume controllers and Drydock wrote about the old binding.
+// usersAnnotations drops what the volume controllers and Drydock wrote about the old binding. That a replica used the claim is true of the
+// one that takes its place, too.
 func usersAnnotations(all map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range all {
 		prefix, _, _ := strings.Cut(key, "/")
+		if key == api.ReplicaOfAnnotation {
+			prefix = ""
+		}
 		switch prefix {
 		case "pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io", "drydock.dev":
 		default:
