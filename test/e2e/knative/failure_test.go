@@ -74,6 +74,9 @@ func TestI8DeadLetterIsListedAndDeliveredAgain(t *testing.T) {
 // mended, and an event injected by hand takes the operation up again.
 func TestFailedOperationIsTakenUpByAnEvent(t *testing.T) {
 	k := setUp(t)
+	k.set(t, "DRYDOCK_TRUST_BROKER", `"true"`) // the Broker passes no token on
+	t.Cleanup(func() { k.set(t, "DRYDOCK_TRUST_BROKER", "null") })
+	k.awaitRest(t) // what starts now reads the new setting
 	k.LabelNamespace(api.RootMoverLabel, "no")
 	t.Cleanup(func() { k.LabelNamespace(api.RootMoverLabel, "no") })
 	k.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))
