@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/owners"
 	"drydock.dev/test/kit/stage"
 )
 
-// TestSetSleepsAndWakesByEvents: an owned set falls asleep by one event and wakes up by another one, then by an HTTP request
-// to the gateway. No function runs before the events, and none after them.
+// TestSetSleepsAndWakesByEvents: an owned set falls asleep by one annotation and wakes up by another one, then by an HTTP
+// request to the gateway. No function runs before somebody annotates the set, and none is left running after it.
 func TestSetSleepsAndWakesByEvents(t *testing.T) {
 	k := setUp(t)
 	const kind = "RedisReplication"
@@ -31,21 +32,21 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 
 	began := time.Now()
 	start := began
-	k.plugin(t, "emit", "sleep", "sts/web")
+	k.stamp(api.SleepRequestedAnnotation)
 	nap := k.awaitSleep(t, api.Asleep)
 	t.Logf("asleep after %s", time.Since(start).Round(100*time.Millisecond))
 	if nap.Replicas != 2 || !row.Paused(k.Custom(row, kind, "main")) {
 		t.Errorf("%+v", nap)
 	}
 	start = time.Now()
-	k.plugin(t, "emit", "wake", "sts/web")
+	k.stamp(api.LastActivityAnnotation)
 	k.awaitSleep(t, api.Succeeded)
 	t.Logf("awake after %s", time.Since(start).Round(100*time.Millisecond))
 	k.awaitRest(t)
 	k.expectAppeared(t, began, "idle-timeout", "pause-owner")
 	k.expectAwake(t, before)
 
-	k.plugin(t, "emit", "sleep", "sts/web")
+	k.stamp(api.SleepRequestedAnnotation)
 	k.awaitSleep(t, api.Asleep)
 	start = time.Now()
 	answer := k.Exec(t, "browser", "wget -S -O - 'http://wake-gateway.drydock.svc.cluster.local/api/strategies/blocking?names="+
@@ -66,6 +67,12 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// stamp writes the current time into an annotation of the set. An order sent through the Broker would be refused: nothing
+// shows there who sends it.
+func (k *knative) stamp(annotation string) {
+	k.Annotate("web", map[string]string{annotation: idle.Stamp(time.Now())})
 }
 
 func (k *knative) awaitSleep(t *testing.T, phase api.Phase) *api.Status {
