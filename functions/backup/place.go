@@ -56,12 +56,12 @@ func moverOf(in Input, status *api.Status, part api.ClaimStatus, pass resources.
 	if in.OptionsErr != nil {
 		return resources.Mover{}, in.OptionsErr
 	}
-	root, err := resources.MoverUser(in.Set, in.Options.RootAllowed(in.RootMovers))
+	root, err := resources.MoverUser(in.Set, status.Admitted, in.Options.RootAllowed(in.RootMovers))
 	if err != nil {
 		return resources.Mover{}, err
 	}
-	mover := resources.Mover{Set: in.Set, Link: linkOf(in, status, part, api.RoleMover), Pass: pass, Root: root, Options: in.Options,
-		Settings: in.Settings, Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round),
+	mover := resources.Mover{Set: in.Set, Link: linkOf(in, status, part, api.RoleMover), Pass: pass, Root: root, Admitted: status.Admitted,
+		Options: in.Options, Settings: in.Settings, Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round),
 		Device: sts.IsBlock(in.Claim(part.Name))}
 	if part.To.Cmp(part.From) < 0 {
 		mover.Margin = in.Settings.ShrinkMargin

@@ -39,3 +39,17 @@ func TestPreflightTriesTheMoverThatRuns(t *testing.T) {
 		t.Errorf("runtime classes %v, %v", tries.RuntimeClassName, runs.RuntimeClassName)
 	}
 }
+
+// TestMoverRunsAsTheStoppedPodsDid: admission had given them their user, and no pod is left to tell it.
+func TestMoverRunsAsTheStoppedPodsDid(t *testing.T) {
+	user := int64(1000660000)
+	in := world(unplaced(func(s *api.Status) { s.Admitted = &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &user} }))
+	in.Set.Spec.Template.Spec.SecurityContext = nil
+	run := jobsMade(Decide(in))["data-web-0"]
+	if run == nil {
+		t.Fatal(Decide(in))
+	}
+	if is := run.Spec.Template.Spec.SecurityContext; is.RunAsUser == nil || *is.RunAsUser != user || is.FSGroup == nil || *is.FSGroup != user {
+		t.Errorf("the mover runs as %+v", is)
+	}
+}

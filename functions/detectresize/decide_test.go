@@ -321,7 +321,7 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 		"a pod of a set before this one": {world(set(), both(), objects{build.With(build.PodOf("web", 0, "data"), build.Owned("StatefulSet", "web-before"))}),
 			api.ForeignConsumer, "claim data-web-0 is in use by pod web-0"},
 		"I10: the workload runs as root":        {user(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = ptr.To[int64](0) }), api.RootMoverNeeded, "StatefulSet shop/web runs as root"},
-		"I10: the workload names no user":       {user(func(p *corev1.PodSpec) { p.SecurityContext = nil }), api.RootMoverNeeded, "StatefulSet shop/web runs as a user that its pod template does not name"},
+		"I10: the workload names no user":       {user(func(p *corev1.PodSpec) { p.SecurityContext = nil }), api.RootMoverNeeded, "StatefulSet shop/web runs as a user that neither its pod template nor a running pod names"},
 		"an owner that would undo the stop":     {world(set(build.Owned("Database", "main")), both()), api.OwnerNotPausable, "Database main (example.com/v1) controls StatefulSet web"},
 		"the method expand":                     {world(set(build.Annotation(api.ResizeMethodAnnotation, "expand")), both()), api.ExpandImpossible, "claim data-web-0 cannot become 128Mi in place, as drydock.dev/resize-method=expand asks: its StorageClass fixed does not allow"},
 		"a method that there is not":            {world(set(build.Annotation(api.ResizeMethodAnnotation, "magic")), both()), api.MethodUnknown, `drydock.dev/resize-method="magic" is not a method`},
@@ -355,6 +355,19 @@ func TestI8EveryRefusalIsWrittenDownAndSaysWhatToDo(t *testing.T) {
 				t.Errorf("says %+v", note)
 			}
 		})
+	}
+}
+
+// TestPlanRemembersAsWhomAdmissionHasPodsRun: when the set is stopped no pod can tell it to the movers.
+func TestPlanRemembersAsWhomAdmissionHasPodsRun(t *testing.T) {
+	user := int64(1000660000)
+	set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Resize("data=128Mi"))
+	set.Spec.Template.Spec.SecurityContext = nil
+	pod := build.PodOf("web", 0, "data")
+	pod.Spec.Containers = []corev1.Container{{Name: "db", SecurityContext: &corev1.SecurityContext{RunAsUser: &user}}}
+	s := build.Stored(Decide(world(objects{set}, claims("data-web-0"), objects{pod})))
+	if s == nil || s.Phase != api.Planned || s.Admitted == nil || *s.Admitted.RunAsUser != user {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -97,6 +97,9 @@ type Status struct {
 	Templates []TemplateTarget `json:"templates,omitempty"`
 	// OwnerStops is true when the owner's operator scales the set to zero and back, and Drydock does not.
 	OwnerStops bool `json:"ownerStops,omitempty"`
+	// Admitted is as whom the set's pods ran when the operation was planned, where admission says so and the pod template does not.
+	// Movers run the same way.
+	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
 	// Recreate is true when the StatefulSet itself needs the new template.
 	Recreate bool `json:"recreate,omitempty"`
 	// Generation is the StatefulSet's metadata.generation for which the copies are current: any later write to its

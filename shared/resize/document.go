@@ -3,6 +3,7 @@ package resize
 import (
 	"cmp"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -24,6 +25,9 @@ func (w *Wish) Document(in Input, phase api.Phase) *api.Status {
 func (w *Wish) Operation(in Input) *api.Status {
 	status := w.Document(in, api.Planned)
 	status.Method, status.Templates, status.Recreate, status.Round = api.MethodExpand, w.Templates, w.Recreate, 1
+	if w.copies() {
+		status.Admitted = admitted(in)
+	}
 	for _, c := range w.Claims {
 		target := w.goal(c)
 		part := api.ClaimStatus{Name: c.Name, UID: c.UID, Template: c.Template, Phase: api.ClaimPending,
@@ -45,6 +49,17 @@ func (w *Wish) Operation(in Input) *api.Status {
 		status.Claims = append(status.Claims, part)
 	}
 	return status
+}
+
+// admitted is as whom the set's pods run where its template does not say it.
+func admitted(in Input) *corev1.PodSecurityContext {
+	var own []*corev1.Pod
+	for _, pod := range in.Pods {
+		if sts.IsPodOf(pod, in.Set) {
+			own = append(own, pod)
+		}
+	}
+	return resources.Admitted(in.Set, own)
 }
 
 // goal is what the claim is to become: what its template is to be or, in a rollback, what it was.

@@ -16,7 +16,7 @@ func CopyJob(in Input, status *api.Status, part *api.ClaimStatus) (*batchv1.Job,
 	if err != nil {
 		return nil, err
 	}
-	root, err := resources.MoverUser(in.Set, options.RootAllowed(in.Cluster.RootMovers))
+	root, err := resources.MoverUser(in.Set, status.Admitted, options.RootAllowed(in.Cluster.RootMovers))
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func CopyJob(in Input, status *api.Status, part *api.ClaimStatus) (*batchv1.Job,
 	link := api.Link{Operation: status.Operation, Role: api.RoleMover, Namespace: in.Set.Namespace, Set: status.Set,
 		Claim: part.Name, Round: status.Round}
 	mover := resources.Mover{Set: in.Set, Link: link, Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round),
-		Device: sts.IsBlock(claim), Root: root, Options: options, Settings: in.Settings}
+		Device: sts.IsBlock(claim), Root: root, Admitted: status.Admitted, Options: options, Settings: in.Settings}
 	if part.To.Cmp(part.From) < 0 {
 		mover.Margin = in.Settings.ShrinkMargin
 	}

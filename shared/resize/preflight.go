@@ -85,7 +85,7 @@ func checkMover(in Input, w *Wish) []Problem {
 	}
 	var found []Problem
 	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
-	if _, err := resources.MoverUser(in.Set, options.RootAllowed(in.Cluster.RootMovers)); err != nil {
+	if _, err := resources.MoverUser(in.Set, admitted(in), options.RootAllowed(in.Cluster.RootMovers)); err != nil {
 		found = append(found, problem(api.RootMoverNeeded, "%v", err))
 	}
 	if err != nil {

@@ -247,45 +247,6 @@ func TestI1MoverCannotWriteToItsSource(t *testing.T) {
 	}
 }
 
-func TestMoverUser(t *testing.T) {
-	user := func(pod *int64, containers ...*int64) *appsv1.StatefulSet {
-		set := build.Set("web")
-		set.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: pod}
-		set.Spec.Template.Spec.Containers = nil
-		for _, c := range containers {
-			own := corev1.Container{}
-			if c != nil {
-				own.SecurityContext = &corev1.SecurityContext{RunAsUser: c}
-			}
-			set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers, own)
-		}
-		return set
-	}
-	id := func(n int64) *int64 { return &n }
-	for name, row := range map[string]struct {
-		set     *appsv1.StatefulSet
-		allowed bool
-		root    bool
-		refused bool
-	}{
-		"the pod names a user":                     {user(id(1000), nil), false, false, false},
-		"its containers do":                        {user(nil, id(7), id(7)), false, false, false},
-		"a container overrules the pod":            {user(id(0), id(7)), false, false, false},
-		"two containers, two users":                {user(nil, id(7), id(8)), false, false, true},
-		"one container names none":                 {user(nil, id(7), nil), false, false, true},
-		"nobody names one":                         {user(nil, nil), false, false, true},
-		"root":                                     {user(id(0), nil), false, false, true},
-		"a container is root":                      {user(id(1000), id(0)), false, false, true},
-		"root, in a namespace that allows it":      {user(id(0), nil), true, true, false},
-		"a user, in a namespace that allows roots": {user(id(1000), nil), true, true, false},
-	} {
-		root, err := resources.MoverUser(row.set, row.allowed)
-		if root != row.root || (err != nil) != row.refused {
-			t.Errorf("%s: root %t, %v", name, root, err)
-		}
-	}
-}
-
 func TestNamesAreDeterministicDistinctAndShort(t *testing.T) {
 	long := strings.Repeat("a", 253)
 	names := map[string]string{}

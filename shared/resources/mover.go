@@ -27,64 +27,6 @@ const (
 // moverRetries is how often a mover that failed for a reason that may pass is started again.
 const moverRetries = 3
 
-// MoverUser says as whom the set's files can be copied: as root where the namespace allows it, else as the user that
-// the pod template names. It is an error if neither is possible.
-func MoverUser(set *appsv1.StatefulSet, rootAllowed bool) (root bool, err error) {
-	if rootAllowed {
-		return true, nil
-	}
-	user := workloadUser(&set.Spec.Template.Spec)
-	if user != nil && *user != 0 {
-		return false, nil
-	}
-	who := "as a user that its pod template does not name"
-	if user != nil {
-		who = "as root"
-	}
-	return false, fmt.Errorf("StatefulSet %s/%s runs %s, so only a root mover can copy its files with their owners; "+
-		"set runAsUser in the pod template's securityContext, or allow root movers with: kubectl label namespace %s %s=%s",
-		set.Namespace, set.Name, who, set.Namespace, api.RootMoverLabel, api.AllowValue)
-}
-
-// workloadUser is the user of the pod, or the one that all containers name instead.
-func workloadUser(pod *corev1.PodSpec) *int64 {
-	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsUser }, func(c *corev1.SecurityContext) *int64 { return c.RunAsUser })
-}
-
-// workloadGroup is the primary group of the pod, or the one that all containers name instead.
-func workloadGroup(pod *corev1.PodSpec) *int64 {
-	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsGroup }, func(c *corev1.SecurityContext) *int64 { return c.RunAsGroup })
-}
-
-// workloadSELinux are the SELinux options of the pod, or those that all containers name instead: the files have these labels.
-func workloadSELinux(pod *corev1.PodSpec) *corev1.SELinuxOptions {
-	return common(pod, func(c *corev1.PodSecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions },
-		func(c *corev1.SecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions }).DeepCopy()
-}
-
-// common returns the value that holds for all containers: each one's own, or else the pod's. It is nil if they differ.
-func common[T comparable](pod *corev1.PodSpec, ofPod func(*corev1.PodSecurityContext) *T, own func(*corev1.SecurityContext) *T) *T {
-	var pods, all *T
-	if pod.SecurityContext != nil {
-		pods = ofPod(pod.SecurityContext)
-	}
-	all = pods
-	for i, c := range pod.Containers {
-		is := pods
-		if c.SecurityContext != nil {
-			if named := own(c.SecurityContext); named != nil {
-				is = named
-			}
-		}
-		if i == 0 {
-			all = is
-		} else if is == nil || all == nil || *is != *all {
-			return nil
-		}
-	}
-	return all
-}
-
 // Pass is what part of a copy a mover makes.
 type Pass string
 
@@ -115,8 +57,10 @@ type Mover struct {
 	// Device: the claims are raw block devices.
 	Device bool
 	// Margin is how much of the target has to stay free, in percent; 0 if it does not matter.
-	Margin   int
-	Root     bool
+	Margin int
+	Root   bool
+	// Admitted is as whom the set's pods run where its template does not say it.
+	Admitted *corev1.PodSecurityContext
 	Options  MoverOptions
 	Settings api.Settings
 }
@@ -159,7 +103,7 @@ func failAtOnce() *batchv1.PodFailurePolicy {
 }
 
 func (m Mover) pod() corev1.PodSpec {
-	workload := &m.Set.Spec.Template.Spec
+	workload := identified(&m.Set.Spec.Template.Spec, m.Admitted)
 	pod := corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: ptr.To(false),
@@ -274,30 +218,6 @@ func affinityOf(pod *corev1.PodSpec) *corev1.NodeAffinity {
 func claimVolume(name, claim string, readOnly bool) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim, ReadOnly: readOnly}}}
-}
-
-// moverPodSecurity is the workload's own, so that the mover may read what the workload wrote. A group change over the
-// whole volume at each mount, as fsGroup does by default, would alter files that are copied already.
-func moverPodSecurity(workload *corev1.PodSpec, root bool) *corev1.PodSecurityContext {
-	security := &corev1.PodSecurityContext{}
-	if root {
-		security.RunAsUser, security.RunAsGroup = ptr.To[int64](0), ptr.To[int64](0)
-	} else {
-		if workload.SecurityContext != nil {
-			security = workload.SecurityContext.DeepCopy()
-			security.Sysctls = nil
-		}
-		security.RunAsUser, security.RunAsNonRoot = workloadUser(workload), ptr.To(true)
-		if group := workloadGroup(workload); group != nil {
-			security.RunAsGroup = group
-		}
-	}
-	security.SELinuxOptions = workloadSELinux(workload)
-	if security.FSGroup != nil {
-		security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
-	}
-	security.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
-	return security
 }
 
 // moverSecurity meets the restricted Pod Security level. A root mover has, on top of that, the capabilities that
