@@ -2,6 +2,7 @@ package idletimeout
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,7 +29,6 @@ import (
 // prober asks whether a set is in use. Whatever it cannot find out is an error, never "idle".
 type prober struct {
 	client     *kube.Client
-	http       *http.Client
 	timeout    time.Duration
 	prometheus *prometheus
 }
@@ -45,10 +45,14 @@ const (
 )
 
 func newProber(client *kube.Client, settings api.Settings, log *slog.Logger) *prober {
-	return &prober{client: client, timeout: settings.ProbeTimeout, prometheus: newPrometheus(settings, log), http: &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy: it is not where pods are
-		CheckRedirect: noRedirect,
-	}}
+	return &prober{client: client, timeout: settings.ProbeTimeout, prometheus: newPrometheus(settings, log)}
+}
+
+// podClient asks pods, over TLS with that server name. It asks no proxy, because pods are not behind one, and checks no certificate,
+// because none names a pod's address.
+func podClient(host string) *http.Client {
+	return &http.Client{CheckRedirect: noRedirect, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{ServerName: host, InsecureSkipVerify: true}}}
 }
 
 // noRedirect keeps to the address that was asked: a redirect could lead anywhere.
@@ -133,7 +137,7 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Pr
 		if probe.Kind == idle.ProbeTCP {
 			active[i], errs[i] = p.askTCP(ctx, pods[i], probe.Port, peers)
 		} else {
-			active[i], errs[i] = p.askHTTP(ctx, pods[i], probe)
+			active[i], errs[i] = askHTTP(ctx, pods[i], probe)
 		}
 	})
 	if slices.Contains(active, true) { // one is enough, whatever the others say
@@ -179,13 +183,14 @@ func (p *prober) running(ctx context.Context, set *appsv1.StatefulSet) ([]*corev
 }
 
 // askHTTP takes 200 for in use, and 204 for idle.
-func (p *prober) askHTTP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, error) {
-	address := "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(probe.Port)) + probe.Path
+func askHTTP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, error) {
+	address := string(probe.Kind) + "://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(probe.Port)) + probe.Path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return false, fmt.Errorf("asking pod %s: %w", pod.Name, err)
 	}
-	response, err := p.http.Do(request)
+	request.Host = probe.Host
+	response, err := podClient(probe.Host).Do(request)
 	if err != nil {
 		return false, fmt.Errorf("asking pod %s: %w", pod.Name, err)
 	}

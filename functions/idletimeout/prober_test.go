@@ -126,6 +126,21 @@ func TestAskHTTP(t *testing.T) {
 	}
 }
 
+// TestAskHTTPSOfAHost: an application that answers for its own name only, and refuses others.
+func TestAskHTTPSOfAHost(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "shop.example" || r.TLS.ServerName != "shop.example" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	t.Cleanup(server.Close)
+	at := port(t, strings.Replace(server.URL, "https", "http", 1))
+	c := newCluster(t, replica(0), replica(1))
+	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used host=shop.example"), "in use")
+	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used"), "answers 400")
+	expectResult(t, ask(t, c, build.SleepSettings(), "http:"+at+"/used host=shop.example"), "answers 400")
+}
+
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }

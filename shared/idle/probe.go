@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // ProbeKind is how somebody is asked whether a set is in use.
@@ -13,6 +15,8 @@ type ProbeKind string
 const (
 	// ProbeHTTP asks each pod of the set: 200 means in use, 204 idle.
 	ProbeHTTP ProbeKind = "http"
+	// ProbeHTTPS is ProbeHTTP over TLS. Certificates are not verified, as with the kubelet's probes: a pod's address is in none.
+	ProbeHTTPS ProbeKind = "https"
 	// ProbeTCP counts the connections to a port that each pod of the set has established.
 	ProbeTCP ProbeKind = "tcp"
 	// ProbePrometheus asks Prometheus: in use if a value of the result is above zero.
@@ -24,30 +28,27 @@ const (
 type Probe struct {
 	Kind  ProbeKind
 	Port  int
-	Path  string // of ProbeHTTP
+	Path  string // of ProbeHTTP and ProbeHTTPS
+	Host  string // of the same: the header Host, and the server name of TLS; the pod's address where it is empty
 	Query string // of ProbePrometheus
 }
 
-const probeFormat = `write "http:PORT/PATH", "tcp:PORT" or "prometheus:QUERY"`
+const probeFormat = `write "http:PORT/PATH", "http:PORT/PATH host=NAME", the same with https, "tcp:PORT" or "prometheus:QUERY"`
 
 // longestQuery bounds a query in bytes.
 const longestQuery = 2048
 
 // ParseProbe reads a probe:
 //
-//	http:8080/in-use           GET on every pod: 200 is in use, 204 is idle
-//	tcp:5432                   connections to the port that are established in the pods
-//	prometheus:sum(x) > 0      an instant query: in use if a value of the result is above zero
+//	http:8080/in-use                    GET on every pod: 200 is in use, 204 is idle
+//	https:8443/in-use host=shop.example the same over TLS, with that Host
+//	tcp:5432                            connections to the port that are established in the pods
+//	prometheus:sum(x) > 0               an instant query: in use if a value of the result is above zero
 func ParseProbe(text string) (*Probe, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	switch ProbeKind(kind) {
-	case ProbeHTTP:
-		port, path, _ := strings.Cut(rest, "/")
-		n, err := parsePort(port)
-		if strings.ContainsAny(path, " \t\r\n#") {
-			err = errors.Join(err, fmt.Errorf("path %q has blanks or a fragment", path))
-		}
-		return &Probe{Kind: ProbeHTTP, Port: n, Path: "/" + path}, err
+	case ProbeHTTP, ProbeHTTPS:
+		return parseHTTP(ProbeKind(kind), rest)
 	case ProbeTCP:
 		n, err := parsePort(rest)
 		return &Probe{Kind: ProbeTCP, Port: n}, err
@@ -61,6 +62,19 @@ func ParseProbe(text string) (*Probe, error) {
 	return nil, errors.New(probeFormat)
 }
 
+func parseHTTP(kind ProbeKind, text string) (*Probe, error) {
+	target, host, named := strings.Cut(text, " host=")
+	port, path, _ := strings.Cut(target, "/")
+	n, err := parsePort(port)
+	if strings.ContainsAny(path, " \t\r\n#") {
+		err = errors.Join(err, fmt.Errorf("path %q has blanks or a fragment", path))
+	}
+	if named && len(validation.IsDNS1123Subdomain(host)) > 0 {
+		err = errors.Join(err, fmt.Errorf("host %q is no name of the DNS in lower case", host))
+	}
+	return &Probe{Kind: kind, Port: n, Path: "/" + path, Host: host}, err
+}
+
 func parsePort(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 65535 {
@@ -72,8 +86,12 @@ func parsePort(text string) (int, error) {
 // String is the probe as it is written.
 func (p Probe) String() string {
 	switch p.Kind {
-	case ProbeHTTP:
-		return fmt.Sprintf("http:%d%s", p.Port, p.Path)
+	case ProbeHTTP, ProbeHTTPS:
+		text := fmt.Sprintf("%s:%d%s", p.Kind, p.Port, p.Path)
+		if p.Host != "" {
+			text += " host=" + p.Host
+		}
+		return text
 	case ProbeTCP:
 		return fmt.Sprintf("tcp:%d", p.Port)
 	}

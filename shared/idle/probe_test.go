@@ -15,6 +15,9 @@ func TestParseProbe(t *testing.T) {
 		"http:1/":                     {Kind: ProbeHTTP, Port: 1, Path: "/"},
 		"http:80/a/b?c=d:e":           {Kind: ProbeHTTP, Port: 80, Path: "/a/b?c=d:e"},
 		"http:80//elsewhere.example/": {Kind: ProbeHTTP, Port: 80, Path: "//elsewhere.example/"}, // a path, not a host
+		"http:80/a host=shop.example": {Kind: ProbeHTTP, Port: 80, Path: "/a", Host: "shop.example"},
+		"https:8443":                  {Kind: ProbeHTTPS, Port: 8443, Path: "/"},
+		"https:8443/a host=db":        {Kind: ProbeHTTPS, Port: 8443, Path: "/a", Host: "db"},
 		"tcp:65535":                   {Kind: ProbeTCP, Port: 65535},
 		"prometheus:sum(x{a=\"b\"}) ": {Kind: ProbePrometheus, Query: `sum(x{a="b"})`},
 		"prometheus:" + strings.Repeat("x", longestQuery): {Kind: ProbePrometheus, Query: strings.Repeat("x", longestQuery)},
@@ -51,6 +54,10 @@ func TestParseProbeRefuses(t *testing.T) {
 		"a path with a blank":       "http:80/a b",
 		"a path with a new line":    "http:80/a\r\nHost: elsewhere.example",
 		"a path with a fragment":    "http:80/a#b",
+		"no host":                   "http:80/a host=",
+		"a host with a port":        "http:80/a host=shop.example:80",
+		"a host with a new line":    "http:80/a host=shop.example\r\nCookie: x",
+		"two hosts":                 "http:80/a host=a host=b",
 		"no query":                  "prometheus:",
 		"a query of blanks":         "prometheus:  ",
 		"a query that is too large": "prometheus:" + strings.Repeat("x", longestQuery+1),
@@ -62,7 +69,7 @@ func TestParseProbeRefuses(t *testing.T) {
 }
 
 func FuzzParseProbe(f *testing.F) {
-	for _, text := range []string{"", ":", "http:8080/in-use", "http:80", "http:80//x@y", "http:+80/", "http:080/%zz", "tcp:5432", "tcp:5432:1", "prometheus:sum(x) > 0", "prometheus: \xff"} {
+	for _, text := range []string{"", ":", "http:8080/in-use", "http:80", "http:80//x@y", "http:+80/", "http:080/%zz", "https:1/ host=x", "tcp:5432", "tcp:5432:1", "prometheus:sum(x) > 0", "prometheus: \xff"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -76,7 +83,7 @@ func FuzzParseProbe(f *testing.F) {
 		if p.Kind != ProbePrometheus && (p.Port < 1 || p.Port > 65535) || p.Kind == ProbePrometheus && p.Query == "" {
 			t.Fatalf("%q is %+v", text, p)
 		}
-		if p.Kind != ProbeHTTP {
+		if p.Kind != ProbeHTTP && p.Kind != ProbeHTTPS {
 			return
 		}
 		// What cannot be asked is an error then; nobody else than the pod is asked.
