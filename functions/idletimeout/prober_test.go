@@ -134,7 +134,7 @@ func TestAskHTTPSOfAHost(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	at := port(t, strings.Replace(server.URL, "https", "http", 1))
+	at := portOf(server.URL)
 	c := newCluster(t, replica(0), replica(1))
 	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used host=shop.example"), "in use")
 	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used"), "answers 400")
