@@ -54,6 +54,9 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then " + plan.AskAgain(status)
 	}
 	if plan.Overdue(status, in.Now) {
+		if held := heldByOthers(in, status); held != "" && status.Stopping == nil {
+			return api.DeadlineExceeded, fmt.Sprintf("the set was not stopped within %s: %s. Then %s", in.Settings.CopyTimeout, held, plan.AskAgain(status))
+		}
 		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the %s pods, then %s",
 			told(status).work, in.Settings.CopyTimeout, told(status).whose, plan.AskAgain(status))
 	}

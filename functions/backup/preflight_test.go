@@ -2,7 +2,9 @@ package backup
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -42,6 +44,10 @@ func TestForeignFinalizerKeepsTheSetRunning(t *testing.T) {
 			next: "Copying Quiescing" + dueIn("1h0m0s") + "; data-web-0 Warmed; data-web-1 Warmed",
 		},
 	})
+	over := build.Stored(Decide(world(set(done(build.Due(-time.Second)), build.Replicas(3)), kept, targets(1), first)))
+	if over == nil || over.Phase != api.RollingBack || !strings.Contains(over.Message, keeps) {
+		t.Errorf("the time is over: %+v", over)
+	}
 }
 
 func TestVolumesThatNoNodeReachesTogetherEndTheOperation(t *testing.T) {

@@ -3,6 +3,7 @@ package backup
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,10 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 		job := in.Job(status.Operation, part.Name, warmRound)
 		if job == nil && in.Cold(in.Claim(part.Name)) != "" {
 			if awaited(in, status, part) {
+				absence(in, status, part).note(in, part)
 				open++
+			} else {
+				part.Stalled, part.StalledSince = "", nil
 			}
 			continue
 		}
@@ -59,6 +63,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 			}
 			mover.Link.Round, mover.Node = warmRound, in.Users(part.Name)[0].Spec.NodeName
 			actions, part.Phase = append(actions, plan.Create(plan.Jobs, resources.MakeMover(mover))), api.ClaimWarming
+			part.Stalled, part.StalledSince = "", nil
 			part.WarmPod, part.WarmNode = in.Users(part.Name)[0].UID, in.Users(part.Name)[0].Spec.NodeName
 		}
 	}
@@ -78,7 +83,18 @@ func awaited(in Input, status *api.Status, part *api.ClaimStatus) bool {
 	_, ordinal, _ := sts.ParseClaimName(in.Set, part.Name)
 	span := sts.Span(in.Set)
 	wanted := ordinal >= span.Start && ordinal < span.End && !sts.OnePodOnly(in.Claim(part.Name))
-	return wanted && status.Deadline != nil && in.Now.Before(status.Deadline.Add(in.Settings.StartTimeout-in.Settings.CopyTimeout))
+	return wanted && status.Deadline != nil && in.Now.Before(began(in, status).Add(in.Settings.StartTimeout))
+}
+
+// began is when the copying began.
+func began(in Input, status *api.Status) time.Time { return status.Deadline.Add(-in.Settings.CopyTimeout) }
+
+// absence is the wait for a replica of which awaited tells.
+func absence(in Input, status *api.Status, part *api.ClaimStatus) *stall {
+	since := began(in, status)
+	return &stall{reason: "PodNotRunning", since: since, notice: noticeStart, detail: fmt.Sprintf(
+		"%s. Its first copy waits for a running pod until %s, then the claim is copied with the set stopped; look at kubectl describe pod %s",
+		in.Cold(in.Claim(part.Name)), since.Add(in.Settings.StartTimeout).UTC().Format(time.RFC3339), memberOf(in, part.Name))}
 }
 
 // advanceWarm moves a claim on by what its Job says, and returns why the operation has to end, or nothing. What fails now would

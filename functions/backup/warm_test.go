@@ -145,7 +145,10 @@ func TestWarmCopy(t *testing.T) {
 			in: world(running(operation(api.ClaimPending, build.Due(build.Settings().CopyTimeout-build.Settings().StartTimeout)))), want: stops,
 			next: "Copying Quiescing" + dueIn("19h49m0s") + "; data-web-0 Pending; data-web-1 Pending"},
 		"a second before, it is": {
-			in: world(running(operation(api.ClaimPending, build.Due(build.Settings().CopyTimeout-build.Settings().StartTimeout+time.Second)))), want: "wait WarmCopyRunning (2 claims are copied while the set runs)"},
+			in: world(running(operation(api.ClaimPending, build.Due(build.Settings().CopyTimeout-build.Settings().StartTimeout+time.Second)))),
+			want: `do WarmCopyRunning: patch statefulsets web {+status}; event MoverStalled "PodNotRunning: no pod uses it. Its first copy waits for a running pod ` +
+				`until 2026-03-01T12:00:01Z, then the claim is copied with the set stopped; look at kubectl describe pod web-0 (claim data-web-0). 1 more claims wait, see status.claims"`,
+			next: "Copying MoverStalled" + dueIn("19h49m1s") + "; data-web-0 Pending; data-web-1 Pending"},
 		"a claim of which only one pod may have it": {
 			in:   world(set(begun, build.Replicas(3)), alone, users()),
 			want: "do WarmCopyRunning: create jobs " + warm1 + "; patch statefulsets web {+status}",
