@@ -121,7 +121,12 @@ func rollingBack(in Input, status *api.Status) plan.Plan {
 	case waiting != "":
 		return plan.WaitSoon(api.RollingBackNow, "%s", waiting)
 	}
-	if back := giveBack(in, status); !back.Empty() {
+	back := giveBack(in, status)
+	switch {
+	case !back.Empty() && in.Rejected != "":
+		return plan.Do(api.Rejected, tell(in, api.Rejected, fmt.Sprintf("the resize has failed, and the API server refuses StatefulSet %s its %d replicas: %s. "+
+			"Mend that; it is tried again at each tick", in.Name, status.Replicas, in.Rejected)))
+	case !back.Empty():
 		return plan.Do(api.RollingBackNow, back.Thaw().Actions()...)
 	}
 	next := end(in, status, api.Failed)
