@@ -158,8 +158,8 @@ func TestI4RollingBack(t *testing.T) {
 			want: "do RollingBack: patch statefulsets web {replicas 0 to 3, whenScaled Delete}",
 		},
 		"people are told when the API server refuses them": {
-			in: rejected(world(set(rollingBackOf(api.ClaimCopying)), journalOf(web0), source(web0), target(web0)), `policy "no-weekends" denied it`),
-			want: `do Rejected: event Rejected "the resize has failed, and the API server refuses StatefulSet web its 3 replicas: policy "no-weekends" denied it. ` +
+			in: rejected(world(set(rollingBackOf(api.ClaimCopying)), journalOf(web0), source(web0), target(web0)), "policy no-weekends denied it"),
+			want: `do Rejected: event Rejected "the resize has failed, and the API server refuses StatefulSet web its 3 replicas: policy no-weekends denied it. ` +
 				`Mend that; it is tried again at each tick"`,
 		},
 		"then what was made goes; the copy's volume with it, whatever its class says": {
