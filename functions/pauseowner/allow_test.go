@@ -62,7 +62,7 @@ func TestOwnerThatStaysPausedIsReported(t *testing.T) {
 	record.Row = mysql.Row
 	unread := record
 	unread.Object, unread.Denied = nil, errors.New("it is forbidden")
-	const problem = "MariaDB main stays paused: it is forbidden; give the rights with kubectl drydock rbac --owners mariadb-operator"
+	const problem = "MariaDB main stays paused: it is forbidden. Give the rights with kubectl drydock rbac --owners mariadb-operator"
 	const told = `do OwnerStays: patch statefulsets web {+sleep}; event OwnerStays "` + problem + `"`
 	in := func(phase api.Phase, r Record, options ...func(*api.Status)) Input {
 		return Input{Observed: build.World(build.Set("web", build.Nap(build.Sleep(phase, options...)))), Records: []Record{r}}

@@ -107,9 +107,9 @@ func consent(in Input, status *api.Status) plan.Plan {
 	case aborted(in.Set) && status.Kind == api.KindSleep:
 		return plan.Noop(api.NotOurPhase) // idle-timeout ends it
 	case aborted(in.Set):
-		return giveUp(in, status, api.Aborted, "aborted before the set was touched")
+		return giveUp(in, status, api.Aborted, "the operation was ended with the annotation "+api.AbortAnnotation+" before the set was touched")
 	case plan.Overdue(status, in.Now):
-		return giveUp(in, status, api.DeadlineExceeded, "the owner's consent took too long; "+plan.AskAgain(status))
+		return giveUp(in, status, api.DeadlineExceeded, tookTooLong(in, status))
 	case !heeds(in.Set):
 		return goOn(in, status)
 	case sts.Controller(in.Set) != nil && len(in.Owners) == 0:
@@ -143,15 +143,15 @@ func heeds(set *appsv1.StatefulSet) bool {
 func ask(in Input, status *api.Status, o Owner) plan.Plan {
 	switch {
 	case in.Denied != nil && !in.consents(status, o):
-		return refuse(in, status, o, "%v; to give the rights: kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
+		return refuse(in, status, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
 	case o.Ref.Kind == autoscalerKind:
-		return giveUp(in, status, api.ScalerActive, fmt.Sprintf("%s %s would scale the set: %s", o.Ref.Kind, o.Ref.Name, o.Problem))
+		return giveUp(in, status, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s", o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, thenRetry(in, status)))
 	case o.Problem != "":
 		return refuse(in, status, o, "%s", o.Problem)
 	case o.Object == nil:
 		return refuse(in, status, o, "it does not exist")
 	case o.Object.GetDeletionTimestamp() != nil:
-		return giveUp(in, status, api.OwnerDeleting, fmt.Sprintf("%s %s, which controls the set, is being deleted", o.Ref.Kind, o.Ref.Name))
+		return giveUp(in, status, api.OwnerDeleting, beingDeleted(in, status, o))
 	}
 	by, p := means(in, status, o)
 	switch {
@@ -167,14 +167,6 @@ func ask(in Input, status *api.Status, o Owner) plan.Plan {
 func (o Owner) heldByOthers(by owners.Means) bool {
 	_, ours := o.Object.GetAnnotations()[api.OwnerPausedAnnotation]
 	return !ours && o.Row.Held(by, o.Object)
-}
-
-// notAllowed says how to allow that the owner is paused. The set's ownerReference allows nothing: its author can name any resource
-// of the namespace there.
-func notAllowed(in Input, o Owner) string {
-	return fmt.Sprintf("it does not allow that. Allow it with kubectl annotate -n %s %s %s %s=%s, or for all owners of the namespace with "+
-		"kubectl label namespace %s %s=%s", in.Set.Namespace, o.Resource, o.Ref.Name, api.AllowAnnotation, api.AllowPause,
-		in.Set.Namespace, api.PauseOwnersLabel, api.AllowValue)
 }
 
 // consents reports whether the owner is paused or stopped already.
@@ -204,9 +196,9 @@ func means(in Input, status *api.Status, o Owner) (owners.Means, plan.Plan) {
 	case sibling == nil:
 		return owners.ByStop, consents
 	case wakes:
-		return "", plan.Wait(api.SiblingAwake, "its operator is starting %s, which wakes up", sibling.Name)
+		return "", plan.Wait(api.SiblingAwake, "its operator is starting StatefulSet %s, which wakes up", sibling.Name)
 	case sts.Managed(sibling) && sameGroup(sibling, in.Set) && sts.WhenScaled(sibling) == sts.Retain:
-		return "", plan.Wait(api.SiblingAwake, "its operator stops %s too, which is about to sleep", sibling.Name)
+		return "", plan.Wait(api.SiblingAwake, "its operator stops StatefulSet %s too, which is about to sleep", sibling.Name)
 	case canPause && !status.OwnerStops:
 		return owners.ByPause, consents
 	case sts.WhenScaled(sibling) != sts.Retain:
@@ -273,11 +265,6 @@ func beforeStop(in Input, status *api.Status, o Owner) plan.Plan {
 	return plan.Do(api.OwnerPausing, plan.Store(in.Set, next).Actions()...)
 }
 
-func deletesClaims(in Input, status *api.Status, o Owner, set string) plan.Plan {
-	return giveUp(in, status, api.DeletesClaims, fmt.Sprintf("%s %s stops StatefulSet %s, whose claims are deleted when it is scaled down; set "+
-		"its persistentVolumeClaimRetentionPolicy.whenScaled to Retain", o.Ref.Kind, o.Ref.Name, set))
-}
-
 func (in Input) recorded(operation string, o Owner) bool {
 	for _, r := range in.Records {
 		if r.Link.Operation == operation && r.Err == nil && r.Owner.UID == o.Object.GetUID() {
@@ -290,7 +277,7 @@ func (in Input) recorded(operation string, o Owner) bool {
 // goOn hands the operation to the function that stops the set.
 func goOn(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Copying, in.Now, in.Settings.CopyTimeout)
-	next.Reason, next.Message = api.OwnerConsents, "the targets are prepared"
+	next.Reason, next.Message = api.OwnerConsents, "the new volumes are being prepared"
 	switch {
 	case status.Kind == api.KindResize && status.Live():
 		next = plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
@@ -300,23 +287,4 @@ func goOn(in Input, status *api.Status) plan.Plan {
 		next.Reason, next.Message = api.OwnerConsents, "the set is scaled to zero"
 	}
 	return plan.Do(api.OwnerConsents, plan.Store(in.Set, next).Actions()...).Then(events.OwnerPaused, status.Operation).For(status.Kind)
-}
-
-// refuse gives up an operation whose owner would undo it (I5).
-func refuse(in Input, status *api.Status, o Owner, why string, args ...any) plan.Plan {
-	return giveUp(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls the set and cannot be paused: %s. Or pause it yourself, set the "+
-		"annotation %s=%s and %s", o.Ref.Kind, o.Ref.Name, fmt.Sprintf(why, args...),
-		api.OwnerPolicyAnnotation, api.OwnerIgnore, plan.AskAgain(status)))
-}
-
-// giveUp ends an operation before it has touched the set. Of a resize, restore clears what was prepared.
-func giveUp(in Input, status *api.Status, reason api.Reason, message string) plan.Plan {
-	if status.Kind != api.KindSleep {
-		next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, reason, message)
-		return plan.Do(reason, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
-	}
-	next := status.Clone()
-	next.Phase, next.FailedAt, next.OwnerStops = api.Refused, status.Phase, false
-	next.Reason, next.Message, next.Finished, next.Deadline = reason, message, plan.Moment(in.Now), nil
-	return plan.Do(reason, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...).Then(events.OperationFailed, status.Operation)
 }

@@ -203,7 +203,7 @@ func (f *Function) look(ctx context.Context, namespace string, o *Owner) (proble
 	}
 	o.Object, o.Resource, err = f.client.GetCustom(ctx, o.Resource, namespace, o.Ref.Name)
 	if apierrors.IsForbidden(err) {
-		return fmt.Sprintf("%v; to give the rights: kubectl drydock rbac --owners %s", err, row.Operator), nil
+		return fmt.Sprintf("%v. Give the rights with kubectl drydock rbac --owners %s", err, row.Operator), nil
 	}
 	if o.Object != nil && o.Object.GetUID() != o.Ref.UID {
 		o.Object = nil // another one of the same name

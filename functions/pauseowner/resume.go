@@ -94,7 +94,7 @@ func stuck(in Input, status *api.Status, record Record, denied error) plan.Plan 
 	next := status.Clone()
 	next.OwnerProblem = fmt.Sprintf("%s %s stays paused: %v", record.Owner.Kind, record.Owner.Name, denied)
 	if record.Row.Operator != "" {
-		next.OwnerProblem += "; give the rights with kubectl drydock rbac --owners " + record.Row.Operator
+		next.OwnerProblem += ". Give the rights with kubectl drydock rbac --owners " + record.Row.Operator
 	}
 	if next.OwnerProblem == status.OwnerProblem {
 		return plan.Noop(api.OwnerStays)

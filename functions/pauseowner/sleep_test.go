@@ -259,14 +259,15 @@ func TestI8WhoRefusesEndsTheSleep(t *testing.T) {
 	}{
 		"it cannot be paused":                  {asked(planned, []Owner{problem}), api.OwnerNotPausable, []string{"MariaDB main", "nobody knows how", api.OwnerPolicyAnnotation + "=ignore", api.RetryAnnotation}},
 		"it does not exist":                    {asked(planned, []Owner{gone}), api.OwnerNotPausable, []string{"it does not exist"}},
-		"it is being deleted":                  {asked(planned, []Owner{mysql.deleting()}), api.OwnerDeleting, []string{"MariaDB main", "is being deleted"}},
+		"a retry would be about the resize":    {asked(planned, []Owner{gone}, build.Resize("data=2Gi")), api.OwnerNotPausable, []string{"tries the sleep again after"}},
+		"it is being deleted":                  {asked(planned, []Owner{mysql.deleting()}), api.OwnerDeleting, []string{"MariaDB main", "is being deleted", api.RetryAnnotation}},
 		"the API server refuses":               {asked(planned, []Owner{mysql}).denied("mariadbs is forbidden"), api.OwnerNotPausable, []string{"mariadbs is forbidden", "kubectl drydock rbac --owners mariadb-operator"}},
 		"the API server refuses a stop":        {asked(stopped, []Owner{stop}).denied("forbidden"), api.OwnerNotPausable, []string{"kubectl drydock rbac --owners percona-pxc"}},
 		"what we did to it cannot be read":     {asked(planned, []Owner{unreadable}), api.OwnerNotPausable, []string{api.OwnerPausedAnnotation}},
-		"an autoscaler scales from zero":       {asked(planned, []Owner{minimum}), api.ScalerActive, []string{"HorizontalPodAutoscaler web", "set them to 1"}},
-		"the consent takes too long":           {asked(build.Sleep(api.Planned, build.Due(-time.Second)), nil), api.DeadlineExceeded, []string{"took too long", api.RetryAnnotation}},
+		"an autoscaler scales from zero":       {asked(planned, []Owner{minimum}), api.ScalerActive, []string{"HorizontalPodAutoscaler web", "set them to 1", api.RetryAnnotation}},
+		"the consent takes too long":           {asked(build.Sleep(api.Planned, build.Due(-time.Second)), nil), api.DeadlineExceeded, []string{"was not paused within", "StatefulSet web", api.RetryAnnotation}},
 		"a stop that takes too long":           {asked(build.Sleep(api.Planned, build.Due(-time.Second), build.OwnerStops()), nil), api.DeadlineExceeded, nil},
-		"I1: a stop would delete claims":       {asked(planned, []Owner{stop}, build.WhenScaled("Delete")), api.DeletesClaims, []string{"persistentVolumeClaimRetentionPolicy.whenScaled to Retain", "PerconaXtraDBCluster main"}},
+		"I1: a stop would delete claims":       {asked(planned, []Owner{stop}, build.WhenScaled("Delete")), api.DeletesClaims, []string{"persistentVolumeClaimRetentionPolicy.whenScaled to Retain", "PerconaXtraDBCluster main", api.RetryAnnotation}},
 		"I1: a stop would, by now":             {asked(stopped, []Owner{stop}, build.WhenScaled("Delete")), api.DeletesClaims, nil},
 		"I1: also if it could be paused":       {asked(planned, []Owner{both(t)}, build.WhenScaled("Delete")), api.DeletesClaims, nil},
 		"it is stopped with another operation": {asked(planned, []Owner{both(t).held(t, owners.ByStop, "other")}).beside(build.Set("db")), api.OwnerNotPausable, []string{"no pause goes with that"}},
@@ -353,7 +354,7 @@ func TestSiblings(t *testing.T) {
 	}
 	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.Nap(build.Sleep(phase))) }
 	const stops, next = "do OwnerPausing: patch statefulsets web {+sleep}", "Planned , idle, attempt 1, round 1, replicas 3, its owner stops it, due 1m0s"
-	const waits = "wait SiblingAwake (its operator stops db too, which is about to sleep)"
+	const waits = "wait SiblingAwake (its operator stops StatefulSet db too, which is about to sleep)"
 	pauses := "do OwnerPausing: create controllerrevisions " + recordName(both(t)) + "; patch " + string(both(t).Resource) + " main {spec.paused = true, +owner-paused}"
 	stop, pg := []Owner{onlyStop(t)}, []Owner{both(t)}
 	checkSleeps(t, map[string]sleepRow{

@@ -62,11 +62,22 @@ const (
 // IsOrder reports whether an event of the type changes what a set does, whatever the live objects ask for. Its sender needs the right
 // to patch the set.
 func IsOrder(eventType string) bool {
+	return OrderAnnotation(eventType) != ""
+}
+
+// OrderAnnotation returns the annotation of a StatefulSet that means the same as an order; empty for any other event.
+func OrderAnnotation(eventType string) string {
 	switch eventType {
-	case Activity, Wake, Sleep, Retry:
-		return true
+	case Activity:
+		return api.LastActivityAnnotation
+	case Wake:
+		return api.AwakeUntilAnnotation
+	case Sleep:
+		return api.SleepRequestedAnnotation
+	case Retry:
+		return api.RetryAnnotation
 	}
-	return false
+	return ""
 }
 
 // Ref names a StatefulSet. UID and ResourceVersion are what the sender saw; they are for recognising duplicates, not

@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,8 +28,10 @@ type Orders struct {
 }
 
 // errNoToken tells a sender what to do instead.
-var errNoToken = errors.New("this event is an order, and nothing shows who sends it; send it with the header Authorization: Bearer TOKEN " +
-	"of an account that may patch the StatefulSet, or write the annotation that means the same (see docs/security.md)")
+func errNoToken(eventType string) error {
+	return fmt.Errorf("%s is an order, and no token shows who sends it. Send it with the header Authorization: Bearer TOKEN of an account "+
+		"that may patch the StatefulSet, or write the annotation %s on the StatefulSet", eventType, events.OrderAnnotation(eventType))
+}
 
 // permit returns the HTTP status and the error with which the event is refused, or 0.
 func (o Orders) permit(ctx context.Context, header http.Header, e event.Event) (int, error) {
@@ -39,7 +40,7 @@ func (o Orders) permit(ctx context.Context, header http.Header, e event.Event) (
 	}
 	token, ok := strings.CutPrefix(header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" {
-		return http.StatusForbidden, errNoToken
+		return http.StatusForbidden, errNoToken(e.Type())
 	}
 	x := e.Extensions()
 	namespace, _ := x["namespace"].(string)

@@ -20,6 +20,20 @@ func TestEveryKeyIsInputOrOwn(t *testing.T) {
 	if !found || !ends {
 		t.Fatal("docs/security.md has no section about annotations")
 	}
+	keys := keysOfAPI(t)
+	for key := range keys {
+		if n := strings.Count(section, "`"+key+"`"); n != 1 {
+			t.Errorf("key drydock.dev/%s is listed %d times under input and own, want 1", key, n)
+		}
+	}
+	if len(keys) < 30 {
+		t.Errorf("only %d keys were found", len(keys))
+	}
+}
+
+// keysOfAPI are the keys that shared/api declares, without the prefix.
+func keysOfAPI(t *testing.T) map[string]bool {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(kit.Root(t), "shared", "api", "*.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -33,13 +47,42 @@ func TestEveryKeyIsInputOrOwn(t *testing.T) {
 			keys[match[1]] = true
 		}
 	}
-	for key := range keys {
-		if n := strings.Count(section, "`"+key+"`"); n != 1 {
-			t.Errorf("key drydock.dev/%s is listed %d times under input and own, want 1", key, n)
+	return keys
+}
+
+// TestEveryLabelOfTheManifestsIsListed: what a label opens that only config/ and deploy/ know stands in docs/security.md.
+func TestEveryLabelOfTheManifestsIsListed(t *testing.T) {
+	_, section, _ := strings.Cut(string(readFile(t, "docs", "security.md")), "## Labels that open something")
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed, known, found := func(key string) bool { return strings.Contains(section, "| `drydock.dev/"+key+"=") }, keysOfAPI(t), 0
+	for _, key := range []string{"root-mover", "node-access", "pause-owners"} {
+		if !listed(key) {
+			t.Errorf("docs/security.md does not say what the label drydock.dev/%s opens", key)
 		}
 	}
-	if len(keys) < 30 {
-		t.Errorf("only %d keys were found", len(keys))
+	for _, folder := range []string{"config", "deploy"} {
+		err := filepath.WalkDir(filepath.Join(kit.Root(t), folder), func(path string, _ os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".yaml" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, match := range regexp.MustCompile(`drydock\.dev/([a-z-]*[a-z])`).FindAllStringSubmatch(string(text), -1) {
+				if known[match[1]] {
+					continue
+				}
+				found++
+				if !listed(match[1]) {
+					t.Errorf("%s has drydock.dev/%s; docs/security.md does not say what it opens", path, match[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d labels were found", found)
 	}
 }
 

@@ -107,16 +107,8 @@ func (o *emit) run(ctx context.Context, typed string, arguments []string) error 
 // warnOfOrder tells that an order without a token has no effect on most clusters.
 func (s *sink) warnOfOrder(out io.Writer, eventType string) {
 	if events.IsOrder(eventType) && s.token == "" {
-		fmt.Fprintf(out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n", annotationOf(eventType))
+		fmt.Fprintf(out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n", events.OrderAnnotation(eventType))
 	}
-}
-
-// annotationOf returns the annotation that means the same as an order.
-func annotationOf(eventType string) string {
-	return map[string]string{
-		events.Activity: api.LastActivityAnnotation, events.Wake: api.AwakeUntilAnnotation,
-		events.Sleep: api.SleepRequestedAnnotation, events.Retry: api.RetryAnnotation,
-	}[eventType]
 }
 
 // event makes the event about the set that the argument names, or about the group.

@@ -99,7 +99,7 @@ func TestRolesThatCannotBePrinted(t *testing.T) {
 func TestRightsInSomeNamespacesOnly(t *testing.T) {
 	var out bytes.Buffer
 	root := New(genericiooptions.IOStreams{Out: &out, ErrOut: &out})
-	root.SetArgs([]string{"rbac", "--owners", "eck,keda", "--in", "shop,search", "--account", "drydock-standalone"})
+	root.SetArgs([]string{"rbac", "--owners", "eck,keda", "--in", "shop,search", "--account", "other"})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func TestRightsInSomeNamespacesOnly(t *testing.T) {
 			t.Errorf("the role counts everywhere:\n%s", text)
 		}
 	}
-	want := "shop/drydock-owners-eck drydock/drydock-standalone, search/drydock-owners-eck drydock/drydock-standalone, " +
-		"shop/drydock-owners-keda drydock/drydock-standalone, search/drydock-owners-keda drydock/drydock-standalone"
+	want := "shop/drydock-owners-eck drydock/other, search/drydock-owners-eck drydock/other, " +
+		"shop/drydock-owners-keda drydock/other, search/drydock-owners-keda drydock/other"
 	if got := strings.Join(bound, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
