@@ -28,6 +28,9 @@ func Decide(in Input) plan.Plan {
 	if status == nil || status.Phase != api.Copying {
 		return plan.Noop(api.NotOurPhase)
 	}
+	if keep := keepForeign(in, status); len(keep) > 0 {
+		return plan.Do(api.NotProvisioned, keep...)
+	}
 	if why, message := hopeless(in, status); why != "" {
 		return giveUp(in, status, why, message)
 	}

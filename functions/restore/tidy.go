@@ -212,6 +212,8 @@ func retire(in Input, status *api.Status) plan.Plan {
 		switch {
 		case sts.Expired(volume, in.Now) && !awaited(status, name):
 			released = append(released, plan.ReleaseVolume(volume).Actions()...)
+		case orphan(in, status, volume, link) && link.Role == api.RoleForeign:
+			released = append(released, plan.LeaveVolume(volume).Actions()...)
 		case orphan(in, status, volume, link):
 			adopted = append(adopted, adopt(in, volume, *link).Actions()...)
 		}
