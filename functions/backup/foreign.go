@@ -3,12 +3,10 @@ package backup
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // keepForeign keeps the targets that hold data of others, before the operation ends and its temporary claims are deleted. A provisioner
@@ -38,8 +36,5 @@ func foreign(in Input, part api.ClaimStatus, target string) bool {
 // sameStorage reports whether the target leads to where the claim's own volume does.
 func sameStorage(in Input, part api.ClaimStatus, target string) bool {
 	old, fresh := in.Volume(part.OldVolume), in.Volume(target)
-	if old == nil || fresh == nil || old.Spec.PersistentVolumeSource == (corev1.PersistentVolumeSource{}) {
-		return false
-	}
-	return equality.Semantic.DeepEqual(old.Spec.PersistentVolumeSource, fresh.Spec.PersistentVolumeSource)
+	return old != nil && fresh != nil && sts.SameStorage(old, fresh)
 }
