@@ -28,6 +28,9 @@ func Decide(in Input) plan.Plan {
 	if status == nil || status.Phase != api.Copying {
 		return plan.Noop(api.NotOurPhase)
 	}
+	if keep := keepForeign(in, status); len(keep) > 0 {
+		return plan.Do(api.NotProvisioned, keep...)
+	}
 	if why, message := hopeless(in, status); why != "" {
 		return giveUp(in, status, why, message)
 	}
@@ -145,9 +148,10 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 	if next.Stopping == nil || stale { // else somebody who scales up again and again would put the deadline off
 		next.Stopping = plan.Moment(in.Now)
 	}
-	patch := plan.Store(in.Set, next)
-	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, fmt.Sprintf("replicas %d to 0", sts.Replicas(in.Set)))
-	actions := patch.Freeze().Actions()
+	if found := sts.WhenScaled(in.Set); found != sts.Retain {
+		next.WhenScaled = found
+	}
+	actions := toZero(in, plan.Store(in.Set, next)).Actions()
 	if stale {
 		actions = append(actions, plan.NoteOf(in.Set, next, true))
 	}

@@ -1,14 +1,11 @@
 package backup
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
 )
 
 // words are what people are told of an operation.
@@ -48,8 +45,7 @@ func giveUp(in Input, status *api.Status, why api.Reason, message string) plan.P
 	next.Phase, next.FailedAt, next.Reason, next.Finished, next.Deadline = api.Failed, api.Switching, why, plan.Moment(in.Now), nil
 	next.Message = message + ". Some claims have their old volumes back and others not, so the set stays at zero; every volume is kept, and " +
 		"the annotation " + api.RetryAnnotation + " goes on"
-	patch := plan.Store(in.Set, next).Freeze()
-	plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, fmt.Sprintf("replicas %d to 0", sts.Replicas(in.Set)))
+	patch := toZero(in, plan.Store(in.Set, next))
 	return plan.Do(why, append(patch.Actions(), plan.NoteOf(in.Set, next, true))...).Then(events.OperationFailed, next.Operation)
 }
 

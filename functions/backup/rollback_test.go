@@ -111,7 +111,7 @@ func TestI1HalfARollbackIsNotGivenUp(t *testing.T) {
 		"one of the volumes is in use: the set is held at zero": {in: world(set(half, build.Replicas(0)), heldOne(), taken),
 			want: "do ClaimLost: patch statefulsets web {+status, +label frozen}; " + lost, next: held},
 		"I4: also if somebody scales it up": {in: world(set(half, build.Replicas(2)), heldOne(), taken),
-			want: "do ClaimLost: patch statefulsets web {+status, +label frozen, replicas 2 to 0}; " + lost, next: held},
+			want: "do ClaimLost: patch statefulsets web {+status, replicas 2 to 0, +label frozen}; " + lost, next: held},
 	})
 }
 

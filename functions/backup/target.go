@@ -28,6 +28,11 @@ func checkTargets(in Input, status *api.Status) (api.Reason, string) {
 			return api.ClaimLost, fmt.Sprintf("volume %s of temporary claim %s is gone; look at kubectl describe pvc %s, then %s",
 				target.Spec.VolumeName, target.Name, target.Name, plan.AskAgain(status))
 		}
+		if sameStorage(in, part, volume.Name) {
+			return api.NotProvisioned, fmt.Sprintf("volume %s, provisioned for the copy of claim %s, is the same storage as its volume %s. "+
+				"It is kept, and its reclaim policy is Retain now: whoever deletes it deletes the data. Name a StorageClass that provisions a folder of its own, then %s",
+				volume.Name, part.Name, part.OldVolume, plan.AskAgain(status))
+		}
 		if !plan.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
 			return api.NotProvisioned, fmt.Sprintf("temporary claim %s for the copy of claim %s was bound to volume %s, which was not provisioned for it. "+
 				"Nothing is copied to a volume that may hold data. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes, then %s",

@@ -120,10 +120,11 @@ func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
 	return plan.Do(api.SwitchRunning, patch.Actions()...)
 }
 
-// toZero scales the set to zero with the patch, and has nobody else scale it up again.
+// toZero scales the set to zero with the patch, keeps the claims of what that stops, and has nobody else scale it up again.
 func toZero(in Input, patch *plan.Patch) *plan.Patch {
 	if sts.Replicas(in.Set) != 0 {
 		plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, "replicas to 0")
+		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), sts.Retain, "whenScaled Retain")
 		patch.Freeze()
 	}
 	return patch

@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
 )
 
 // tidy removes everything that the operation made, but for the terminal status and the old volumes in their window.
@@ -197,53 +195,4 @@ func retain(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patc
 	link.Role = api.RoleRetired
 	until := in.Now.Add(in.Settings.Retention).UTC().Truncate(time.Second).Format(time.RFC3339)
 	return plan.HoldVolume(volume, link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)
-}
-
-// retire gives the old volumes whose window is over back to their own reclaim policy, but for those that are about to come back, and
-// orphans a window.
-func retire(in Input, status *api.Status) plan.Plan {
-	var released, adopted []plan.Action
-	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
-		volume := in.Volumes[name]
-		link, err := api.LoadLink(volume)
-		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
-			continue // the status may name any
-		}
-		switch {
-		case sts.Expired(volume, in.Now) && !awaited(status, name):
-			released = append(released, plan.ReleaseVolume(volume).Actions()...)
-		case orphan(in, status, volume, link):
-			adopted = append(adopted, adopt(in, volume, *link).Actions()...)
-		}
-	}
-	switch {
-	case len(released)+len(adopted) == 0:
-		return plan.Noop(api.NotOurPhase)
-	case len(released) == 0:
-		return plan.Do(api.VolumeOrphaned, adopted...)
-	}
-	return plan.Do(api.VolumeReleased, append(released, adopted...)...)
-}
-
-// orphan reports whether neither a set nor a journal tells of the operation that holds the volume.
-func orphan(in Input, status *api.Status, volume *corev1.PersistentVolume, link *api.Link) bool {
-	runs := (status.Active() || status.Held()) && status.Operation == link.Operation
-	return !runs && in.Journal(link.Operation) == nil && sts.MayBeOrphan(volume, in.Now)
-}
-
-// adopt gives an orphan its window. One that is reserved for the name of a claim gets a claim UID that no claim has, so that Kubernetes
-// does not bind it to whoever comes with that name next.
-func adopt(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
-	patch := retain(in, volume, link)
-	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" && link.Set.UID != "" {
-		spent := *ref
-		spent.UID = link.Set.UID
-		patch.Replace("/spec/claimRef", &spent, "no longer reserved")
-	}
-	return patch
-}
-
-// awaited reports whether the operation under way is to put the volume back: it was asked for in time.
-func awaited(status *api.Status, volume string) bool {
-	return status.Active() && slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Returns() && c.NewVolume == volume })
 }

@@ -23,6 +23,7 @@ const (
 	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
 	RoleRetired   Role = "retired"   // an old volume in its window
 	RoleReturning Role = "returning" // an old volume that a rollback puts back: never one to be thrown away
+	RoleForeign   Role = "foreign"   // a volume that was provisioned for a copy and holds data of others: never deleted
 	RoleSleep     Role = "sleep"     // the ControllerRevision that records how many replicas a sleeping set had
 	RoleCleaner   Role = "cleaner"   // the Pod that cleans up an ordinal
 	RoleOwner     Role = "owner"     // the ControllerRevision that records which custom resource is paused

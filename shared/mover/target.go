@@ -41,6 +41,10 @@ func (c *copier) ownTarget() error {
 	if err := c.mark(); err != nil {
 		return &fault{target, opCreating, markerName, err}
 	}
+	if _, err := lstatat(c.src.fd, markerName); err == nil { // one directory by two mounts, so their numbers differ
+		_ = unix.Unlinkat(c.dst.fd, markerName, 0)
+		return errNotSeparate
+	}
 	c.keep(markerName)
 	return nil
 }

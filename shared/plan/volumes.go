@@ -50,6 +50,9 @@ func ProvisionedSince(volume *corev1.PersistentVolume, since time.Time) bool {
 	return volume.Annotations[provisionedBy] != "" && !volume.CreationTimestamp.Time.Before(since)
 }
 
+// LeaveVolume removes what Drydock wrote on a volume that holds data of others. It stays Retain: its owner has to look at it.
+func LeaveVolume(volume *corev1.PersistentVolume) *Patch { return forget(volume) }
+
 func forget(volume *corev1.PersistentVolume) *Patch {
 	return PatchOf(Volumes, volume).Unlink().Unannotate(api.ReclaimPolicyAnnotation).
 		Unannotate(api.RetainedUntilAnnotation).Unannotate(api.ClaimManifestAnnotation)

@@ -84,5 +84,5 @@ func MayBeOrphan(volume *corev1.PersistentVolume, now time.Time) bool {
 		return false
 	}
 	since := volume.Status.LastPhaseTransitionTime
-	return since == nil || now.Sub(since.Time) >= orphanGrace
+	return since == nil || link.Role == api.RoleForeign || now.Sub(since.Time) >= orphanGrace
 }

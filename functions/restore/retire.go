@@ -1,0 +1,78 @@
+package restore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// retire gives the old volumes whose window is over back to their own reclaim policy, but for those that are about to come back, and
+// orphans a window.
+func retire(in Input, status *api.Status) plan.Plan {
+	var released, adopted []plan.Action
+	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
+		volume := in.Volumes[name]
+		link, err := api.LoadLink(volume)
+		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
+			continue // the status may name any
+		}
+		switch {
+		case sts.Expired(volume, in.Now) && shares(in, volume):
+			warning := fmt.Sprintf("the old volume %s stays as it is, with the reclaim policy Retain: it is the same storage as another volume in use, "+
+				"whose data would go with it", name)
+			released = append(released, append(plan.LeaveVolume(volume).Actions(), tell(in, api.VolumeReleased, warning))...)
+		case sts.Expired(volume, in.Now) && !awaited(status, name):
+			released = append(released, plan.ReleaseVolume(volume).Actions()...)
+		case orphan(in, status, volume, link) && link.Role == api.RoleForeign:
+			released = append(released, plan.LeaveVolume(volume).Actions()...)
+		case orphan(in, status, volume, link):
+			adopted = append(adopted, adopt(in, volume, *link).Actions()...)
+		}
+	}
+	switch {
+	case len(released)+len(adopted) == 0:
+		return plan.Noop(api.NotOurPhase)
+	case len(released) == 0:
+		return plan.Do(api.VolumeOrphaned, adopted...)
+	}
+	return plan.Do(api.VolumeReleased, append(released, adopted...)...)
+}
+
+// shares reports whether a volume that a claim has leads to the same place, as one that was provisioned again for the same name may.
+func shares(in Input, volume *corev1.PersistentVolume) bool {
+	for name, other := range in.Volumes {
+		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && sts.SameStorage(volume, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// orphan reports whether neither a set nor a journal tells of the operation that holds the volume.
+func orphan(in Input, status *api.Status, volume *corev1.PersistentVolume, link *api.Link) bool {
+	runs := (status.Active() || status.Held()) && status.Operation == link.Operation
+	return !runs && in.Journal(link.Operation) == nil && sts.MayBeOrphan(volume, in.Now)
+}
+
+// adopt gives an orphan its window. One that is reserved for the name of a claim gets a claim UID that no claim has, so that Kubernetes
+// does not bind it to whoever comes with that name next.
+func adopt(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
+	patch := retain(in, volume, link)
+	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" && link.Set.UID != "" {
+		spent := *ref
+		spent.UID = link.Set.UID
+		patch.Replace("/spec/claimRef", &spent, "no longer reserved")
+	}
+	return patch
+}
+
+// awaited reports whether the operation under way is to put the volume back: it was asked for in time.
+func awaited(status *api.Status, volume string) bool {
+	return status.Active() && slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Returns() && c.NewVolume == volume })
+}

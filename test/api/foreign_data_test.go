@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// A provisioner may hand out a folder that has data in it, as one with a path pattern of the claim's annotations does: the mover
+// refuses it, and nobody deletes it after that.
+func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	for reason, code := range map[string]int32{"TargetNotEmpty": 7, "InvalidArguments": 2} {
+		t.Run(reason, func(t *testing.T) {
+			w, drive := copiedWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
+			holdWarm(w, true)
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+			untilWarming(t, w, drive, 1)
+			target := targetVolume(t, w)
+			w.Node.Set(func(n *kit.Node) {
+				n.FailCode, n.FailReason, n.FailMovers = code, `{"result":"failed","reason":"`+reason+`","message":"there is data"}`, true
+			})
+			holdWarm(w, false)
+			expectPhase(t, w.Finish(drive, "web"), api.Failed)
+			w.Eventually("nothing of Drydock's is on the volume", func() string {
+				_ = drive.Tick(context.Background())
+				volume, err := w.Kube.CoreV1().PersistentVolumes().Get(context.Background(), target, metav1.GetOptions{})
+				switch {
+				case err != nil:
+					t.Fatalf("I1: volume %s with foreign data: %v", target, err)
+				case volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
+					t.Fatalf("I1: volume %s with foreign data is %s", target, volume.Spec.PersistentVolumeReclaimPolicy)
+				case volume.Status.Phase != corev1.VolumeReleased || len(volume.Labels) > 0:
+					return string(volume.Status.Phase)
+				}
+				return ""
+			})
+			if problems := w.Whole("data-web-0"); len(problems) > 0 {
+				t.Error(problems)
+			}
+		})
+	}
+}
+
+// targetVolume is the one that was provisioned for the copy.
+func targetVolume(t *testing.T, w *kit.World) string {
+	t.Helper()
+	for _, pod := range movers(t, w) {
+		claim := pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
+		c, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(context.Background(), claim, metav1.GetOptions{})
+		if err == nil && c.Spec.VolumeName != "" {
+			return c.Spec.VolumeName
+		}
+	}
+	t.Fatal("there is no target")
+	return ""
+}

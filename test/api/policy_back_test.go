@@ -1,0 +1,35 @@
+package api
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// A deployment tool puts whenScaled back while the first copy is made. When the set is stopped, that would cost the claims that no
+// operation is about, with their volumes.
+func TestI1RetentionPolicyPutBackWhileTheSetIsCopied(t *testing.T) {
+	set := kit.WorldSet("web", 1, "64Mi", "data", "logs")
+	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	w, drive := copiedWorld(t, set)
+	logs := w.Claim("logs-web-0")
+	holdWarm(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilWarming(t, w, drive, 1)
+	w.PatchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
+	holdWarm(w, false)
+	if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
+		t.Errorf("%s: %s", status.Reason, status.Message)
+	}
+	if now := w.Claim("logs-web-0"); now == nil || now.UID != logs.UID {
+		t.Error("I1: claim logs-web-0 was deleted with the scale to zero")
+	}
+	if policy := w.Set("web").Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled; policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		t.Errorf("whenScaled is %s, it was Delete", policy)
+	}
+	expectWhole(t, w, "web", 1, "data-web-0", "logs-web-0")
+}
