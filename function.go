@@ -178,8 +178,8 @@ func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 		return nil, f.err
 	}
 	if !f.trusting && events.IsOrder(e.Type()) {
-		return nil, cehttp.NewResult(http.StatusForbidden, "event %q is an order, whose sender cannot be checked here; write the annotation that means "+
-			"the same, or set DRYDOCK_TRUST_BROKER where the Broker authenticates who sends events", e.ID())
+		return nil, cehttp.NewResult(http.StatusForbidden, "event %q is an order, whose sender cannot be checked here; write the annotation %s on the StatefulSet, "+
+			"or set DRYDOCK_TRUST_BROKER where the Broker authenticates who sends events", e.ID(), events.OrderAnnotation(e.Type()))
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, serve.DefaultDeadline) // func's server sets none, and cuts off after 30 s

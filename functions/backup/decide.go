@@ -64,7 +64,7 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 			told(status).work, in.Settings.CopyTimeout, told(status).whose, plan.AskAgain(status))
 	}
 	if status.Round > maxRounds {
-		return api.StartedByOthers, fmt.Sprintf("somebody scaled the set up or changed it %d times while it was %s; stop the autoscaler, "+
+		return api.StartedByOthers, fmt.Sprintf("another process scaled the set up or changed it %d times while it was %s. Stop the autoscaler, "+
 			"operator or deployment tool that does so, then %s", maxRounds, told(status).stopped, plan.AskAgain(status))
 	}
 	for _, part := range pending(status) {

@@ -65,7 +65,8 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("%d replicas come back when somebody needs them", nap.Replicas)
 		return plan.Do(api.FellAsleep, append(plan.Store(m.Set, next).Actions(), plan.NoteOf(m.Set, next, false))...).Then(events.Scaled, nap.Operation)
 	case plan.Overdue(nap, in.Now):
-		return giveUp(in, group, m, api.DeadlineExceeded, fmt.Sprintf("%d pods are still there after %s", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
+		return giveUp(in, group, m, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their own grace period, "+
+			"so the set is started again. Look at the pods, their finalizers and nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
 	case nap.OwnerStops:
 		return plan.Wait(api.ScalingDown, "its operator stops it, %d replicas are left", m.Set.Status.Replicas)
 	case replicas == 0 && scaled:

@@ -149,6 +149,19 @@ func TestPlanWithNothingToSay(t *testing.T) {
 	}
 }
 
+func TestPlanOfAnUnreadableRequestForetellsNothing(t *testing.T) {
+	var out bytes.Buffer
+	d := &forecast.Document{Set: "web", Request: "data=2Gb", Verdict: forecast.Refused, Method: api.MethodExpand,
+		Refused: []resize.Problem{{Reason: api.RequestInvalid, Message: `size "2Gb" is not a quantity`}}}
+	if err := printPlan(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	const want = "statefulset.apps/web: data=2Gb would be refused\n\nIt would be refused:\n- RequestInvalid: size \"2Gb\" is not a quantity\n"
+	if got := strings.TrimRight(out.String(), "\n") + "\n"; got != want {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestDowntimeForPeople(t *testing.T) {
 	for want, d := range map[string]forecast.Downtime{
 		"none":      {None: true},

@@ -26,7 +26,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 	if err := printClaims(out, d.Claims); err != nil {
 		return err
 	}
-	if d.Method == "" {
+	if d.Method == "" || knowsNothing(d) {
 		return printFacts(out, d, facts{})
 	}
 	f := facts{}
@@ -57,6 +57,11 @@ func verdict(d *forecast.Document) string {
 		return "nobody asks for a resize; --resize TEMPLATE=SIZE shows what one would do"
 	}
 	return fmt.Sprintf("%s: everything is as asked for", printable(d.Request))
+}
+
+// knowsNothing reports whether the request was refused before it was known what it would change, as one that cannot be read.
+func knowsNothing(d *forecast.Document) bool {
+	return d.Verdict == forecast.Refused && len(d.Claims) == 0 && !d.Recreate
 }
 
 func printProblems(out io.Writer, title string, problems []resize.Problem) {
