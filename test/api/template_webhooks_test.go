@@ -31,6 +31,7 @@ func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
 		"another image":           {container(""), "backup cleanup-pod dead-letter detect-resize idle-timeout pause-owner restore wake-gateway"},
 		"another service account": {`{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`, ""},
 		"a privileged container":  {container(`,"securityContext":{"privileged":true}`), ""},
+		"a capability":            {container(`,"securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}`), ""},
 		"the node's network":      {`{"spec":{"template":{"spec":{"hostNetwork":true}}}}`, ""},
 		"the node's processes":    {`{"spec":{"template":{"spec":{"hostPID":true}}}}`, ""},
 		"the node's IPC":          {`{"spec":{"template":{"spec":{"hostIPC":true}}}}`, ""},
