@@ -138,12 +138,9 @@ var volumeThefts = []theft{
 	{"add an owner to a claim", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`)
 	}, "restore"},
-	{"link a claim to an operation", func(s *thief) error {
+	{"link a claim to an operation, so that restore may delete it", func(s *thief) error {
 		return s.patchClaim("other", `{"metadata":{"labels":{"drydock.dev/operation":"`+operation+`"}}}`)
-	}, "backup"},
-	{"hold a claim that is not linked", func(s *thief) error {
-		return s.patchClaim("other", `{"metadata":{"finalizers":["kubernetes.io/pvc-protection","drydock.dev/switch"]}}`)
-	}, ""},
+	}, "backup restore"},
 	{"create a temporary claim", func(s *thief) error { return s.createClaim(func(*corev1.PersistentVolumeClaim) {}) }, "backup"},
 	{"create a claim on a volume that it names", func(s *thief) error {
 		return s.createClaim(func(c *corev1.PersistentVolumeClaim) { c.Name, c.Spec.VolumeName = "data-web-9", s.volume })
