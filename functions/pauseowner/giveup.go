@@ -23,8 +23,9 @@ func giveUp(in Input, status *api.Status, reason api.Reason, message string) pla
 
 // refuse gives up an operation whose owner would undo it (I5).
 func refuse(in Input, status *api.Status, o Owner, why string, args ...any) plan.Plan {
-	return giveUp(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. Or pause it yourself "+
-		"and set the annotation %s=%s on the StatefulSet. %s", o.Ref.Kind, o.Ref.Name, in.Set.Name, fmt.Sprintf(why, args...),
+	return giveUp(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. Or pause it "+
+		"yourself and set the annotation %s=%s on the StatefulSet. %s",
+		o.Ref.Kind, o.Ref.Name, in.Set.Name, fmt.Sprintf(why, args...),
 		api.OwnerPolicyAnnotation, api.OwnerIgnore, thenRetry(in, status)))
 }
 
