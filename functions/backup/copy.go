@@ -62,7 +62,7 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 // handOver has restore go on.
 func handOver(in Input, before, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
-	next.Reason, next.Message = api.CopyVerified, told(status).done
+	next.Reason, next.Message = api.CopyVerified, wording(status).done
 	actions := append(plan.Store(in.Set, next).Actions(), tellWarnings(in, before, next)...)
 	return plan.Do(api.CopyVerified, append(actions, plan.NoteOf(in.Set, next, false))...).
 		Then(events.BackupCompleted, status.Operation)

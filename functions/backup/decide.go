@@ -61,11 +61,11 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 			return api.DeadlineExceeded, fmt.Sprintf("the set was not stopped within %s: %s. Then %s", in.Settings.CopyTimeout, held, plan.AskAgain(status))
 		}
 		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the %s pods, then %s",
-			told(status).work, in.Settings.CopyTimeout, told(status).whose, plan.AskAgain(status))
+			wording(status).work, in.Settings.CopyTimeout, wording(status).podKind, plan.AskAgain(status))
 	}
 	if status.Round > maxRounds {
 		return api.StartedByOthers, fmt.Sprintf("another process scaled the set up or changed it %d times while it was %s. Stop the autoscaler, "+
-			"operator or deployment tool that does so, then %s", maxRounds, told(status).stopped, plan.AskAgain(status))
+			"operator or deployment tool that does so, then %s", maxRounds, wording(status).stopped, plan.AskAgain(status))
 	}
 	for _, part := range pending(status) {
 		if part.Returns() && !comesBack(in, status, part) {
@@ -123,7 +123,7 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 				next.Claims[i].Forget()
 			}
 		}
-		next.Reason, next.Message = api.StartedByOthers, "the set was changed while it was "+told(status).stopped+"; "+told(status).again
+		next.Reason, next.Message = api.StartedByOthers, "the set was changed while it was "+wording(status).stopped+"; "+wording(status).again
 	} else if sts.Replicas(in.Set) != 0 {
 		next.Reason, next.Message = api.Quiescing, "the set is being stopped"
 	} else if status.Stopping != nil {

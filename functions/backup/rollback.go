@@ -8,16 +8,16 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// words are what people are told of an operation.
-type words struct{ work, whose, stopped, again, done string }
+// words name an operation in messages: podKind are the pods to look at.
+type words struct{ work, podKind, stopped, again, done string }
 
-// told are the words for the operation: a rollback copies nothing.
-func told(status *api.Status) words {
+// wording returns the words for the operation: a rollback copies nothing.
+func wording(status *api.Status) words {
 	if status.Method == api.MethodRollback {
-		return words{work: "stopping the set", whose: "set's", stopped: "stopped for the rollback", again: "it is stopped again",
+		return words{work: "stopping the set", podKind: "set's", stopped: "stopped for the rollback", again: "it is stopped again",
 			done: "the set is stopped, its claims get their old volumes back"}
 	}
-	return words{work: "the copy", whose: "mover", stopped: "being copied", again: "it is stopped and copied again",
+	return words{work: "the copy", podKind: "mover", stopped: "being copied", again: "it is stopped and copied again",
 		done: "every copy is verified, the claims are switched to the new volumes"}
 }
 

@@ -110,7 +110,7 @@ func consent(in Input, status *api.Status) plan.Plan {
 		return giveUp(in, status, api.Aborted, "the operation was ended with the annotation "+api.AbortAnnotation+" before the set was touched")
 	case plan.Overdue(status, in.Now):
 		return giveUp(in, status, api.DeadlineExceeded, tookTooLong(in, status))
-	case !heeds(in.Set):
+	case !ownersApply(in.Set):
 		return goOn(in, status)
 	case sts.Controller(in.Set) != nil && len(in.Owners) == 0:
 		return plan.Noop(api.OwnerNotPausable) // it was read before the set had an owner
@@ -131,11 +131,11 @@ func aborted(set *appsv1.StatefulSet) bool {
 // asksOwners reports whether the operation waits for owners. One that is aborted or overdue does not, so that it ends also
 // when an owner cannot be read.
 func asksOwners(in Input, status *api.Status) bool {
-	return status != nil && status.Phase == api.Planned && !aborted(in.Set) && !plan.Overdue(status, in.Now) && heeds(in.Set)
+	return status != nil && status.Phase == api.Planned && !aborted(in.Set) && !plan.Overdue(status, in.Now) && ownersApply(in.Set)
 }
 
-// heeds reports whether the set's owners have a say.
-func heeds(set *appsv1.StatefulSet) bool {
+// ownersApply reports whether the owners of the set are asked before an operation: the annotation owner-policy does not switch that off.
+func ownersApply(set *appsv1.StatefulSet) bool {
 	return api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore
 }
 
@@ -145,7 +145,8 @@ func ask(in Input, status *api.Status, o Owner) plan.Plan {
 	case in.Denied != nil && !in.consents(status, o):
 		return refuse(in, status, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
 	case o.Ref.Kind == autoscalerKind:
-		return giveUp(in, status, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s", o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, thenRetry(in, status)))
+		return giveUp(in, status, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",
+			o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, thenRetry(in, status)))
 	case o.Problem != "":
 		return refuse(in, status, o, "%s", o.Problem)
 	case o.Object == nil:
@@ -204,7 +205,8 @@ func means(in Input, status *api.Status, o Owner) (owners.Means, plan.Plan) {
 	case sts.WhenScaled(sibling) != sts.Retain:
 		return "", deletesClaims(in, status, o, sibling.Name)
 	}
-	return "", refuse(in, status, o, "its operator can only stop all its sets, and StatefulSet %s is awake. Label both %s=true, and %s with the same name, so that they sleep together",
+	return "", refuse(in, status, o, "its operator can only stop all its sets, and StatefulSet %s is awake. "+
+		"Label both %s=true, and %s with the same name, so that they sleep together",
 		sibling.Name, api.ManagedLabel, api.GroupLabel)
 }
 

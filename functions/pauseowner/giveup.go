@@ -17,13 +17,15 @@ func giveUp(in Input, status *api.Status, reason api.Reason, message string) pla
 	next := status.Clone()
 	next.Phase, next.FailedAt, next.OwnerStops = api.Refused, status.Phase, false
 	next.Reason, next.Message, next.Finished, next.Deadline = reason, message, plan.Moment(in.Now), nil
-	return plan.Do(reason, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...).Then(events.OperationFailed, status.Operation)
+	return plan.Do(reason, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...).
+		Then(events.OperationFailed, status.Operation)
 }
 
 // refuse gives up an operation whose owner would undo it (I5).
 func refuse(in Input, status *api.Status, o Owner, why string, args ...any) plan.Plan {
-	return giveUp(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. Or pause it yourself and "+
-		"set the annotation %s=%s on the StatefulSet. %s", o.Ref.Kind, o.Ref.Name, in.Set.Name, fmt.Sprintf(why, args...),
+	return giveUp(in, status, api.OwnerNotPausable, fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. Or pause it "+
+		"yourself and set the annotation %s=%s on the StatefulSet. %s",
+		o.Ref.Kind, o.Ref.Name, in.Set.Name, fmt.Sprintf(why, args...),
 		api.OwnerPolicyAnnotation, api.OwnerIgnore, thenRetry(in, status)))
 }
 
@@ -37,14 +39,14 @@ func notAllowed(in Input, o Owner) string {
 
 // deletesClaims gives up a sleep in which the operator would scale a set down whose claims go with its replicas.
 func deletesClaims(in Input, status *api.Status, o Owner, set string) plan.Plan {
-	return giveUp(in, status, api.DeletesClaims, fmt.Sprintf("%s %s stops StatefulSet %s, whose claims are deleted when it is scaled down. Set "+
-		"its persistentVolumeClaimRetentionPolicy.whenScaled to Retain. %s", o.Ref.Kind, o.Ref.Name, set, thenRetry(in, status)))
+	return giveUp(in, status, api.DeletesClaims, fmt.Sprintf("%s %s stops StatefulSet %s, whose claims are deleted when it is scaled down. "+
+		"Set its persistentVolumeClaimRetentionPolicy.whenScaled to Retain. %s", o.Ref.Kind, o.Ref.Name, set, thenRetry(in, status)))
 }
 
 // beingDeleted says that the owner is about to go, and with it probably the set.
 func beingDeleted(in Input, status *api.Status, o Owner) string {
-	return fmt.Sprintf("%s %s, which controls StatefulSet %s, is being deleted. If the StatefulSet is to stay, wait until the owner is gone. %s",
-		o.Ref.Kind, o.Ref.Name, in.Set.Name, thenRetry(in, status))
+	return fmt.Sprintf("%s %s, which controls StatefulSet %s, is being deleted. If the StatefulSet is to stay, wait until the owner is gone. "+
+		"%s", o.Ref.Kind, o.Ref.Name, in.Set.Name, thenRetry(in, status))
 }
 
 // tookTooLong says which owners had not consented at the deadline.

@@ -76,7 +76,8 @@ func busy(in Input) string {
 		return fmt.Sprintf("operation %s runs, in phase %s; wait for its end, or end it with the annotation %s",
 			resize.Operation, resize.Phase, api.AbortAnnotation)
 	case resize.Held():
-		return fmt.Sprintf("operation %s has failed, and a claim is not whole; go on with kubectl drydock retry -n %s sts/%s", resize.Operation, in.Set.Namespace, in.Set.Name)
+		return fmt.Sprintf("operation %s has failed, and a claim is not whole; go on with kubectl drydock retry -n %s sts/%s",
+			resize.Operation, in.Set.Namespace, in.Set.Name)
 	case sts.CleansUp(in.Set):
 		return "a cleanup runs; wait for its end, or end it with the annotation " + api.AbortAnnotation + ", which keeps its claims"
 	case in.Set.DeletionTimestamp != nil:
