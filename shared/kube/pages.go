@@ -44,7 +44,9 @@ func Pages[L interface {
 }
 
 // listPage reads one page of objects. It lowers the limit until the page is short enough.
-func (c *Client) listPage(ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions, into runtime.Object) error {
+func (c *Client) listPage(
+	ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions, into runtime.Object,
+) error {
 	for {
 		text, err := c.listText(ctx, resource, namespace, options)
 		switch {

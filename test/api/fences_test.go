@@ -158,7 +158,8 @@ var volumeThefts = []theft{
 	{"delete any other claim", func(s *thief) error { return s.deleteClaim("other") }, ""},
 	{"have a volume of policy `Delete` deleted, in several writes", func(s *thief) error {
 		_, err := s.kube.CoreV1().PersistentVolumes().Patch(s.ctx, s.copy, types.MergePatchType, []byte(`{"metadata":{"annotations":{`+
-			`"drydock.dev/reclaim-policy":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"name":"gone","uid":"gone"}}}`), metav1.PatchOptions{})
+			`"drydock.dev/reclaim-policy":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Retain",`+
+			`"claimRef":{"name":"gone","uid":"gone"}}}`), metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}
@@ -199,7 +200,8 @@ var podThefts = []theft{
 		if swapped == nil {
 			return nil
 		}
-		for _, args := range [][]string{{"copy", "--device", "/target", "/source"}, {"copy", "--device", "--report=/source", "/source", "/target"},
+		for _, args := range [][]string{{"copy", "--device", "/target", "/source"},
+			{"copy", "--device", "--report=/source", "/source", "/target"},
 			{"copy", "--device", "--report", "/source", "/target"}} { // of a device no mount is read-only
 			if err := s.createMover(func(j *batchv1.Job) {
 				mover := &j.Spec.Template.Spec.Containers[0]
