@@ -16,19 +16,32 @@ import (
 func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 	hostPath := corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}
 	privileged := corev1.Container{Name: "p", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}
+	with := func(capability corev1.Capability) func(*corev1.PodSpec) {
+		return func(p *corev1.PodSpec) {
+			p.InitContainers = append(p.InitContainers, corev1.Container{SecurityContext: &corev1.SecurityContext{
+				Capabilities: &corev1.Capabilities{Add: []corev1.Capability{capability}}}})
+		}
+	}
 	for name, row := range map[string]struct {
 		change  func(*corev1.PodSpec)
 		allowed bool
 		want    string // what the refusal names; empty for none
 	}{
-		"ordinary pods":                {func(*corev1.PodSpec) {}, false, ""},
-		"hostNetwork":                  {func(p *corev1.PodSpec) { p.HostNetwork = true }, false, "hostNetwork"},
-		"hostPID":                      {func(p *corev1.PodSpec) { p.HostPID = true }, false, "hostPID"},
-		"hostIPC":                      {func(p *corev1.PodSpec) { p.HostIPC = true }, false, "hostIPC"},
-		"hostPath":                     {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, false, "hostPath"},
-		"a privileged container":       {func(p *corev1.PodSpec) { p.Containers = append(p.Containers, privileged) }, false, "privileged"},
-		"a privileged init container":  {func(p *corev1.PodSpec) { p.InitContainers = append(p.InitContainers, privileged) }, false, "privileged"},
-		"hostPath where it is allowed": {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, true, ""},
+		"ordinary pods":               {func(*corev1.PodSpec) {}, false, ""},
+		"hostNetwork":                 {func(p *corev1.PodSpec) { p.HostNetwork = true }, false, "hostNetwork"},
+		"hostPID":                     {func(p *corev1.PodSpec) { p.HostPID = true }, false, "hostPID"},
+		"hostIPC":                     {func(p *corev1.PodSpec) { p.HostIPC = true }, false, "hostIPC"},
+		"hostPath":                    {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, false, "hostPath"},
+		"a privileged container":      {func(p *corev1.PodSpec) { p.Containers = append(p.Containers, privileged) }, false, "privileged"},
+		"a privileged init container": {func(p *corev1.PodSpec) { p.InitContainers = append(p.InitContainers, privileged) }, false, "privileged"},
+		"a flexVolume": {func(p *corev1.PodSpec) {
+			p.Volumes = append(p.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{}}})
+		}, false, "flexVolume"},
+		"a capability that is as good as privileged":  {with("SYS_ADMIN"), false, "SYS_ADMIN"},
+		"a capability as container runtimes take it":  {with("cap_sys_module"), false, "cap_sys_module"},
+		"a capability that many databases have":       {with("IPC_LOCK"), false, ""},
+		"a capability in a user namespace of the pod": {func(p *corev1.PodSpec) { with("SYS_ADMIN")(p); p.HostUsers = ptr.To(false) }, false, ""},
+		"hostPath where it is allowed":                {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := build.Edit(func(s *appsv1.StatefulSet) { row.change(&s.Spec.Template.Spec) })

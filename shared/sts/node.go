@@ -1,17 +1,19 @@
 package sts
 
 import (
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeAccess says by what a pod gets hold of its node: host namespaces, hostPath or a privileged container; empty if by nothing.
-// config/policy/fence-sets.yaml refuses the same.
+// powers are the capabilities with which a container leaves itself, if it shares the node's user namespace. Runtimes take them in any
+// case, and with their prefix.
+var powers = regexp.MustCompile(`(?i)^(CAP_)?(ALL|BPF|DAC_READ_SEARCH|SYS_ADMIN|SYS_BOOT|SYS_MODULE|SYS_RAWIO)$`)
+
+// NodeAccess says by what a pod gets hold of its node: host namespaces, a volume on the node, a privileged container or a capability;
+// empty if by nothing. config/policy/fence-sets.yaml refuses the same.
 func NodeAccess(pod *corev1.PodSpec) string {
-	privileged := func(c corev1.Container) bool {
-		return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
-	}
 	switch {
 	case pod.HostNetwork:
 		return "hostNetwork"
@@ -21,8 +23,22 @@ func NodeAccess(pod *corev1.PodSpec) string {
 		return "hostIPC"
 	case slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
 		return "a hostPath volume"
-	case slices.ContainsFunc(pod.Containers, privileged), slices.ContainsFunc(pod.InitContainers, privileged):
-		return "a privileged container"
+	case slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.FlexVolume != nil }):
+		return "a flexVolume, whose driver runs on the node"
+	}
+	own := pod.HostUsers != nil && !*pod.HostUsers
+	for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
+		switch {
+		case c.SecurityContext == nil:
+		case c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged:
+			return "a privileged container"
+		case c.SecurityContext.Capabilities != nil && !own:
+			for _, added := range c.SecurityContext.Capabilities.Add {
+				if powers.MatchString(string(added)) {
+					return "the capability " + string(added)
+				}
+			}
+		}
 	}
 	return ""
 }

@@ -67,6 +67,12 @@ var setThefts = []theft{
 		}
 		return s.patchSet("web", `{"metadata":{"labels":{"drydock.dev/group":"x"}}}`)
 	}, ""},
+	{"say of any StatefulSet at zero that an operation holds it", func(s *thief) error {
+		if err := s.annotateSet("zero", api.StatusAnnotation); err == nil {
+			return nil
+		}
+		return s.patchSet("zero", `{"metadata":{"labels":{"drydock.dev/frozen":"true"}}}`)
+	}, ""},
 	{"delete a StatefulSet with its pods", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationBackground) }, ""},
 	{"delete a StatefulSet without its pods, of which an operation is recorded", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},
 	{"delete any other StatefulSet without its pods", func(s *thief) error { return s.deleteSet("plain", metav1.DeletePropagationOrphan) }, ""},
@@ -79,6 +85,11 @@ var setThefts = []theft{
 				p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 			},
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() },
+			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("SYS_ADMIN") },
+			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("cap_sys_module") },
+			func(p *corev1.PodSpec) {
+				p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}}}
+			},
 		} {
 			if err := s.createSet(func(set *appsv1.StatefulSet) { change(&set.Spec.Template.Spec) }); err == nil {
 				return nil
@@ -127,6 +138,9 @@ var volumeThefts = []theft{
 	{"add an owner to a claim", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`)
 	}, "restore"},
+	{"link a claim to an operation, so that restore may delete it", func(s *thief) error {
+		return s.patchClaim("other", `{"metadata":{"labels":{"drydock.dev/operation":"`+operation+`"}}}`)
+	}, "backup restore"},
 	{"create a temporary claim", func(s *thief) error { return s.createClaim(func(*corev1.PersistentVolumeClaim) {}) }, "backup"},
 	{"create a claim on a volume that it names", func(s *thief) error {
 		return s.createClaim(func(c *corev1.PersistentVolumeClaim) { c.Name, c.Spec.VolumeName = "data-web-9", s.volume })
@@ -142,6 +156,15 @@ var volumeThefts = []theft{
 	{"delete a claim that is part of an operation", func(s *thief) error { return s.deleteClaim("linked") }, "restore"},
 	{"delete a claim that is named like a replica's", func(s *thief) error { return s.deleteClaim("data-plain-0") }, "cleanup-pod"},
 	{"delete any other claim", func(s *thief) error { return s.deleteClaim("other") }, ""},
+	{"have a volume of policy `Delete` deleted, in several writes", func(s *thief) error {
+		_, err := s.kube.CoreV1().PersistentVolumes().Patch(s.ctx, s.copy, types.MergePatchType, []byte(`{"metadata":{"annotations":{`+
+			`"drydock.dev/reclaim-policy":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Retain",`+
+			`"claimRef":{"name":"gone","uid":"gone"}}}`), metav1.PatchOptions{})
+		if err != nil {
+			return err
+		}
+		return s.patchVolume(s.copy, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+	}, "restore"},
 }
 
 var podThefts = []theft{
@@ -154,6 +177,9 @@ var podThefts = []theft{
 			func(p *corev1.PodSpec) { p.Containers[0].Env = []corev1.EnvVar{{Name: "X"}} },
 			func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil },
 			func(p *corev1.PodSpec) { p.InitContainers = p.Containers },
+			func(p *corev1.PodSpec) {
+				p.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh"}}}}
+			},
 		} {
 			if err := s.createMover(func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }); err == nil {
 				return nil
@@ -174,6 +200,17 @@ var podThefts = []theft{
 		if swapped == nil {
 			return nil
 		}
+		for _, args := range [][]string{{"copy", "--device", "/target", "/source"},
+			{"copy", "--device", "--report=/source", "/source", "/target"},
+			{"copy", "--device", "--report", "/source", "/target"}} { // of a device no mount is read-only
+			if err := s.createMover(func(j *batchv1.Job) {
+				mover := &j.Spec.Template.Spec.Containers[0]
+				mover.Args, mover.VolumeMounts = args, nil
+				mover.VolumeDevices = []corev1.VolumeDevice{{Name: "source", DevicePath: "/source"}, {Name: "target", DevicePath: "/target"}}
+			}); err == nil {
+				return nil
+			}
+		}
 		return s.createMover(func(j *batchv1.Job) {
 			pod := &j.Spec.Template.Spec
 			pod.Volumes[1].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}
@@ -189,6 +226,7 @@ var podThefts = []theft{
 			func(p *corev1.Pod) { p.Labels = nil },
 			func(p *corev1.Pod) { p.Spec.HostPID = true },
 			func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = privileged() },
+			func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = powerful("ALL") },
 		} {
 			pod := func(p *corev1.Pod) { change(p) }
 			if err := s.createRealPod(pod); err == nil {
@@ -237,6 +275,11 @@ var podThefts = []theft{
 		}
 		return s.createPod("kube-system", func(*corev1.Pod) {})
 	}, ""},
+}
+
+// powerful adds a capability.
+func powerful(capability corev1.Capability) *corev1.SecurityContext {
+	return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{capability}}}
 }
 
 func privileged() *corev1.SecurityContext {
