@@ -175,20 +175,6 @@ func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, nam
 	return true, nil
 }
 
-// List reads one page of objects.
-func (c *Client) List(ctx context.Context, resource plan.Resource, namespace string, options metav1.ListOptions, into runtime.Object) error {
-	client, err := c.rest(resource)
-	if err != nil {
-		return err
-	}
-	err = client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).
-		VersionedParams(&options, parameters).Do(ctx).Into(into)
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
-	}
-	return nil
-}
-
 // LastLogLine reads the last line that a container printed, and when it did; empty when it printed nothing.
 func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container string) ([]byte, time.Time, error) {
 	client, err := c.rest(plan.Pods)

@@ -66,6 +66,9 @@ func (c *Client) observeManifests(ctx context.Context, namespace string, o *sts.
 	return nil
 }
 
+// rawPage is how many claims are listed as JSON at once. It takes several times the memory of the same page in protobuf.
+const rawPage = 5
+
 // listManifests lists claims as JSON, and keeps those that are wanted.
 func (c *Client) listManifests(
 	ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *sts.Observed,
@@ -74,7 +77,7 @@ func (c *Client) listManifests(
 	if err != nil {
 		return err
 	}
-	for options.Limit = pageSize; ; {
+	for options.Limit = rawPage; ; {
 		text, err := answerOf(ctx, client.Get().Namespace(namespace).Resource(plural(plan.Claims)).VersionedParams(&options, parameters))
 		if err != nil {
 			return fmt.Errorf("listing %s: %w", plan.Claims, err)

@@ -10,17 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
-
-// pageSize bounds the memory of one list call. Tenants decide how large their objects are: with 250 KiB of annotations each, a page
-// is 12 MiB on the wire and twice that when it is decoded.
-const pageSize = 50
 
 // Observe reads a StatefulSet with everything that an operation on its volumes concerns.
 func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, error) {
@@ -156,24 +151,6 @@ func (c *Client) UnclaimedVolumes(ctx context.Context) ([]*corev1.PersistentVolu
 		}
 	})
 	return unclaimed, err
-}
-
-// Pages lists page after page and hands each to use.
-func Pages[L interface {
-	runtime.Object
-	metav1.ListInterface
-}](ctx context.Context, c *Client, resource plan.Resource, namespace, selector string, page L, use func(L)) error {
-	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
-	for {
-		fresh := page.DeepCopyObject().(L)
-		if err := c.List(ctx, resource, namespace, options, fresh); err != nil {
-			return err
-		}
-		use(fresh)
-		if options.Continue = fresh.GetContinue(); options.Continue == "" {
-			return nil
-		}
-	}
 }
 
 // MoverConfig is the namespace's ConfigMap about movers, or nil.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -45,6 +46,33 @@ func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
 	createSets(w, sets, func(i int) *appsv1.StatefulSet {
 		set := build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"), build.Label(api.GroupLabel, "shop"))
 		set.Annotations = texts[i%len(texts)]
+		return set
+	})
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	t.Cleanup(sink.Close)
+	address, process, output := startSift(t, "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	for n := range 3 {
+		sendTick(t, address, fmt.Sprint(n), output)
+	}
+	if peak := peakMemory(t, process); peak > limit {
+		t.Errorf("three sweeps of %d sets took %d MiB, the limit is %d MiB", sets, peak>>20, limit>>20)
+	} else {
+		t.Logf("three sweeps of %d sets took %d MiB", sets, peak>>20)
+	}
+}
+
+// TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory: annotations are bounded, all else of an object is bounded by what the API server
+// stores at all.
+func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
+	const (
+		sets  = 100
+		large = 1200 << 10
+		limit = 128 << 20
+	)
+	w := kit.NewWorld(t)
+	createSets(w, sets, func(i int) *appsv1.StatefulSet {
+		set := build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"))
+		set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NOTES", Value: strings.Repeat("x", large)}}
 		return set
 	})
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))

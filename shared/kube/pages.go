@@ -1,0 +1,90 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/plan"
+)
+
+// Tenants decide how large their objects are, up to the 1.5 MiB that the API server stores. So a page is bounded by both: pageSize
+// objects, and pageBytes on the wire, which is twice that when it is decoded.
+const (
+	pageSize  = 50
+	pageBytes = 8 << 20
+)
+
+// errPageTooLong says that a page of more than one object has more than pageBytes.
+var errPageTooLong = errors.New("the page is too long; list fewer objects at once")
+
+// Pages lists page after page and hands each to use.
+func Pages[L interface {
+	runtime.Object
+	metav1.ListInterface
+}](ctx context.Context, c *Client, resource plan.Resource, namespace, selector string, page L, use func(L)) error {
+	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+	for {
+		fresh := page.DeepCopyObject().(L)
+		if err := c.listPage(ctx, resource, namespace, &options, fresh); err != nil {
+			return err
+		}
+		use(fresh)
+		if options.Continue = fresh.GetContinue(); options.Continue == "" {
+			return nil
+		}
+		options.Limit = min(pageSize, options.Limit+options.Limit/4+1)
+	}
+}
+
+// listPage reads one page of objects. It lowers the limit until the page is short enough.
+func (c *Client) listPage(
+	ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions, into runtime.Object,
+) error {
+	for {
+		text, err := c.listText(ctx, resource, namespace, options)
+		switch {
+		case errors.Is(err, errPageTooLong):
+			options.Limit = max(1, options.Limit/4)
+		case err != nil:
+			return fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
+		default:
+			if err := runtime.DecodeInto(codecs.UniversalDeserializer(), text, into); err != nil {
+				return fmt.Errorf("reading the list of %s: %w", resource, err)
+			}
+			return nil
+		}
+	}
+}
+
+// listText reads a page as it comes over the wire.
+func (c *Client) listText(ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions) ([]byte, error) {
+	client, err := c.rest(resource)
+	if err != nil {
+		return nil, err
+	}
+	body, err := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).
+		VersionedParams(options, parameters).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close() //nolint:errcheck // nothing was written
+	from := io.Reader(body)
+	if options.Limit > 1 {
+		from = io.LimitReader(body, pageBytes+1)
+	}
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(from); err != nil {
+		return nil, err
+	}
+	if options.Limit > 1 && text.Len() > pageBytes {
+		return nil, errPageTooLong
+	}
+	return text.Bytes(), nil
+}
