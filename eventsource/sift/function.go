@@ -12,6 +12,7 @@ package sift
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -34,6 +35,7 @@ type Function struct {
 	retry      time.Duration
 	send       Sender
 	log        *slog.Logger
+	sweeping   sync.Mutex
 }
 
 // New makes the function.
@@ -48,6 +50,10 @@ func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logg
 // Handle answers a change with one event, or with none. It is safe to repeat: the answer's id derives from what it saw.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if e.Type() == events.Tick {
+		if !f.sweeping.TryLock() {
+			return nil, nil // each sweep takes memory, and anyone may send ticks; the next one finds what this one misses
+		}
+		defer f.sweeping.Unlock()
 		return nil, f.sweep(ctx)
 	}
 	l, err := Sift(e, time.Now(), f.retry)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,6 +86,35 @@ func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
 		t.Errorf("three sweeps of %d sets took %d MiB, the limit is %d MiB", sets, peak>>20, limit>>20)
 	} else {
 		t.Logf("three sweeps of %d sets took %d MiB", sets, peak>>20)
+	}
+}
+
+// TestManyTicksAtOnceStayWithinTheMemory: where Knative authenticates no sender, every pod can send ticks.
+func TestManyTicksAtOnceStayWithinTheMemory(t *testing.T) {
+	const (
+		ticks = 20 // as many events as Knative gives a pod at once
+		sets  = 100
+		large = 200 << 10
+		limit = 128 << 20
+	)
+	w := kit.NewWorld(t)
+	createSets(w, sets, func(i int) *appsv1.StatefulSet {
+		return build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"),
+			build.Annotation("example.com/notes", strings.Repeat("x", large)))
+	})
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	t.Cleanup(sink.Close)
+	address, process, output := startSift(t, "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	sendTick(t, address, "first", output)
+	var all sync.WaitGroup
+	for n := range ticks {
+		all.Go(func() { sendTick(t, address, fmt.Sprint(n), output) })
+	}
+	all.Wait()
+	if peak := peakMemory(t, process); peak > limit {
+		t.Errorf("%d ticks at once took %d MiB, the limit is %d MiB", ticks, peak>>20, limit>>20)
+	} else {
+		t.Logf("%d ticks at once took %d MiB", ticks, peak>>20)
 	}
 }
 
