@@ -42,10 +42,10 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *sts.Observed
 // observeManifests reads, as JSON, the claims that our finalizer holds: restore makes their successors from them. A claim whose
 // volume is reserved already has its successor. One list serves them all, since they carry the operation's label. A claim that lost the
 // label is listed by its name.
-func (c *Client) observeManifests(ctx context.Context, namespace string, o *sts.Observed) error {
+func (c *Client) observeManifests(ctx context.Context, namespace string, o *look) error {
 	wanted := map[string]bool{}
 	for _, claim := range o.Claims {
-		if claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && !reservedFor(o, claim.Name) {
+		if claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && !reservedFor(o.Observed, claim.Name) {
 			wanted[claim.Name] = true
 		}
 	}
@@ -53,12 +53,12 @@ func (c *Client) observeManifests(ctx context.Context, namespace string, o *sts.
 		return nil
 	}
 	o.ClaimManifests = map[string]*unstructured.Unstructured{}
-	if err := c.listManifests(ctx, namespace, metav1.ListOptions{LabelSelector: api.OperationLabel}, wanted, o); err != nil {
+	if err := c.listManifests(ctx, namespace, metav1.ListOptions{LabelSelector: api.OperationLabel}, wanted, o.Observed); err != nil {
 		return err
 	}
 	for name := range wanted {
 		if o.ClaimManifests[name] == nil {
-			if err := c.listManifests(ctx, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, wanted, o); err != nil {
+			if err := c.listManifests(ctx, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, wanted, o.Observed); err != nil {
 				return err
 			}
 		}

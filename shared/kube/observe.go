@@ -1,8 +1,10 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,42 +15,68 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
 
 // Observe reads a StatefulSet with everything that an operation on its volumes concerns.
 func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, error) {
-	o := &sts.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}
-	if err := c.observeSet(ctx, ref, o); err != nil {
+	o := &look{left: mostKept, Observed: &sts.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
+	if err := c.observeSet(ctx, ref, o.Observed); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context, string, *sts.Observed) error{
+	for _, read := range []func(context.Context, string, *look) error{
 		c.observeLinked, c.observeClaims, c.observePods, c.observeVolumes, c.observeAttachments, c.observeManifests,
 	} {
-		if err := read(ctx, ref.Namespace, o); err != nil {
+		if err := cmp.Or(read(ctx, ref.Namespace, o), o.tooMuch()); err != nil {
 			return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)
 		}
 	}
-	followJournals(ctx, o)
-	return o, nil
+	followJournals(ctx, o.Observed)
+	return o.Observed, nil
 }
 
-func (c *Client) observeClaims(ctx context.Context, namespace string, o *sts.Observed) error {
+// mostKept bounds the claims, pods, Jobs and journals that one look keeps, in bytes as the API server sends them; decoded they take
+// twice that. A thousand ordinary replicas are within it. Whoever may create claims decides how much there is to read, and the
+// function serves other tenants at the same time.
+const mostKept = 16 << 20
+
+// look is an observation that is being made.
+type look struct {
+	*sts.Observed
+	left int // of mostKept
+}
+
+// fits counts an object of that size, and reports whether it may be kept. Keep a copy: the object is a part of its page.
+func (l *look) fits(size int) bool {
+	l.left -= size
+	return l.left >= 0
+}
+
+func (l *look) tooMuch() error {
+	if l.left >= 0 {
+		return nil
+	}
+	return fault.Permanent(fmt.Errorf("its claims, their pods, and Jobs and ControllerRevisions of operations have more than %d MiB; "+
+		"remove large labels and annotations from those with names of its claims", mostKept>>20))
+}
+
+func (c *Client) observeClaims(ctx context.Context, namespace string, o *look) error {
 	return Pages(ctx, c, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
-			if claim := &l.Items[i]; o.Names(claim.Name) || linkedTo(claim, o.Name) {
-				o.Claims = append(o.Claims, claim)
+			if claim := &l.Items[i]; (o.Names(claim.Name) || linkedTo(claim, o.Name)) && o.fits(claim.Size()) {
+				o.Claims = append(o.Claims, claim.DeepCopy())
 			}
 		}
 	})
 }
 
-func (c *Client) observeLinked(ctx context.Context, namespace string, o *sts.Observed) error {
+func (c *Client) observeLinked(ctx context.Context, namespace string, o *look) error {
 	err := Pages(ctx, c, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
 		for i := range l.Items {
-			if linkedTo(&l.Items[i], o.Name) {
-				o.Jobs = append(o.Jobs, &l.Items[i])
+			if job := &l.Items[i]; linkedTo(job, o.Name) && o.fits(job.Size()) {
+				o.Jobs = append(o.Jobs, job.DeepCopy())
 			}
 		}
 	})
@@ -57,8 +85,9 @@ func (c *Client) observeLinked(ctx context.Context, namespace string, o *sts.Obs
 	}
 	return Pages(ctx, c, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
-			if link := api.LoadRecord(&l.Items[i]); link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal {
-				o.Journals = append(o.Journals, &l.Items[i])
+			revision := &l.Items[i]
+			if link := api.LoadRecord(revision); link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal && o.fits(revision.Size()) {
+				o.Journals = append(o.Journals, revision.DeepCopy())
 			}
 		}
 	})
@@ -69,17 +98,16 @@ func linkedTo(obj metav1.Object, set string) bool {
 	return err == nil && link != nil && link.Set.Name == set
 }
 
-func (c *Client) observePods(ctx context.Context, namespace string, o *sts.Observed) error {
+func (c *Client) observePods(ctx context.Context, namespace string, o *look) error {
 	if len(o.Claims) == 0 {
 		return nil
 	}
 	return Pages(ctx, c, plan.Pods, namespace, "", &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
-			for _, claim := range o.Claims {
-				if sts.Mounts(&l.Items[i], claim.Name) {
-					o.Pods = append(o.Pods, &l.Items[i])
-					break
-				}
+			pod := &l.Items[i]
+			mounts := func(claim *corev1.PersistentVolumeClaim) bool { return sts.Mounts(pod, claim.Name) }
+			if slices.ContainsFunc(o.Claims, mounts) && o.fits(pod.Size()) {
+				o.Pods = append(o.Pods, pod.DeepCopy())
 			}
 		}
 	})
@@ -87,7 +115,7 @@ func (c *Client) observePods(ctx context.Context, namespace string, o *sts.Obser
 
 // observeVolumes reads the volumes of operations on the set by label, and the others that a claim or a document names
 // one by one: volumes are not namespaced, and a cluster may have very many.
-func (c *Client) observeVolumes(ctx context.Context, namespace string, o *sts.Observed) error {
+func (c *Client) observeVolumes(ctx context.Context, namespace string, o *look) error {
 	linked := api.OperationLabel + "," + api.NamespaceLabel + "=" + namespace
 	err := Pages(ctx, c, plan.Volumes, "", linked, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
@@ -128,7 +156,7 @@ func ofNamespace(volume *corev1.PersistentVolume, namespace string) bool {
 }
 
 // observeAttachments reads them only while a set is being stopped: they are the last proof that nothing writes.
-func (c *Client) observeAttachments(ctx context.Context, _ string, o *sts.Observed) error {
+func (c *Client) observeAttachments(ctx context.Context, _ string, o *look) error {
 	status, err := o.Status()
 	if err != nil || status == nil || status.Phase != api.Copying || status.Generation != 0 {
 		return nil //nolint:nilerr // an unreadable status is Decide's to judge

@@ -18,7 +18,7 @@ import (
 // objects, and pageBytes on the wire, which is twice that when it is decoded.
 const (
 	pageSize  = 50
-	pageBytes = 8 << 20
+	pageBytes = 4 << 20
 )
 
 // errPageTooLong says that a page of more than one object has more than pageBytes.

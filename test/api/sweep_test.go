@@ -34,7 +34,6 @@ func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
 	const (
 		sets  = 300
 		large = 250 << 10 // all annotations of an object may have 256 KiB
-		limit = 128 << 20
 	)
 	w := kit.NewWorld(t)
 	texts := []map[string]string{
@@ -51,15 +50,11 @@ func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
 	})
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	t.Cleanup(sink.Close)
-	address, process, output := startSift(t, "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	address, process, output := startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
 	for n := range 3 {
 		sendTick(t, address, fmt.Sprint(n), output)
 	}
-	if peak := peakMemory(t, process); peak > limit {
-		t.Errorf("three sweeps of %d sets took %d MiB, the limit is %d MiB", sets, peak>>20, limit>>20)
-	} else {
-		t.Logf("three sweeps of %d sets took %d MiB", sets, peak>>20)
-	}
+	expectMemory(t, process, fmt.Sprintf("three sweeps of %d sets", sets))
 }
 
 // TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory: annotations are bounded, all else of an object is bounded by what the API server
@@ -68,7 +63,6 @@ func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
 	const (
 		sets  = 100
 		large = 1200 << 10
-		limit = 128 << 20
 	)
 	w := kit.NewWorld(t)
 	createSets(w, sets, func(i int) *appsv1.StatefulSet {
@@ -78,15 +72,11 @@ func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
 	})
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	t.Cleanup(sink.Close)
-	address, process, output := startSift(t, "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	address, process, output := startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
 	for n := range 3 {
 		sendTick(t, address, fmt.Sprint(n), output)
 	}
-	if peak := peakMemory(t, process); peak > limit {
-		t.Errorf("three sweeps of %d sets took %d MiB, the limit is %d MiB", sets, peak>>20, limit>>20)
-	} else {
-		t.Logf("three sweeps of %d sets took %d MiB", sets, peak>>20)
-	}
+	expectMemory(t, process, fmt.Sprintf("three sweeps of %d sets", sets))
 }
 
 // TestManyTicksAtOnceStayWithinTheMemory: where Knative authenticates no sender, every pod can send ticks.
@@ -95,7 +85,6 @@ func TestManyTicksAtOnceStayWithinTheMemory(t *testing.T) {
 		ticks = 20 // as many events as Knative gives a pod at once
 		sets  = 100
 		large = 200 << 10
-		limit = 128 << 20
 	)
 	w := kit.NewWorld(t)
 	createSets(w, sets, func(i int) *appsv1.StatefulSet {
@@ -104,18 +93,14 @@ func TestManyTicksAtOnceStayWithinTheMemory(t *testing.T) {
 	})
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	t.Cleanup(sink.Close)
-	address, process, output := startSift(t, "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	address, process, output := startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
 	sendTick(t, address, "first", output)
 	var all sync.WaitGroup
 	for n := range ticks {
 		all.Go(func() { sendTick(t, address, fmt.Sprint(n), output) })
 	}
 	all.Wait()
-	if peak := peakMemory(t, process); peak > limit {
-		t.Errorf("%d ticks at once took %d MiB, the limit is %d MiB", ticks, peak>>20, limit>>20)
-	} else {
-		t.Logf("%d ticks at once took %d MiB", ticks, peak>>20)
-	}
+	expectMemory(t, process, fmt.Sprintf("%d ticks at once", ticks))
 }
 
 // claimsBomb is a record of the size that is much larger when it is decoded.
@@ -144,8 +129,8 @@ func createSets(w *kit.World, count int, make func(i int) *appsv1.StatefulSet) {
 
 func newResults(count int) chan error { return make(chan error, count) }
 
-// startSift builds and starts sift, and returns its address and process id.
-func startSift(t *testing.T, variables ...string) (address string, process int, output *bytes.Buffer) {
+// startFunction builds and starts a function as it is deployed, and returns its address and process id.
+func startFunction(t *testing.T, name string, variables ...string) (address string, process int, output *bytes.Buffer) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "drydock")
 	compile := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/drydock")
@@ -159,7 +144,7 @@ func startSift(t *testing.T, variables ...string) (address string, process int, 
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	_ = listener.Close()
-	command := exec.CommandContext(t.Context(), binary, "serve", "sift")
+	command := exec.CommandContext(t.Context(), binary, "serve", name)
 	command.Env = append(append(os.Environ(), "PORT="+port, "KUBECONFIG="+kit.APIPath(t), "GOMEMLIMIT=110MiB"), variables...)
 	output = &bytes.Buffer{}
 	command.Stdout, command.Stderr = output, output
@@ -191,6 +176,18 @@ func sendTick(t *testing.T, address, id string, output *bytes.Buffer) {
 		}
 	}
 	t.Fatalf("sift does not answer: %v: %s", err, output)
+}
+
+// functionMemory is the memory limit of a function as it is deployed.
+const functionMemory = 128 << 20
+
+func expectMemory(t *testing.T, process int, what string) {
+	t.Helper()
+	peak := peakMemory(t, process)
+	t.Logf("%s took %d MiB", what, peak>>20)
+	if peak > functionMemory {
+		t.Errorf("the limit is %d MiB", functionMemory>>20)
+	}
 }
 
 // peakMemory is the most resident memory that the process has had, in bytes.

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/serve"
+	"drydock.dev/test/kit"
+)
+
+// TestEventOfASetWithLargeClaimsStaysWithinTheMemory: labels are bounded by what the API server stores at all, and everybody may create
+// claims with the names of a set's. The function would be killed while it serves other tenants.
+func TestEventOfASetWithLargeClaimsStaysWithinTheMemory(t *testing.T) {
+	w := kit.NewWorld(t)
+	set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	createLargeClaims(w, 120, set.Spec.VolumeClaimTemplates[0].Spec)
+	address, process, output := startFunction(t, "detect-resize", "DRYDOCK_IMAGE="+kit.Settings().Image, "DRYDOCK_ALLOW_TAGS=true")
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	e := events.NewChanged(events.Ref{Namespace: w.Namespace, Name: "web", UID: set.UID}, "x", api.DetectResize)
+	const says = "have more than 16 MiB"
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = serve.NewSender(address, nil).Send(t.Context(), e); err == nil || !strings.Contains(err.Error(), "refused") {
+			break // it serves
+		}
+	}
+	if err == nil {
+		t.Fatalf("the event is done: %s", output)
+	}
+	if !strings.Contains(output.String(), says) {
+		t.Errorf("%v: %s", err, output)
+	}
+	expectMemory(t, process, "the event")
+}
+
+// createLargeClaims creates claims with names of set web's, each near the size that the API server refuses.
+func createLargeClaims(w *kit.World, count int, spec corev1.PersistentVolumeClaimSpec) {
+	w.T.Helper()
+	labels := map[string]string{}
+	for i := range 3800 {
+		labels[fmt.Sprintf("%s.%05d/%s", strings.Repeat("a", 200), i, strings.Repeat("k", 40))] = strings.Repeat("v", 60)
+	}
+	failed := newResults(count)
+	for i := range count {
+		go func() {
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-web-%d", i+1), Labels: labels}, Spec: *spec.DeepCopy()}
+			_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{})
+			failed <- err
+		}()
+	}
+	for range count {
+		if err := <-failed; err != nil {
+			w.T.Fatalf("creating the claims: %v", err)
+		}
+	}
+}
