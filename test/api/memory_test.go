@@ -21,7 +21,7 @@ import (
 func TestEventOfASetWithLargeClaimsStaysWithinTheMemory(t *testing.T) {
 	w := kit.NewWorld(t)
 	set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	createLargeClaims(w, 120, set.Spec.VolumeClaimTemplates[0].Spec)
+	createLargeClaims(w, 50, set.Spec.VolumeClaimTemplates[0].Spec)
 	address, process, output := startFunction(t, "detect-resize", "DRYDOCK_IMAGE="+kit.Settings().Image, "DRYDOCK_ALLOW_TAGS=true")
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	e := events.NewChanged(events.Ref{Namespace: w.Namespace, Name: "web", UID: set.UID}, "x", api.DetectResize)

@@ -61,7 +61,7 @@ func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
 // stores at all.
 func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
 	const (
-		sets  = 100
+		sets  = 60 // more than a page
 		large = 1200 << 10
 	)
 	w := kit.NewWorld(t)
