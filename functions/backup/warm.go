@@ -87,7 +87,9 @@ func awaited(in Input, status *api.Status, part *api.ClaimStatus) bool {
 }
 
 // began is when the copying began.
-func began(in Input, status *api.Status) time.Time { return status.Deadline.Add(-in.Settings.CopyTimeout) }
+func began(in Input, status *api.Status) time.Time {
+	return status.Deadline.Add(-in.Settings.CopyTimeout)
+}
 
 // absence is the wait for a replica of which awaited tells.
 func absence(in Input, status *api.Status, part *api.ClaimStatus) *stall {
