@@ -91,7 +91,7 @@ func began(in Input, status *api.Status) time.Time {
 	return status.Deadline.Add(-in.Settings.CopyTimeout)
 }
 
-// absence is the wait for a replica of which awaited tells.
+// absence describes the wait for the replica of an awaited claim.
 func absence(in Input, status *api.Status, part *api.ClaimStatus) *stall {
 	since := began(in, status)
 	return &stall{reason: "PodNotRunning", since: since, notice: noticeStart, detail: fmt.Sprintf(

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// retire gives the old volumes whose window is over back to their own reclaim policy, but for those that are about to come back, and
-// orphans a window.
+// retire gives the old volumes whose window is over their own reclaim policy back, except those that are about to be used again or are
+// the same storage as a volume in use. An orphan gets a window.
 func retire(in Input, status *api.Status) plan.Plan {
 	var released, adopted []plan.Action
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
@@ -22,12 +22,12 @@ func retire(in Input, status *api.Status) plan.Plan {
 		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
 			continue // the status may name any
 		}
-		switch {
-		case sts.Expired(volume, in.Now) && shares(in, volume):
+		switch over := sts.Expired(volume, in.Now) && !awaited(status, name); {
+		case over && shares(in, volume):
 			warning := fmt.Sprintf("the old volume %s stays as it is, with the reclaim policy Retain: it is the same storage as another volume in use, "+
 				"whose data would go with it", name)
 			released = append(released, append(plan.LeaveVolume(volume).Actions(), tell(in, api.VolumeReleased, warning))...)
-		case sts.Expired(volume, in.Now) && !awaited(status, name):
+		case over:
 			released = append(released, plan.ReleaseVolume(volume).Actions()...)
 		case orphan(in, status, volume, link) && link.Role == api.RoleForeign:
 			released = append(released, plan.LeaveVolume(volume).Actions()...)
@@ -44,7 +44,7 @@ func retire(in Input, status *api.Status) plan.Plan {
 	return plan.Do(api.VolumeReleased, append(released, adopted...)...)
 }
 
-// shares reports whether a volume that a claim has leads to the same place, as one that was provisioned again for the same name may.
+// shares reports whether another volume, which a claim uses, is the same storage. A provisioner may derive its folder from the claim's name.
 func shares(in Input, volume *corev1.PersistentVolume) bool {
 	for name, other := range in.Volumes {
 		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && sts.SameStorage(volume, other) {

@@ -97,8 +97,8 @@ type Status struct {
 	Templates []TemplateTarget `json:"templates,omitempty"`
 	// OwnerStops is true when the owner's operator scales the set to zero and back, and Drydock does not.
 	OwnerStops bool `json:"ownerStops,omitempty"`
-	// Admitted is as whom the set's pods ran when the operation was planned, where admission says so and the pod template does not.
-	// Movers run the same way.
+	// Admitted is the user, group and SELinux options that admission had given to the set's pods when the operation was planned. Movers
+	// get the same.
 	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
 	// Recreate is true when the StatefulSet itself needs the new template.
 	Recreate bool `json:"recreate,omitempty"`

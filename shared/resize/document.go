@@ -51,7 +51,7 @@ func (w *Wish) Operation(in Input) *api.Status {
 	return status
 }
 
-// admitted is as whom the set's pods run where its template does not say it.
+// admitted returns the user, group and SELinux options that admission has given to the set's pods.
 func admitted(in Input) *corev1.PodSecurityContext {
 	var own []*corev1.Pod
 	for _, pod := range in.Pods {

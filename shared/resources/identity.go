@@ -13,12 +13,12 @@ import (
 )
 
 // MoverUser says as whom the set's files can be copied: as root where the namespace allows it, else as the user that
-// the pod template names, or that admission has given to the pods. It is an error if neither is possible.
+// the pod template names, or that admission has given to the pods. Otherwise it is an error.
 func MoverUser(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext, rootAllowed bool) (root bool, err error) {
 	if rootAllowed {
 		return true, nil
 	}
-	user := workloadUser(identified(&set.Spec.Template.Spec, admitted))
+	user := workloadUser(withAdmitted(&set.Spec.Template.Spec, admitted))
 	if user != nil && *user != 0 {
 		return false, nil
 	}
@@ -31,15 +31,15 @@ func MoverUser(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext, roo
 		set.Namespace, set.Name, who, set.Namespace, api.RootMoverLabel, api.AllowValue)
 }
 
-// Admitted returns as whom the set's pods run where the pod template does not say it but admission does, as OpenShift's
-// SecurityContextConstraints do. It is nil where there is nothing to add to the template, and where the pods differ or none is there.
+// Admitted returns the user, group and SELinux options that admission has given to all of the set's pods and that the pod template does
+// not name. OpenShift's SecurityContextConstraints do so. It is nil if there are none, if the pods differ, or if there is no pod.
 func Admitted(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityContext {
 	named := identity(&set.Spec.Template.Spec)
 	var all *corev1.PodSecurityContext
 	for _, pod := range pods {
 		is := identity(&pod.Spec)
-		added := &corev1.PodSecurityContext{RunAsUser: beyond(named.RunAsUser, is.RunAsUser), RunAsGroup: beyond(named.RunAsGroup, is.RunAsGroup),
-			FSGroup: beyond(named.FSGroup, is.FSGroup), SELinuxOptions: beyond(named.SELinuxOptions, is.SELinuxOptions)}
+		added := &corev1.PodSecurityContext{RunAsUser: unnamed(named.RunAsUser, is.RunAsUser), RunAsGroup: unnamed(named.RunAsGroup, is.RunAsGroup),
+			FSGroup: unnamed(named.FSGroup, is.FSGroup), SELinuxOptions: unnamed(named.SELinuxOptions, is.SELinuxOptions)}
 		if all != nil && !equality.Semantic.DeepEqual(all, added) {
 			return nil
 		}
@@ -51,15 +51,15 @@ func Admitted(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityCo
 	return all
 }
 
-// beyond returns what is said where the template says nothing.
-func beyond[T any](named, is *T) *T {
+// unnamed returns the pod's value if the template names none.
+func unnamed[T any](named, is *T) *T {
 	if named != nil {
 		return nil
 	}
 	return is
 }
 
-// identity is what decides which files the pod's containers may read, and whose they are.
+// identity returns the user, group and SELinux options of the pod's containers.
 func identity(pod *corev1.PodSpec) *corev1.PodSecurityContext {
 	is := &corev1.PodSecurityContext{RunAsUser: workloadUser(pod), RunAsGroup: workloadGroup(pod), SELinuxOptions: workloadSELinux(pod)}
 	if pod.SecurityContext != nil {
@@ -68,8 +68,8 @@ func identity(pod *corev1.PodSpec) *corev1.PodSecurityContext {
 	return is
 }
 
-// identified returns the workload with what admission adds to it.
-func identified(workload *corev1.PodSpec, admitted *corev1.PodSecurityContext) *corev1.PodSpec {
+// withAdmitted returns the workload with the values of Admitted.
+func withAdmitted(workload *corev1.PodSpec, admitted *corev1.PodSecurityContext) *corev1.PodSpec {
 	if admitted == nil {
 		return workload
 	}

@@ -59,7 +59,7 @@ type Mover struct {
 	// Margin is how much of the target has to stay free, in percent; 0 if it does not matter.
 	Margin int
 	Root   bool
-	// Admitted is as whom the set's pods run where its template does not say it.
+	// Admitted is the user, group and SELinux options that admission has given to the set's pods; nil if none.
 	Admitted *corev1.PodSecurityContext
 	Options  MoverOptions
 	Settings api.Settings
@@ -103,7 +103,7 @@ func failAtOnce() *batchv1.PodFailurePolicy {
 }
 
 func (m Mover) pod() corev1.PodSpec {
-	workload := identified(&m.Set.Spec.Template.Spec, m.Admitted)
+	workload := withAdmitted(&m.Set.Spec.Template.Spec, m.Admitted)
 	pod := corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: ptr.To(false),

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// SameStorage reports whether both volumes lead to the same place. A provisioner with a path pattern makes two volumes of one folder,
-// and to delete either is to delete the data of both.
+// SameStorage reports whether both volumes are the same storage. A provisioner with a path pattern may make two volumes of one folder;
+// deleting one of them deletes the data of both.
 func SameStorage(a, b *corev1.PersistentVolume) bool {
 	x, y := a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource
 	if x == (corev1.PersistentVolumeSource{}) {
@@ -20,7 +20,7 @@ func SameStorage(a, b *corev1.PersistentVolume) bool {
 	return x.CSI != nil && y.CSI != nil && x.CSI.Driver == y.CSI.Driver && (x.CSI.VolumeHandle == y.CSI.VolumeHandle || sameFolder(x.CSI, y.CSI))
 }
 
-// sameFolder compares what the drivers for NFS and SMB write on a volume. Their handles differ, since they have the volume's name in them
+// sameFolder compares the attributes that the drivers for NFS and SMB set. Their handles differ: they contain the volume's name
 // (csi-driver-nfs and csi-driver-smb, pkg/nfs and pkg/smb, controllerserver.go).
 func sameFolder(a, b *corev1.CSIPersistentVolumeSource) bool {
 	x, y := folderOf(a), folderOf(b)
