@@ -45,7 +45,11 @@ func awaitFinalizers(in Input, status *api.Status) (plan.Plan, bool) {
 // heldByOthers says which foreign finalizer would stop the switch; empty if none would.
 func heldByOthers(in Input, status *api.Status) string {
 	for _, part := range pending(status) {
-		if held := sts.HeldByOthers("claim", in.Claim(part.Name)); held != "" {
+		claim := in.Claim(part.Name)
+		if claim == nil {
+			continue
+		}
+		if held := sts.HeldByOthers("claim", claim); held != "" {
 			return held
 		}
 	}
