@@ -51,8 +51,10 @@ func TestApplyRefuses(t *testing.T) {
 	}{
 		"an image that could be any":    {[]string{"--render", "example.com/drydock", "backup"}, "neither a digest nor a tag"},
 		"a port that is no tag":         {[]string{"--render", "example.com:5000/drydock", "backup"}, "neither a digest nor a tag"},
-		"a function that there is none": {[]string{"--render", "--allow-tags", "drydock:v1", "backup", "sieve"}, "there are: backup cleanup-pod dead-letter detect-resize"},
+		"a function that there is none": {[]string{"--render", "--allow-tags", "example.com/drydock:v1", "backup", "sieve"}, "there are: backup cleanup-pod dead-letter detect-resize"},
 		"no function":                   {[]string{"drydock:v1"}, "deploy/apply IMAGE FUNCTION"},
+		"an image without a registry":   {[]string{"--render", "drydock" + digest, "backup"}, "names no registry"},
+		"a folder that is no registry":  {[]string{"--render", "team/drydock" + digest, "backup"}, "names no registry"},
 		"a tag that can change":         {[]string{"--render", "example.com/drydock:v1", "backup"}, "is named by a tag"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,5 +63,34 @@ func TestApplyRefuses(t *testing.T) {
 				t.Errorf("%v: %s", err, output)
 			}
 		})
+	}
+}
+
+// TestApplyKeepsTheMoverImageBefore: backup makes movers of it until its new revision is ready.
+func TestApplyKeepsTheMoverImageBefore(t *testing.T) {
+	applied := filepath.Join(t.TempDir(), "applied")
+	kubectl := filepath.Join(t.TempDir(), "kubectl")
+	const script = `#!/bin/sh
+case "$*" in
+  *"get role drydock-mover-image"*) printf 'example.com/drydock@sha256:before' ;;
+  *apply*) cat >>"$APPLIED" ;;
+esac
+`
+	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECTL", kubectl)
+	t.Setenv("APPLIED", applied)
+	if output, err := apply(t, "example.com/drydock"+digest, "backup"); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	manifests, err := os.ReadFile(applied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range []string{"example.com/drydock" + digest, "example.com/drydock@sha256:before"} {
+		if !strings.Contains(string(manifests), `      - "`+image+`"`) {
+			t.Errorf("%s may not run as a mover:\n%s", image, manifests)
+		}
 	}
 }
