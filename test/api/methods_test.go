@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,30 @@ func movers(t testing.TB, w *kit.World) []corev1.Pod {
 		t.Fatal(err)
 	}
 	return pods.Items
+}
+
+// watchMovers tells from now on whether a mover has run with an argument, also one that is gone since.
+func watchMovers(t *testing.T, w *kit.World) func(arg string) bool {
+	t.Helper()
+	watcher, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(watcher.Stop)
+	var seen sync.Map
+	go func() {
+		for e := range watcher.ResultChan() {
+			if pod, ok := e.Object.(*corev1.Pod); ok {
+				for _, arg := range pod.Spec.Containers[0].Args {
+					seen.Store(arg, true)
+				}
+			}
+		}
+	}()
+	return func(arg string) bool {
+		_, ok := seen.Load(arg)
+		return ok
+	}
 }
 
 func has(pod corev1.Pod, arg string) bool { return slices.Contains(pod.Spec.Containers[0].Args, arg) }
@@ -121,6 +146,7 @@ func TestWarmCopyRunsBesideThePods(t *testing.T) {
 	set := kit.WorldSet("web", 3, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "2"
 	w, drive := copiedWorld(t, set)
+	seen := watchMovers(t, w)
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
@@ -130,15 +156,9 @@ func TestWarmCopyRunsBesideThePods(t *testing.T) {
 			t.Errorf("mover %s: %+v", pod.Name, pod.Spec.Affinity)
 		}
 	}
-	seen := map[string]bool{}
 	holdWarm(w, false)
 	w.Eventually("the operation ends", func() string {
 		ticks(t, drive, 1)
-		for _, pod := range movers(t, w) {
-			for _, arg := range pod.Spec.Containers[0].Args {
-				seen[arg] = true
-			}
-		}
 		if status := w.Status("web"); !status.Phase.Terminal() {
 			return string(status.Phase)
 		}
@@ -151,8 +171,13 @@ func TestWarmCopyRunsBesideThePods(t *testing.T) {
 			t.Errorf("claim %s was not copied while the set ran", c.Name)
 		}
 	}
-	if !seen["--after-warm"] || !seen["--warm"] {
-		t.Errorf("passes %v", seen)
+	for _, pass := range []string{"--warm", "--after-warm"} {
+		w.Eventually("a mover has run with "+pass, func() string {
+			if !seen(pass) {
+				return "none has"
+			}
+			return ""
+		})
 	}
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
