@@ -189,6 +189,18 @@ var podThefts = []theft{
 			j.Spec.Template.Spec.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"}
 		})
 	}, ""},
+	{"have a Job run several pods at once or one after the other, or on a node that it names", func(s *thief) error {
+		many := int32(5)
+		for _, change := range []func(*batchv1.JobSpec){
+			func(j *batchv1.JobSpec) { j.Parallelism = &many },
+			func(j *batchv1.JobSpec) { j.Completions = &many },
+		} {
+			if err := s.createMover(func(j *batchv1.Job) { change(&j.Spec) }); err == nil {
+				return nil
+			}
+		}
+		return s.createMover(func(j *batchv1.Job) { j.Spec.Template.Spec.NodeName = "node-1" })
+	}, ""},
 	{"have a mover write to its source, or mount anything but two claims", func(s *thief) error {
 		if err := s.createMover(func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = false }); err == nil {
 			return nil
