@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// rounds is how often a set is scaled to zero again whose replicas somebody else puts back.
+	// rounds limits how often a set is scaled to zero again after another client has restored its replicas.
 	rounds = 3
 	// settle is how long after falling asleep an operator that had read its resource before the pause may still write.
 	settle = time.Minute
@@ -28,7 +28,7 @@ func napping(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Pla
 		ends := v.Awake || abort || !sts.Managed(m.Set)
 		untouched := nap.Stopping == nil && !nap.OwnerStops && (nap.Phase == api.Stopping || ends)
 		switch {
-		case untouched && sts.Replicas(m.Set) == 0: // somebody was faster, and it is theirs to wake
+		case untouched && sts.Replicas(m.Set) == 0: // another client was faster, and has to wake it
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 		case abort:
 			return giveUp(in, group, m, api.Aborted, "aborted")
@@ -71,7 +71,7 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return plan.Wait(api.ScalingDown, "its operator stops it, %d replicas are left", m.Set.Status.Replicas)
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
-	case scaled && sts.Controller(m.Set) == nil: // no operator that was late: somebody wants it awake
+	case scaled && sts.Controller(m.Set) == nil: // there is no operator that could be late: another client wants it awake
 		return startedByOthers(in, group, m)
 	case scaled && nap.Round >= rounds:
 		m.Nap = countStarts(in, m)
@@ -92,7 +92,7 @@ func again(nap *api.Status) *api.Status {
 	return next
 }
 
-// scaleDown writes the count down in the very write that takes it away, and keeps the claims of what it stops.
+// scaleDown records the number of replicas in the same write that sets it to zero, and keeps the claims of the stopped pods.
 func scaleDown(in Input, m idle.Member, next *api.Status) plan.Plan {
 	next.Stopping = plan.Moment(in.Now)
 	next.Deadline = plan.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set)))
@@ -111,8 +111,8 @@ func scale(patch *plan.Patch, set *appsv1.StatefulSet, to int32) {
 	plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
 }
 
-// sleeping is about a set that sleeps and has no reason not to. If somebody has started it: an operator that is late, or
-// somebody who wants it awake.
+// sleeping handles a set that sleeps and has no reason to wake. If it has replicas, its operator is late, or another client wants it
+// awake.
 func sleeping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	nap, replicas := m.Nap, sts.Replicas(m.Set)
 	if replicas == 0 {

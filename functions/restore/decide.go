@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Input is what Decide decides on.
+// Input is the input of Decide.
 type Input struct {
 	*sts.Observed
 	Namespace string
@@ -23,7 +23,7 @@ type Input struct {
 	Rejected string
 	// Refused is why the API server would not create the StatefulSet again, as a dry run tells; empty if it would, or was not asked.
 	Refused string
-	// Failing is what the API server said when it could not carry out a write of this event; empty if it could.
+	// Failing is the API server's error for a write of this event that it could not carry out; empty if there was none.
 	Failing string
 }
 
@@ -59,7 +59,7 @@ func Decide(in Input) plan.Plan {
 	return rest(in, status)
 }
 
-// rest is about a set of which no operation of ours is under way. One that is frozen all the same lost its status, or is made
+// rest handles a set without a running operation. One that is frozen all the same lost its status, or is made
 // from the manifest of a set that was.
 func rest(in Input, status *api.Status) plan.Plan {
 	if in.Set != nil && in.Set.DeletionTimestamp == nil && !status.Active() && !status.Held() {
@@ -138,7 +138,7 @@ func rollingBack(in Input, status *api.Status) plan.Plan {
 	return conclude(in, next, events.OperationFailed)
 }
 
-// clearUp removes what the operation made. When it has waited for that beyond the deadline, it returns words for the message instead: the
+// clearUp removes the objects of the operation. When it has waited for that beyond the deadline, it returns words for the message instead: the
 // journal stays, so that the sweep finds the rest.
 func clearUp(in Input, status *api.Status) (later string, p plan.Plan) {
 	p, busy := tidy(in, status.Operation, partsOf(in, status))
@@ -151,11 +151,11 @@ func clearUp(in Input, status *api.Status) (later string, p plan.Plan) {
 	return "", p
 }
 
-// giveBack patches replicas and retention policy to what was found before the operation.
+// giveBack restores the replicas and the retention policy from before the operation.
 func giveBack(in Input, status *api.Status) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
 	now := sts.Replicas(in.Set)
-	if status.Stopped != nil { // else whoever has scaled the set since was right to
+	if status.Stopped != nil { // else the set was not stopped by us, and its replicas stay
 		plan.Set(patch, "/spec/replicas", now, status.Replicas, fmt.Sprintf("replicas %d to %d", now, status.Replicas))
 	}
 	if status.WhenScaled != "" {
@@ -164,7 +164,7 @@ func giveBack(in Input, status *api.Status) *plan.Patch {
 	return patch
 }
 
-// end makes the terminal status. What only the running operation needed goes out of it.
+// end makes the terminal status, without the fields that only a running operation needs.
 func end(in Input, status *api.Status, phase api.Phase) *api.Status {
 	next := status.Clone()
 	next.Phase, next.Finished = phase, plan.Moment(in.Now)
@@ -172,7 +172,7 @@ func end(in Input, status *api.Status, phase api.Phase) *api.Status {
 	return next
 }
 
-// conclude stores the end, then tells people and functions. After a success nobody needs the events that were given up on
+// conclude stores the end, then tells people and functions. After a success there is no need for the events that were given up on
 // the way.
 func conclude(in Input, next *api.Status, announce string) plan.Plan {
 	warning := next.Phase == api.Failed

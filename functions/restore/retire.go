@@ -54,14 +54,14 @@ func shares(in Input, volume *corev1.PersistentVolume) bool {
 	return false
 }
 
-// orphan reports whether neither a set nor a journal tells of the operation that holds the volume.
+// orphan reports whether no set and no journal names the operation that holds the volume.
 func orphan(in Input, status *api.Status, volume *corev1.PersistentVolume, link *api.Link) bool {
 	runs := (status.Active() || status.Held()) && status.Operation == link.Operation
 	return !runs && in.Journal(link.Operation) == nil && sts.MayBeOrphan(volume, in.Now)
 }
 
-// adopt gives an orphan its window. One that is reserved for the name of a claim gets a claim UID that no claim has, so that Kubernetes
-// does not bind it to whoever comes with that name next.
+// adopt gives an orphan its window. If it is reserved for the name of a claim, it gets a claim UID that no claim has, so that Kubernetes
+// does not bind it to the next claim of that name.
 func adopt(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
 	patch := retain(in, volume, link)
 	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" && link.Set.UID != "" {

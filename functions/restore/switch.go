@@ -45,7 +45,7 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 	jobs := deleteJobs(in.JobsOf(status.Operation))
 	if recreates(in, status) { // while the movers' pods go: they are done, and no claim is touched yet
 		if p, rests := atRest(in, status); !rests {
-			if orders := withdraw(in, status); len(orders) > 0 { // or whoever deletes the set now would get it back as it was
+			if orders := withdraw(in, status); len(orders) > 0 { // else a set that is deleted now would be created again with its old templates
 				return plan.Do(api.SwitchRunning, append(orders, p.Actions...)...)
 			}
 			return p
@@ -73,8 +73,8 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 	return switchClaims(in, status)
 }
 
-// switchClaims moves every claim one step on. When each has come to rest, the set is started, or, if somebody started
-// pods meanwhile, what is not switched yet goes back to be copied again.
+// switchClaims moves every claim one step on. When each has come to rest, the set is started. If another client
+// has started pods since, the claims that are not switched yet are copied again.
 func switchClaims(in Input, status *api.Status) plan.Plan {
 	next := status.Clone()
 	var actions []plan.Action
@@ -111,7 +111,7 @@ func switchClaims(in Input, status *api.Status) plan.Plan {
 	return p
 }
 
-// waitHeld waits for the platform. Replicas that somebody asks for meanwhile would hold what is to go away.
+// waitHeld waits for the platform. New replicas would keep objects in use that have to go.
 func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
 	patch := toZero(in, plan.Store(in.Set, next))
 	if patch.Empty() {
@@ -120,7 +120,7 @@ func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
 	return plan.Do(api.SwitchRunning, patch.Actions()...)
 }
 
-// toZero scales the set to zero with the patch, keeps the claims of what that stops, and has nobody else scale it up again.
+// toZero scales the set to zero with the patch, keeps the claims of the stopped pods, and prevents others from scaling it up.
 func toZero(in Input, patch *plan.Patch) *plan.Patch {
 	if sts.Replicas(in.Set) != 0 {
 		plan.Set(patch, "/spec/replicas", sts.Replicas(in.Set), 0, "replicas to 0")
@@ -146,7 +146,7 @@ func copyAgain(in Input, status *api.Status) plan.Plan {
 		Then(events.OwnerPaused, status.Operation)
 }
 
-// start scales the set up. It is the last moment at which nobody may have written to the new volumes.
+// start scales the set up. Until now no pod has written to the new volumes.
 func start(in Input, status *api.Status) plan.Plan {
 	next := plan.Enter(status, api.Starting, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = api.ClaimsSwitched, "every claim is on its new volume, the set is started"

@@ -80,7 +80,7 @@ func OrderAnnotation(eventType string) string {
 	return ""
 }
 
-// Ref names a StatefulSet. UID and ResourceVersion are what the sender saw; they are for recognising duplicates, not
+// Ref names a StatefulSet. UID and ResourceVersion are those that the sender saw; they are for recognising duplicates, not
 // for deciding anything.
 type Ref struct {
 	Namespace       string
@@ -107,7 +107,7 @@ type changed struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 }
 
-// NewChanged makes the event with which sift wakes the functions that have to look at a StatefulSet. Its id derives
+// NewChanged makes the event by which sift wakes the functions that have to look at a StatefulSet. Its id derives
 // from what was seen, so that the same change seen twice is the same event.
 func NewChanged(ref Ref, seen string, concerns ...api.Function) cloudevents.Event {
 	words := join(concerns)
@@ -129,7 +129,7 @@ func join(functions []api.Function) string {
 	return strings.Join(names, " ")
 }
 
-// NewStep makes the event with which a function announces a step of an operation. The id derives from operation and
+// NewStep makes the event by which a function announces a step of an operation. The id derives from operation and
 // step, so that a step announced twice is recognisable.
 func NewStep(from api.Function, eventType string, ref Ref) cloudevents.Event {
 	return newEvent(from, eventType, ref, ref.Operation+"/"+strings.TrimPrefix(eventType, "dev.drydock."))
@@ -162,7 +162,7 @@ func partitionKey(ref Ref) string {
 	return ref.String()
 }
 
-// ObjectOf reads which object an event is about. What it accepts is a well-formed name, nothing more: the content of an
+// ObjectOf reads the object of an event. What it accepts is a well-formed name, nothing more: the content of an
 // event is hostile input.
 func ObjectOf(e cloudevents.Event) (Object, error) {
 	kind, _ := e.Extensions()[extKind].(string)
@@ -177,7 +177,7 @@ func ObjectOf(e cloudevents.Event) (Object, error) {
 	return Object{Kind: kind, Namespace: namespace, Name: name}, nil
 }
 
-// SetOf reads which StatefulSet an event of our own is about.
+// SetOf reads the StatefulSet of one of Drydock's events.
 func SetOf(e cloudevents.Event) (Ref, error) {
 	if kind, _ := e.Extensions()[extKind].(string); kind != KindStatefulSet {
 		return Ref{}, fmt.Errorf("event %q of type %s is about kind %q, not a StatefulSet", e.ID(), e.Type(), kind)
@@ -190,7 +190,7 @@ func SetOf(e cloudevents.Event) (Ref, error) {
 	return Ref{Namespace: object.Namespace, Name: object.Name, Operation: operation}, nil
 }
 
-// Fresh is how old an event may be that tells of now, and not of the time at which it was sent.
+// Fresh is the greatest age of an event that still describes the present.
 const Fresh = time.Minute
 
 // Old reports whether the event was sent longer ago. One that does not say when counts as sent now.
@@ -198,7 +198,7 @@ func Old(e cloudevents.Event, now time.Time) bool {
 	return !e.Time().IsZero() && now.Sub(e.Time()) > Fresh
 }
 
-// GroupOf reads which group of StatefulSets an event is about that names no set. It reports false for all others.
+// GroupOf reads the group of StatefulSets of an event that names no set. It reports false for all others.
 func GroupOf(e cloudevents.Event) (namespace, group string, ok bool) {
 	namespace, _ = e.Extensions()[extNamespace].(string)
 	group, _ = e.Extensions()[extGroup].(string)
@@ -207,7 +207,7 @@ func GroupOf(e cloudevents.Event) (namespace, group string, ok bool) {
 	return namespace, group, ok
 }
 
-// About is a copy of the event that is about the StatefulSet.
+// About returns a copy of the event with the StatefulSet as its subject.
 func About(e cloudevents.Event, ref Ref) cloudevents.Event {
 	e = e.Clone()
 	e.SetSubject(ref.Object().Path())
@@ -217,7 +217,7 @@ func About(e cloudevents.Event, ref Ref) cloudevents.Event {
 	return e
 }
 
-// Purpose reads what kind of operation an event is about; empty if it does not say.
+// Purpose reads the kind of operation from an event; empty if the event names none.
 func Purpose(e cloudevents.Event) string {
 	purpose, _ := e.Extensions()[extPurpose].(string)
 	return purpose

@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Document is the operation's status in the phase, without its claims: of one that is refused, too.
+// Document returns the operation's status in the phase, without its claims. A refused operation has one, too.
 func (w *Wish) Document(in Input, phase api.Phase) *api.Status {
 	return &api.Status{
 		Version: api.StatusVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt, RollsBack: w.undoes,
@@ -21,7 +21,7 @@ func (w *Wish) Document(in Input, phase api.Phase) *api.Status {
 	}
 }
 
-// Operation is the status with which the resize begins: how each claim comes by what it lacks.
+// Operation returns the first status of the resize: the method and the target of each claim.
 func (w *Wish) Operation(in Input) *api.Status {
 	status := w.Document(in, api.Planned)
 	status.Method, status.Templates, status.Recreate, status.Round = api.MethodExpand, w.Templates, w.Recreate, 1
@@ -62,7 +62,7 @@ func admitted(in Input) *corev1.PodSecurityContext {
 	return resources.Admitted(in.Set, own)
 }
 
-// goal is what the claim is to become: what its template is to be or, in a rollback, what it was.
+// goal returns the target of the claim: that of its template or, in a rollback, the state before.
 func (w *Wish) goal(c Claim) api.Target {
 	if back, ok := w.back[c.Name]; ok {
 		return back.Target

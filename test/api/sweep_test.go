@@ -48,13 +48,7 @@ func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
 		set.Annotations = texts[i%len(texts)]
 		return set
 	})
-	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
-	t.Cleanup(sink.Close)
-	address, process, output := startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
-	for n := range 3 {
-		sendTick(t, address, fmt.Sprint(n), output)
-	}
-	expectMemory(t, process, fmt.Sprintf("three sweeps of %d sets", sets))
+	expectSweeps(t, w, sets)
 }
 
 // TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory: annotations are bounded, all else of an object is bounded by what the API server
@@ -70,13 +64,7 @@ func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
 		set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NOTES", Value: strings.Repeat("x", large)}}
 		return set
 	})
-	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
-	t.Cleanup(sink.Close)
-	address, process, output := startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
-	for n := range 3 {
-		sendTick(t, address, fmt.Sprint(n), output)
-	}
-	expectMemory(t, process, fmt.Sprintf("three sweeps of %d sets", sets))
+	expectSweeps(t, w, sets)
 }
 
 // TestManyTicksAtOnceStayWithinTheMemory: where Knative authenticates no sender, every pod can send ticks.
@@ -91,9 +79,7 @@ func TestManyTicksAtOnceStayWithinTheMemory(t *testing.T) {
 		return build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"),
 			build.Annotation("example.com/notes", strings.Repeat("x", large)))
 	})
-	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
-	t.Cleanup(sink.Close)
-	address, process, output := startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	address, process, output := startSift(t, w)
 	sendTick(t, address, "first", output)
 	var all sync.WaitGroup
 	for n := range ticks {
@@ -101,6 +87,23 @@ func TestManyTicksAtOnceStayWithinTheMemory(t *testing.T) {
 	}
 	all.Wait()
 	expectMemory(t, process, fmt.Sprintf("%d ticks at once", ticks))
+}
+
+// startSift starts sift for the namespace of the world.
+func startSift(t *testing.T, w *kit.World) (address string, process int, output *bytes.Buffer) {
+	t.Helper()
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	t.Cleanup(sink.Close)
+	return startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+}
+
+func expectSweeps(t *testing.T, w *kit.World, sets int) {
+	t.Helper()
+	address, process, output := startSift(t, w)
+	for n := range 3 {
+		sendTick(t, address, fmt.Sprint(n), output)
+	}
+	expectMemory(t, process, fmt.Sprintf("three sweeps of %d sets", sets))
 }
 
 // claimsBomb is a record of the size that is much larger when it is decoded.

@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// printPlan prints the plan for people: the verdict, the claims, what follows from them, and what is known how well.
+// printPlan prints the plan for people: the verdict, the claims, the consequences, and how certain each is.
 func printPlan(out io.Writer, d *forecast.Document) error {
 	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, verdict(d))
 	printProblems(out, "It would be refused:", d.Refused)
@@ -88,7 +88,7 @@ func printClaims(out io.Writer, claims []forecast.Claim) error {
 	return table.Flush()
 }
 
-// turns is what something is, and what it becomes if that is something else.
+// turns returns the present value, and the new one if it differs.
 func turns(is, becomes string) string {
 	if becomes == "" || becomes == is {
 		return is
@@ -240,7 +240,7 @@ func roomWords(r resize.Room) string {
 	return words
 }
 
-// triedWords count what the API server would take, by kind, and say what was not tried, and why.
+// triedWords counts the objects that the API server would accept, by kind, and names those that were not tried, with the reason.
 func triedWords(checks []forecast.Check) []string {
 	if len(checks) == 0 {
 		return nil
