@@ -147,6 +147,6 @@ lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck ./...
-	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./provisioner ./pause
+	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./pause
 
 presubmit: lint test ## what has to pass before a change is offered

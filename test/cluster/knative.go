@@ -99,12 +99,17 @@ func (p places) knativeImages(ctx context.Context, r runtime) (map[string]string
 
 // knativeModules downloads the modules whose files the manifests are, and returns where they are.
 func (p places) knativeModules(ctx context.Context) ([]knative.Module, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, knative.Modules...)...)
-	cmd.Dir = p.knativeFolder()
+	return modulesOf(ctx, p.knativeFolder(), knative.Modules...)
+}
+
+// modulesOf downloads modules that the module in folder requires, and returns where they are.
+func modulesOf(ctx context.Context, folder string, names ...string) ([]knative.Module, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, names...)...)
+	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	output, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("downloading Knative's modules in %s: %w: %s", cmd.Dir, err, said(err))
+		return nil, fmt.Errorf("downloading modules of %s: %w: %s", cmd.Dir, err, said(err))
 	}
 	var modules []knative.Module
 	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
@@ -114,7 +119,7 @@ func (p places) knativeModules(ctx context.Context) ([]knative.Module, error) {
 			return modules, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading where Knative's modules are: %w", err)
+			return nil, fmt.Errorf("reading where the modules of %s are: %w", cmd.Dir, err)
 		}
 		modules = append(modules, m)
 	}

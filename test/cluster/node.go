@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
 
 	"drydock.dev/test/cluster/config"
@@ -17,14 +18,14 @@ func (p places) node(ctx context.Context, r runner) error {
 	if err := c.WriteNodeFiles(); err != nil {
 		return err
 	}
-	if err := r.makeFolders("containerd", "kubelet", "volumes"); err != nil {
+	if err := r.makeFolders("containerd", filepath.Join("kubelet", "plugins_registry"), "volumes", "csi"); err != nil {
 		return err
 	}
 	if err := host.MakeCgroup(config.CgroupRoot); err != nil {
 		return err
 	}
 	containerd, kubelet := c.Containerd(r.binaries), c.Kubelet(r.binaries)
-	others := []config.Component{c.Scheduler(r.binaries), c.Proxy(r.binaries), c.DNS(r.binaries), c.VolumeProvisioner(r.binaries)}
+	others := []config.Component{c.Scheduler(r.binaries), c.Proxy(r.binaries), c.DNS(r.binaries)}
 	for _, component := range append([]config.Component{containerd}, others...) {
 		if err := r.start(ctx, component); err != nil {
 			return err
@@ -37,13 +38,20 @@ func (p places) node(ctx context.Context, r runner) error {
 	if err := p.importBaseImages(ctx, runtime); err != nil {
 		return err
 	}
+	drivers, err := p.drivers(ctx, r)
+	if err != nil {
+		return err
+	}
 	if err := r.start(ctx, kubelet); err != nil {
 		return err
 	}
 	if err := r.nodeReady(ctx, kubelet); err != nil {
 		return err
 	}
-	return r.allRun(append(others, containerd, kubelet))
+	if err := r.driversRegistered(ctx, kubelet); err != nil {
+		return err
+	}
+	return r.allRun(append(append(others, containerd, kubelet), drivers...))
 }
 
 // nodeReady waits until pods can run, and have names and addresses.

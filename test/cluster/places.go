@@ -40,6 +40,9 @@ func (p places) cluster(size config.Size) config.Cluster {
 func (p places) bin() string     { return filepath.Join(p.state, "bin") }
 func (p places) kubectl() string { return filepath.Join(p.bin(), "kubectl") }
 
+// csiFolder is the module of the CSI driver, which requires the sidecars.
+func (p places) csiFolder() string { return filepath.Join(p.module, "csi") }
+
 func (p places) builder() build.Builder {
 	return build.Builder{Bin: p.bin(), Step: step, Say: say}
 }
@@ -64,7 +67,8 @@ func (p places) binaries(ctx context.Context, size config.Size) (config.Binaries
 			path    *string
 		}{
 			{build.Program{Name: "dns", Module: filepath.Join(p.module, "dns"), Title: "CoreDNS"}, &b.DNS},
-			{build.Program{Name: "provisioner", Module: p.module, Folder: "provisioner", Title: "the volume provisioner"}, &b.Provisioner},
+			{build.Program{Name: "csi-driver", Module: p.csiFolder(), Folder: "driver", Title: "the CSI driver"}, &b.CSIDriver},
+			{build.Program{Name: "csi-sidecars", Module: p.csiFolder(), Packages: config.Sidecars, Title: "the CSI sidecars (two minutes the first time)"}, &b.Sidecars},
 		}...)
 	}
 	for _, each := range programs {

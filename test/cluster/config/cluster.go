@@ -21,8 +21,6 @@ const (
 	NetworkName = "drydock-cluster"
 	// CgroupRoot is the parent of all pods' cgroups, so that they can be told from those of another kubelet.
 	CgroupRoot = "/drydock-cluster"
-	// Provisioner is the name by which the StorageClasses ask for the volumes of package provisioner.
-	Provisioner = "drydock.dev/loop"
 )
 
 // Size is how much of Kubernetes runs.

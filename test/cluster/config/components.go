@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"path/filepath"
+)
 
 // Component is a program of a cluster that keeps running.
 type Component struct {
@@ -12,8 +15,11 @@ type Component struct {
 
 // Binaries are the paths of the programs the components are made of.
 type Binaries struct {
-	Kube, DNS, Provisioner, Containerd string
+	Kube, DNS, Containerd, CSIDriver string
+	Sidecars                         string // a folder
 }
+
+func (b Binaries) sidecar(name string) string { return filepath.Join(b.Sidecars, name) }
 
 // eager trades memory for time: a control plane without nodes serves thousands of tests, and its collector would take a fifth.
 func (c Cluster) eager() []string {
@@ -39,6 +45,7 @@ func (c Cluster) Etcd(b Binaries) Component {
 func (c Cluster) APIServerComponent(b Binaries) Component {
 	p := portsOf(c.Size)
 	return Component{Name: "kube-apiserver", Binary: b.Kube, Env: c.eager(), Args: []string{
+		"--runtime-config=storage.k8s.io/v1beta1/volumeattributesclasses=true", // csi-provisioner v5.3.0 reads no other version
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcd),
 		"--bind-address=" + c.APIHost(),
 		fmt.Sprintf("--secure-port=%d", p.api),
@@ -123,14 +130,4 @@ func (c Cluster) Proxy(b Binaries) Component {
 // image and is there before the first pod.
 func (c Cluster) DNS(b Binaries) Component {
 	return Component{Name: "coredns", Binary: b.DNS, Args: []string{"-conf", c.Path("config", "Corefile")}}
-}
-
-// VolumeProvisioner makes, grows and removes the volumes of the StorageClasses.
-func (c Cluster) VolumeProvisioner(b Binaries) Component {
-	return Component{Name: "provisioner", Binary: b.Provisioner, Args: []string{
-		"--kubeconfig=" + c.Kubeconfig(),
-		"--volumes=" + c.Path("volumes"),
-		"--node=" + NodeName,
-		"--name=" + Provisioner,
-	}}
 }

@@ -30,8 +30,12 @@ func (c Cluster) Fingerprint() (string, error) {
 
 func (c Cluster) all() []Component {
 	var b Binaries
-	return []Component{
+	all := []Component{
 		c.Etcd(b), c.APIServerComponent(b), c.ControllerManager(b), c.Scheduler(b), c.Containerd(b), c.Kubelet(b),
-		c.Proxy(b), c.DNS(b), c.VolumeProvisioner(b),
+		c.Proxy(b), c.DNS(b), c.SnapshotController(b),
 	}
+	for _, d := range Drivers {
+		all = append(append(all, c.CSIDriver(b, d)), c.DriverSidecars(b, d)...)
+	}
+	return all
 }

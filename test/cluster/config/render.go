@@ -34,9 +34,10 @@ var nodeFiles = []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "
 // nodeValues are what the templates of nodeFiles and manifests may use.
 type nodeValues struct {
 	Cluster
-	NodeName, NodeAddress, NetworkName, PodRange, DNSService, DNSDomain, CgroupRoot, Provisioner, PauseImage, ProxyKubeconfig, ResolvConf string
+	NodeName, NodeAddress, NetworkName, PodRange, DNSService, DNSDomain, CgroupRoot, CloudDriver, PauseImage, ProxyKubeconfig, ResolvConf string
 	KubeletPort, KubeletHealthPort, ProxyHealthPort, ProxyMetricsPort, DNSPort, DNSHealthPort, DNSReadyPort                               int
 	Classes                                                                                                                               []StorageClass
+	Drivers                                                                                                                               []Driver
 }
 
 // PauseImage is the container that holds a pod's namespaces.
@@ -46,10 +47,10 @@ func (c Cluster) values() nodeValues {
 	p := portsOf(c.Size)
 	return nodeValues{
 		Cluster: c, NodeName: NodeName, NodeAddress: NodeAddress, NetworkName: NetworkName, PodRange: PodRange, DNSService: DNSService, DNSDomain: DNSDomain,
-		CgroupRoot: CgroupRoot, Provisioner: Provisioner, PauseImage: PauseImage, ProxyKubeconfig: c.UserKubeconfig(ProxyUser),
+		CgroupRoot: CgroupRoot, CloudDriver: CloudDriver, PauseImage: PauseImage, ProxyKubeconfig: c.UserKubeconfig(ProxyUser),
 		ResolvConf: c.Path("config", "resolv.conf"), KubeletPort: p.kubelet, KubeletHealthPort: p.kubeletHealth,
 		ProxyHealthPort: p.proxyHealth, ProxyMetricsPort: p.proxyMetrics, DNSPort: p.dns, DNSHealthPort: p.dnsHealth,
-		DNSReadyPort: p.dnsReady, Classes: StorageClasses,
+		DNSReadyPort: p.dnsReady, Classes: StorageClasses, Drivers: Drivers,
 	}
 }
 
@@ -111,11 +112,11 @@ func outsideNameservers(text string) string {
 	return strings.Join(kept, "")
 }
 
-// Manifests are the objects of a new cluster: the StorageClasses, and DNS where there is a node.
+// Manifests are the objects of a new cluster: the StorageClasses, and the CSI drivers and DNS where there is a node.
 func (c Cluster) Manifests() ([]byte, error) {
 	names := []string{"storageclasses.yaml"}
 	if c.Size == Node {
-		names = append(names, "node-objects.yaml")
+		names = append(names, "drivers.yaml", "node-objects.yaml")
 	}
 	var all [][]byte
 	for _, name := range names {
@@ -127,3 +128,6 @@ func (c Cluster) Manifests() ([]byte, error) {
 	}
 	return bytes.Join(all, []byte("---\n")), nil
 }
+
+// SnapshotClasses are the objects that can be written only when the snapshot kinds are known.
+func (c Cluster) SnapshotClasses() ([]byte, error) { return render("snapshotclasses.yaml", c.values()) }

@@ -1,0 +1,116 @@
+package config
+
+import "fmt"
+
+// Names of the CSI drivers in StorageClasses. They are instances of one program (csi/driver), since a driver says for all of its volumes
+// whether they have to be attached and whether they grow while they are in use.
+const (
+	// LocalDriver has volumes that need no attaching, as the disks of a node.
+	LocalDriver = "local.csi.drydock.dev"
+	// CloudDriver has volumes that are attached and detached, and grow under the running pod.
+	CloudDriver = "csi.drydock.dev"
+	// OfflineDriver has volumes that are attached and detached, and grow only while no pod uses them.
+	OfflineDriver = "offline.csi.drydock.dev"
+)
+
+// Driver is an instance of the CSI driver.
+type Driver struct {
+	Name   string
+	Short  string // in names of components, sockets and folders
+	Attach bool
+	// Offline says that volumes grow only while they are not in use.
+	Offline bool
+	// Snapshots says that the driver's snapshots are served.
+	Snapshots bool
+}
+
+// Drivers are all instances.
+var Drivers = []Driver{
+	{Name: LocalDriver, Short: "local"},
+	{Name: CloudDriver, Short: "cloud", Attach: true, Snapshots: true},
+	{Name: OfflineDriver, Short: "offline", Attach: true, Offline: true},
+}
+
+// The sidecars are the programs by which Kubernetes calls a CSI driver. Folder csi is the module that requires them.
+const (
+	provisioner        = "csi-provisioner"
+	attacher           = "csi-attacher"
+	resizer            = "csi-resizer"
+	snapshotter        = "csi-snapshotter"
+	snapshotController = "snapshot-controller"
+)
+
+// Sidecars are the import paths of the sidecars. Each program is named like the last element.
+var Sidecars = []string{
+	"github.com/kubernetes-csi/external-provisioner/v5/cmd/" + provisioner,
+	"github.com/kubernetes-csi/external-attacher/v4/cmd/" + attacher,
+	"github.com/kubernetes-csi/external-resizer/v2/cmd/" + resizer,
+	"github.com/kubernetes-csi/external-snapshotter/v8/cmd/" + snapshotter,
+	"github.com/kubernetes-csi/external-snapshotter/v8/cmd/" + snapshotController,
+}
+
+// SnapshotModule is the module that holds the definitions of Kubernetes' snapshot kinds, and SnapshotDefinitions are their files.
+const SnapshotModule = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+
+// SnapshotDefinitions are files of SnapshotModule.
+var SnapshotDefinitions = []string{
+	"config/crd/snapshot.storage.k8s.io_volumesnapshotclasses.yaml",
+	"config/crd/snapshot.storage.k8s.io_volumesnapshotcontents.yaml",
+	"config/crd/snapshot.storage.k8s.io_volumesnapshots.yaml",
+}
+
+// DriverSocket is where a driver answers calls.
+func (c Cluster) DriverSocket(d Driver) string { return c.Path("csi", d.Short+".sock") }
+
+// Volumes is where a driver keeps its volumes and snapshots.
+func (c Cluster) Volumes(d Driver) string { return c.Path("volumes", d.Short) }
+
+// registrationSocket is where the kubelet looks for drivers.
+func (c Cluster) registrationSocket(d Driver) string {
+	return c.Path("kubelet", "plugins_registry", d.Short+".sock")
+}
+
+// CSIDriver makes, attaches and mounts the volumes of one driver.
+func (c Cluster) CSIDriver(b Binaries, d Driver) Component {
+	return Component{Name: "csi-driver-" + d.Short, Binary: b.CSIDriver, Args: []string{
+		"--name=" + d.Name,
+		"--node=" + NodeName,
+		"--folder=" + c.Volumes(d),
+		"--endpoint=" + c.DriverSocket(d),
+		"--registration=" + c.registrationSocket(d),
+		fmt.Sprintf("--attach=%t", d.Attach),
+		fmt.Sprintf("--offline=%t", d.Offline),
+	}}
+}
+
+// callTimeout is how long a call of a sidecar may take: more than the slowest class takes to attach.
+const callTimeout = "60s"
+
+// quick makes a sidecar wait neither for its rate limit nor long before it tries again.
+func (c Cluster) quick() []string {
+	return []string{"--kubeconfig=" + c.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200", "--retry-interval-start=200ms", "--retry-interval-max=5s"}
+}
+
+// DriverSidecars are the components that call one driver.
+func (c Cluster) DriverSidecars(b Binaries, d Driver) []Component {
+	sidecar := func(name string, args ...string) Component {
+		args = append(args, "--csi-address="+c.DriverSocket(d))
+		return Component{Name: name + "-" + d.Short, Binary: b.sidecar(name), Args: append(args, c.quick()...)}
+	}
+	all := []Component{
+		sidecar(provisioner, "--timeout="+callTimeout, "--default-fstype=ext4", "--feature-gates=VolumeAttributesClass=true"),
+		sidecar(resizer, "--resize-timeout="+callTimeout, "--modify-timeout="+callTimeout),
+	}
+	if d.Attach {
+		all = append(all, sidecar(attacher, "--timeout="+callTimeout))
+	}
+	if d.Snapshots {
+		all = append(all, sidecar(snapshotter, "--timeout="+callTimeout))
+	}
+	return all
+}
+
+// SnapshotController binds snapshots to what the drivers made.
+func (c Cluster) SnapshotController(b Binaries) Component {
+	return Component{Name: snapshotController, Binary: b.sidecar(snapshotController), Args: c.quick()}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// node makes volumes usable on this machine.
+type node struct {
+	csi.UnimplementedNodeServer
+	*driver
+}
+
+// NodeGetCapabilities returns which calls the driver answers.
+func (n node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	response := &csi.NodeGetCapabilitiesResponse{}
+	for _, t := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	} {
+		response.Capabilities = append(response.Capabilities, &csi.NodeServiceCapability{
+			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: t}}})
+	}
+	return response, nil
+}
+
+// NodeGetInfo returns the node's name and its topology.
+func (n node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: n.node, AccessibleTopology: n.topology()}, nil
+}
+
+// NodeStageVolume makes the volume's loop device, and mounts its file system once for all pods of the node.
+func (n node) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	release, err := n.locks.take(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	v, err := n.store.find(r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	if n.attach && !v.Attached {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached", v.ID)
+	}
+	device, err := n.disk.attach(ctx, n.store.image(volumes, v.ID))
+	if err != nil {
+		return nil, err
+	}
+	if err := n.tune(v, device); err != nil {
+		return nil, err
+	}
+	if m := r.VolumeCapability.GetMount(); m != nil {
+		err = n.stageMount(ctx, device, r.StagingTargetPath, m)
+	}
+	return &csi.NodeStageVolumeResponse{}, err
+}
+
+// stageMount mounts a file system that fills its device.
+func (n node) stageMount(ctx context.Context, device, staging string, m *csi.VolumeCapability_MountVolume) error {
+	at, err := mountAt(staging)
+	if err != nil {
+		return err
+	}
+	if at != nil {
+		if at.device != device {
+			return fmt.Errorf("%s is mounted at %s, where %s was to be", at.device, staging, device)
+		}
+		return n.disk.growMounted(ctx, at.fileSystem, device, staging)
+	}
+	fileSystem, err := command(ctx, "blkid", "--probe", "--match-tag", "TYPE", "--output", "value", device)
+	if err != nil {
+		return err
+	}
+	if err := n.disk.checkAndGrow(ctx, fileSystem, device); err != nil {
+		return err
+	}
+	options := m.MountFlags
+	if fileSystem == xfs {
+		options = append(options, "nouuid") // a clone has the identity of its source
+	}
+	args := []string{"-t", fileSystem, device, staging}
+	if len(options) > 0 {
+		args = append([]string{"-o", strings.Join(options, ",")}, args...)
+	}
+	if err := os.MkdirAll(staging, 0o750); err != nil {
+		return fmt.Errorf("making %s: %w", staging, err)
+	}
+	if _, err := command(ctx, "mount", args...); err != nil {
+		return err
+	}
+	return n.disk.growMounted(ctx, fileSystem, device, staging)
+}
+
+// NodeUnstageVolume undoes NodeStageVolume.
+func (n node) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	release, err := n.locks.take(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if !safeID.MatchString(r.VolumeId) {
+		return nil, status.Errorf(codes.NotFound, "there is no volume %q", r.VolumeId)
+	}
+	if err := unmount(ctx, r.StagingTargetPath); err != nil {
+		return nil, err
+	}
+	return &csi.NodeUnstageVolumeResponse{}, n.disk.detach(ctx, n.store.image(volumes, r.VolumeId))
+}
+
+// NodePublishVolume gives a pod its directory or its device.
+func (n node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	release, err := n.locks.take(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	v, err := n.store.find(r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := mountAt(r.TargetPath); err != nil || at != nil {
+		return &csi.NodePublishVolumeResponse{}, err
+	}
+	source, err := n.prepareTarget(ctx, v, r)
+	if err != nil {
+		return nil, err
+	}
+	options := "bind"
+	if r.Readonly {
+		options = "bind,ro"
+	}
+	_, err = command(ctx, "mount", "-o", options, source, r.TargetPath)
+	return &csi.NodePublishVolumeResponse{}, err
+}
+
+// prepareTarget makes what is mounted over, and returns what to mount there.
+func (n node) prepareTarget(ctx context.Context, v *record, r *csi.NodePublishVolumeRequest) (string, error) {
+	if r.VolumeCapability.GetBlock() == nil {
+		at, err := mountAt(r.StagingTargetPath)
+		if err == nil && at == nil {
+			err = status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+		}
+		return r.StagingTargetPath, errors.Join(err, os.MkdirAll(r.TargetPath, 0o750))
+	}
+	device, err := n.disk.device(ctx, n.store.image(volumes, v.ID))
+	if err != nil {
+		return "", err
+	}
+	if device == "" {
+		return "", status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+	}
+	if err := os.MkdirAll(filepath.Dir(r.TargetPath), 0o750); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", r.TargetPath, err)
+	}
+	file, err := os.OpenFile(r.TargetPath, os.O_CREATE, 0o640)
+	if err != nil {
+		return "", fmt.Errorf("making %s: %w", r.TargetPath, err)
+	}
+	return device, file.Close()
+}
+
+// NodeUnpublishVolume undoes NodePublishVolume.
+func (n node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	release, err := n.locks.take(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := unmount(ctx, r.TargetPath); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(r.TargetPath); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("removing %s: %w", r.TargetPath, err)
+	}
+	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
