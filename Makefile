@@ -148,5 +148,6 @@ lint: ## gofmt, vet, staticcheck
 	go vet ./...
 	$(TOOL) staticcheck ./...
 	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./pause
+	cd test/cluster/csi && go vet ./driver
 
 presubmit: lint test ## what has to pass before a change is offered

@@ -36,7 +36,15 @@ func (p places) verify(ctx context.Context) (err error) {
 			err = errors.Join(err, v.kubectl.removeNamespace(context.WithoutCancel(ctx)))
 		}
 	}()
-	return prove(ctx, []claim{
+	if err := prove(ctx, v.claims()); err != nil {
+		return err
+	}
+	return p.verifyCSI(ctx)
+}
+
+// claims are about volumes that need no attaching.
+func (v *verification) claims() []claim {
+	return []claim{
 		{"a StatefulSet starts", v.start},
 		{"the volume is as large as claimed", v.sizeIsReal},
 		{"another user than root can write to it", v.groupCanWrite},
@@ -46,7 +54,7 @@ func (p places) verify(ctx context.Context) (err error) {
 		{"the pod finds names of Services and pods", v.names},
 		{"a retained volume outlives its claim", v.retained},
 		{"a deleted volume leaves nothing behind", v.nothingLeft},
-	})
+	}
 }
 
 // claim is a sentence about the cluster and its check.
@@ -72,7 +80,7 @@ func (v *verification) start(ctx context.Context) error {
 		return err
 	}
 	if _, err := v.kubectl.run(ctx, "rollout", "status", "statefulset/web", "--timeout="+podDeadline.String()); err != nil {
-		return fmt.Errorf("%w\nsee the logs of kubelet, kube-scheduler and provisioner: %s", err, v.cluster.Log("*"))
+		return fmt.Errorf("%w\nsee the logs of kubelet, kube-scheduler and csi-provisioner-local: %s", err, v.cluster.Log("*"))
 	}
 	v.volumes = map[string]string{}
 	for _, claim := range []string{dataClaim, growClaim} {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"drydock.dev/test/cluster/config"
 	"drydock.dev/test/cluster/host"
@@ -25,7 +28,12 @@ func (v *verification) sizeIsReal(ctx context.Context) error {
 }
 
 func (v *verification) hasSize(ctx context.Context, path string, mebibytes int) error {
-	output, err := v.kubectl.inPod(ctx, setPod, "df -k "+path)
+	return sizeAt(ctx, v.kubectl, setPod, path, mebibytes)
+}
+
+// sizeAt compares the size of a file system with what is claimed.
+func sizeAt(ctx context.Context, k kubectl, pod, path string, mebibytes int) error {
+	output, err := k.inPod(ctx, pod, "df -k "+path)
 	if err != nil {
 		return err
 	}
@@ -129,11 +137,10 @@ func (v *verification) retained(ctx context.Context) error {
 	if err := v.kubectl.waitField(ctx, "pv/"+volume, ".status.phase", "Released"); err != nil {
 		return err
 	}
-	mounts, loops, err := v.remains(volume)
-	if err == nil && mounts+loops != 2 {
-		err = fmt.Errorf("volume %s should have a mount and a loop device, and has %d and %d", volume, mounts, loops)
+	if _, err := os.Stat(filepath.Join(v.folder(volume), "image")); err != nil {
+		return fmt.Errorf("the data of volume %s has gone: %w", volume, err)
 	}
-	return err
+	return retry(ctx, time.Minute, func() error { return v.unused(volume) })
 }
 
 // nothingLeft lets go of the retained volume and looks for remains of both.
@@ -145,12 +152,11 @@ func (v *verification) nothingLeft(ctx context.Context) error {
 		if _, err := v.kubectl.run(ctx, "wait", "pv/"+volume, "--for=delete", "--timeout=60s"); err != nil {
 			return err
 		}
-		mounts, loops, err := v.remains(volume)
-		if err != nil {
+		if err := v.unused(volume); err != nil {
 			return err
 		}
-		if mounts+loops > 0 {
-			return fmt.Errorf("volume %s left %d mounts and %d loop devices", volume, mounts, loops)
+		if _, err := os.Stat(v.folder(volume)); err == nil {
+			return fmt.Errorf("the files of volume %s are left", volume)
 		}
 	}
 	return nil
@@ -161,13 +167,36 @@ func (v *verification) reclaim(ctx context.Context, volume, policy string) error
 	return err
 }
 
-// remains counts what there is of a volume on this machine.
-func (v *verification) remains(volume string) (mounts, loops int, err error) {
+// folder is where the driver keeps a volume.
+func (v *verification) folder(volume string) string {
+	return volumeFolder(v.cluster, config.LocalDriver, volume)
+}
+
+// unused expects neither a mount nor a loop device of a volume on this machine.
+func (v *verification) unused(volume string) error {
 	mounted, err := host.Mounts(v.cluster.Dir())
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
-	mounted = slices.DeleteFunc(mounted, func(path string) bool { return !strings.Contains(path, volume) })
-	devices, err := host.Loops(v.cluster.Path("volumes", volume))
-	return len(mounted), len(devices), err
+	for _, path := range mounted {
+		if strings.Contains(path, volume) {
+			return fmt.Errorf("volume %s is mounted at %s", volume, path)
+		}
+	}
+	return noDevice(v.folder(volume))
+}
+
+// volumeFolder is where a driver keeps a volume.
+func volumeFolder(c config.Cluster, driver, volume string) string {
+	at := slices.IndexFunc(config.Drivers, func(d config.Driver) bool { return d.Name == driver })
+	return filepath.Join(c.Volumes(config.Drivers[at]), "volumes", volume)
+}
+
+// noDevice expects that no loop device is left of a volume.
+func noDevice(folder string) error {
+	loops, err := host.Loops(folder)
+	if err == nil && len(loops) > 0 {
+		err = fmt.Errorf("%s has loop device %s", folder, loops[0])
+	}
+	return err
 }

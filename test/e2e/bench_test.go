@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -48,6 +49,10 @@ func (l load) set() *appsv1.StatefulSet {
 // seconds for the clock and for the way to the mover.
 const settling = 125 * time.Second
 
+// restClasses are what the data rests on: volumes that need no attaching, those that are attached at once, and those for which a cloud
+// takes its time.
+var restClasses = []string{stage.Class, stage.CloudClass, stage.SlowClass}
+
 // rested is a load on its stage.
 type rested struct {
 	load
@@ -56,14 +61,23 @@ type rested struct {
 	down, restart []float64
 }
 
-// BenchmarkDowntimeAtRest compares the downtime of a resize by copy with that of a restart of the same pod just before. The
+// BenchmarkDowntimeAtRest compares the downtime of a resize by copy with that of a restart of the same pod just before, for each class. The
 // data rests before each resize, as most data does; while one load rests, the other is measured.
 func BenchmarkDowntimeAtRest(b *testing.B) {
+	for _, class := range restClasses {
+		b.Run(class, func(b *testing.B) { downtimeAtRest(b, class) })
+	}
+}
+
+func downtimeAtRest(b *testing.B, class string) {
 	var all []*rested
 	for _, l := range loads {
 		s := stage.New(b)
 		s.Patience = 5 * time.Minute
-		s.CreateSet(l.set())
+		set := l.set()
+		set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = &class
+		set.Annotations = map[string]string{api.ResizeMethodAnnotation: string(api.MethodCopy)} // where the class can expand, too
+		s.CreateSet(set)
 		drydock(b, s)
 		all = append(all, &rested{load: l, Stage: s, since: time.Now()})
 	}

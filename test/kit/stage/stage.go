@@ -26,6 +26,8 @@ const (
 	Class         = "fixed"
 	OtherClass    = "fixed-2"
 	GrowingClass  = "expandable"
+	CloudClass    = "csi"
+	SlowClass     = "csi-slow" // attaching takes ten seconds, and so does detaching
 )
 
 // Stage is a namespace on a real cluster.
