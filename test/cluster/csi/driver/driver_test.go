@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// attaching is a controller whose volumes have to be attached. Its volumes are devices, which need no root.
+func attaching(t *testing.T) controller {
+	t.Helper()
+	return controller{driver: newDriver(options{name: "test", node: "here", folder: t.TempDir(), attach: true})}
+}
+
+// volumeRequest asks for a device.
+func volumeRequest(name string, bytes int64) *csi.CreateVolumeRequest {
+	return &csi.CreateVolumeRequest{Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
+		VolumeCapabilities: []*csi.VolumeCapability{{
+			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		}}}
+}
+
+func create(t *testing.T, c controller, name string, bytes int64) {
+	t.Helper()
+	if _, err := c.CreateVolume(t.Context(), volumeRequest(name, bytes)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func publish(ctx context.Context, c controller, volume string) error {
+	_, err := c.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{VolumeId: volume, NodeId: "here"})
+	return err
+}
+
+func wantCode(t *testing.T, err error, want codes.Code) {
+	t.Helper()
+	if status.Code(err) != want {
+		t.Errorf("got %v, want code %s", err, want)
+	}
+}
+
+func TestRepeatedCreationReturnsTheSameVolume(t *testing.T) {
+	c := attaching(t)
+	create(t, c, "pvc-1", 1<<20)
+	path := c.store.image(volumes, "pvc-1")
+	if err := os.WriteFile(path, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, "pvc-1", 1<<20)
+	if text, err := os.ReadFile(path); err != nil || string(text) != "data" {
+		t.Errorf("the second call changed the data to %q, %v", text, err)
+	}
+	_, err := c.CreateVolume(t.Context(), volumeRequest("pvc-1", 2<<20))
+	wantCode(t, err, codes.AlreadyExists)
+}
+
+func TestCreationThatWasKilledIsRepeated(t *testing.T) {
+	c := attaching(t)
+	folder := c.store.place(volumes, "pvc-1")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "image"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, "pvc-1", 1<<20)
+	if info, err := os.Stat(c.store.image(volumes, "pvc-1")); err != nil || info.Size() != 1<<20 {
+		t.Errorf("the image is %v, %v", info, err)
+	}
+}
+
+func TestRestartedDriverKnowsItsVolumes(t *testing.T) {
+	c := attaching(t)
+	create(t, c, "pvc-1", 1<<20)
+	if err := publish(t.Context(), c, "pvc-1"); err != nil {
+		t.Fatal(err)
+	}
+	restarted := newDriver(c.options)
+	v, err := restarted.store.find("pvc-1")
+	if err != nil || !v.Attached || v.Bytes != 1<<20 {
+		t.Errorf("the record is %+v, %v", v, err)
+	}
+}
+
+func TestRefusedVolumes(t *testing.T) {
+	tests := map[string]struct {
+		change func(*csi.CreateVolumeRequest)
+		want   codes.Code
+	}{
+		"a name that leads elsewhere": {func(r *csi.CreateVolumeRequest) { r.Name = "../pvc" }, codes.InvalidArgument},
+		"no name":                     {func(r *csi.CreateVolumeRequest) { r.Name = "" }, codes.InvalidArgument},
+		"for several nodes": {func(r *csi.CreateVolumeRequest) {
+			r.VolumeCapabilities[0].AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
+		}, codes.InvalidArgument},
+		"on another node": {func(r *csi.CreateVolumeRequest) {
+			r.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{{Segments: map[string]string{topologyKey: "there"}}}}
+		}, codes.ResourceExhausted},
+		"smaller than it has to be": {func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = 1 }, codes.OutOfRange},
+		"an unknown attribute": {func(r *csi.CreateVolumeRequest) {
+			r.MutableParameters = map[string]string{"iops": "3000"}
+		}, codes.InvalidArgument},
+		"a delay that is no number": {func(r *csi.CreateVolumeRequest) {
+			r.Parameters = map[string]string{attachSeconds: "soon"}
+		}, codes.InvalidArgument},
+		"a copy of nothing": {func(r *csi.CreateVolumeRequest) {
+			r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+				Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: "pvc-0"}}}
+		}, codes.NotFound},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, r := attaching(t), volumeRequest("pvc-1", 1<<20)
+			test.change(r)
+			_, err := c.CreateVolume(t.Context(), r)
+			wantCode(t, err, test.want)
+			if entries, _ := os.ReadDir(c.store.place(volumes, "")); len(entries) > 0 {
+				t.Errorf("%s is left", entries[0].Name())
+			}
+		})
+	}
+}
+
+func TestAttachedVolumeIsNotDeleted(t *testing.T) {
+	c := attaching(t)
+	create(t, c, "pvc-1", 1<<20)
+	if err := publish(t.Context(), c, "pvc-1"); err != nil {
+		t.Fatal(err)
+	}
+	remove := func() error {
+		_, err := c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "pvc-1"})
+		return err
+	}
+	wantCode(t, remove(), codes.FailedPrecondition)
+	for range 2 { // repeated calls succeed
+		if _, err := c.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: "pvc-1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, remove(), codes.OK)
+	wantCode(t, remove(), codes.OK)
+}
+
+func TestVolumeThatIsNotAttachedIsNotStaged(t *testing.T) {
+	c := attaching(t)
+	create(t, c, "pvc-1", 1<<20)
+	_, err := node{driver: c.driver}.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: "pvc-1"})
+	wantCode(t, err, codes.FailedPrecondition)
+}
+
+// TestAttachingThatIsInterruptedDidNotHappen also shows that the delay of the class is waited for.
+func TestAttachingThatIsInterruptedDidNotHappen(t *testing.T) {
+	c := attaching(t)
+	r := volumeRequest("pvc-1", 1<<20)
+	r.Parameters = map[string]string{attachSeconds: "600"}
+	if _, err := c.CreateVolume(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	wantCode(t, publish(ctx, c, "pvc-1"), codes.DeadlineExceeded)
+	if v, err := c.store.find("pvc-1"); err != nil || v.Attached {
+		t.Errorf("the record is %+v, %v", v, err)
+	}
+}
+
+func TestSecondCallOnABusyVolumeIsToldToComeAgain(t *testing.T) {
+	c := attaching(t)
+	create(t, c, "pvc-1", 1<<20)
+	release, err := c.locks.take(t.Context(), "pvc-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	wantCode(t, publish(ctx, c, "pvc-1"), codes.Aborted)
+	release()
+	wantCode(t, publish(t.Context(), c, "pvc-1"), codes.OK)
+}
+
+func TestOfflineDriverGrowsDetachedVolumesOnly(t *testing.T) {
+	c := attaching(t)
+	c.offline = true
+	create(t, c, "pvc-1", 1<<20)
+	grow := func() error {
+		_, err := c.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: "pvc-1",
+			CapacityRange: &csi.CapacityRange{RequiredBytes: 2 << 20}})
+		return err
+	}
+	if err := publish(t.Context(), c, "pvc-1"); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, grow(), codes.FailedPrecondition)
+	if _, err := c.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: "pvc-1"}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, grow(), codes.OK)
+	if info, err := os.Stat(c.store.image(volumes, "pvc-1")); err != nil || info.Size() != 2<<20 {
+		t.Errorf("the image is %v, %v", info, err)
+	}
+}
+
+func TestSnapshotStaysAsItWas(t *testing.T) {
+	c := attaching(t)
+	create(t, c, "pvc-1", 1<<20)
+	image := c.store.image(volumes, "pvc-1")
+	writeAt(t, image, "before")
+	request := &csi.CreateSnapshotRequest{Name: "snapshot-1", SourceVolumeId: "pvc-1"}
+	if _, err := c.CreateSnapshot(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, image, "after!")
+	if _, err := c.CreateSnapshot(t.Context(), request); err != nil { // the repeated call makes no second one
+		t.Fatal(err)
+	}
+	r := volumeRequest("pvc-2", 2<<20)
+	r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+		Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: "snapshot-1"}}}
+	if _, err := c.CreateVolume(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(c.store.image(volumes, "pvc-2"))
+	if err != nil || len(text) != 2<<20 || string(text[:6]) != "before" {
+		t.Errorf("the restored volume has %d bytes and starts with %q, %v", len(text), text[:6], err)
+	}
+}
+
+func writeAt(t *testing.T, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMountsAreRead(t *testing.T) {
+	const mountinfo = `36 35 7:1 / /s/globalmount rw,noatime shared:1 - xfs /dev/loop1 rw,nouuid
+37 35 7:1 / /s/pod\040a rw - xfs /dev/loop1 rw
+garbage
+`
+	found := parseMounts(mountinfo)
+	want := []mount{{"/s/globalmount", "xfs", "/dev/loop1"}, {"/s/pod a", "xfs", "/dev/loop1"}}
+	if len(found) != 2 || found[0] != want[0] || found[1] != want[1] {
+		t.Errorf("got %v", found)
+	}
+}
+
+func TestSizeOfAFileSystemIsRead(t *testing.T) {
+	const header = "Block count:              16384\nReserved block count:     0\nBlock size:               1024\n"
+	if count, size := headerField(header, "Block count"), headerField(header, "Block size"); count != 16384 || size != 1024 {
+		t.Errorf("got %d blocks of %d", count, size)
+	}
+}
