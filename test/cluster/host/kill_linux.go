@@ -53,11 +53,3 @@ func killMember(pid int, cgroup string) error {
 	}
 	return nil
 }
-
-// unmount detaches the mount at once; the kernel frees it when its last user is gone.
-func unmount(path string) error {
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmounting %s: %w", path, err)
-	}
-	return nil
-}
