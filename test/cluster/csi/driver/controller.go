@@ -95,7 +95,7 @@ func (c controller) make(ctx context.Context, v *record, r *csi.CreateVolumeRequ
 	})
 }
 
-// canCreate refuses what the driver has not.
+// canCreate returns why the request cannot be met, or nil.
 func (c controller) canCreate(r *csi.CreateVolumeRequest) error {
 	if r.Name == "" || len(r.VolumeCapabilities) == 0 {
 		return status.Error(codes.InvalidArgument, "a name and capabilities are needed")

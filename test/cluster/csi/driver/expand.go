@@ -51,6 +51,35 @@ func (c controller) canExpandNow(ctx context.Context, v *record, image string) e
 	return nil
 }
 
+// NodeExpandVolume fills the grown device with its file system.
+func (n node) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	release, err := n.locks.take(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	v, err := n.store.find(r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	response := &csi.NodeExpandVolumeResponse{CapacityBytes: v.Bytes}
+	if r.VolumeCapability.GetBlock() != nil {
+		return response, nil
+	}
+	device, err := n.disk.device(ctx, n.store.image(volumes, v.ID))
+	if err != nil {
+		return nil, err
+	}
+	at, err := mountAt(r.VolumePath)
+	if err != nil {
+		return nil, err
+	}
+	if device == "" || at == nil {
+		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", v.ID, r.VolumePath)
+	}
+	return response, n.disk.growMounted(ctx, at.fileSystem, device, r.VolumePath)
+}
+
 // ControllerModifyVolume changes what a VolumeAttributesClass says, at once where the volume is staged.
 func (c controller) ControllerModifyVolume(ctx context.Context, r *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
 	release, err := c.locks.take(ctx, r.VolumeId)

@@ -10,35 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// NodeExpandVolume fills the grown device with its file system.
-func (n node) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
-	release, err := n.locks.take(ctx, r.VolumeId)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	v, err := n.store.find(r.VolumeId)
-	if err != nil {
-		return nil, err
-	}
-	response := &csi.NodeExpandVolumeResponse{CapacityBytes: v.Bytes}
-	if r.VolumeCapability.GetBlock() != nil {
-		return response, nil
-	}
-	device, err := n.disk.device(ctx, n.store.image(volumes, v.ID))
-	if err != nil {
-		return nil, err
-	}
-	at, err := mountAt(r.VolumePath)
-	if err != nil {
-		return nil, err
-	}
-	if device == "" || at == nil {
-		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", v.ID, r.VolumePath)
-	}
-	return response, n.disk.growMounted(ctx, at.fileSystem, device, r.VolumePath)
-}
-
 // NodeGetVolumeStats returns what df shows.
 func (n node) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	v, err := n.store.find(r.VolumeId)
