@@ -32,7 +32,7 @@ func (p places) drivers(ctx context.Context, r runner) ([]config.Component, erro
 	return all, nil
 }
 
-// startDriver starts a driver and what calls it. Sidecars end when they lose their driver, so those of a driver that is replaced are ended first.
+// startDriver starts a driver and its sidecars. Sidecars end when they lose their driver, so those of a driver that is replaced are ended first.
 func (r runner) startDriver(ctx context.Context, d config.Driver) ([]config.Component, error) {
 	driver, sidecars := r.cluster.CSIDriver(r.binaries, d), r.cluster.DriverSidecars(r.binaries, d)
 	processes, err := host.Processes(r.cluster.Dir())
@@ -55,7 +55,7 @@ func (r runner) startDriver(ctx context.Context, d config.Driver) ([]config.Comp
 	return all, nil
 }
 
-// applySnapshotKinds creates the kinds of which the snapshotter brings the definitions, and then the objects of these kinds.
+// applySnapshotKinds applies the snapshotter's custom resource definitions, and then the objects of these kinds.
 func (p places) applySnapshotKinds(ctx context.Context, r runner) error {
 	modules, err := modulesOf(ctx, p.csiFolder(), config.SnapshotModule)
 	if err != nil {

@@ -23,7 +23,7 @@ var (
 type volumeClaim struct {
 	Name, Class, Size string
 	Device            bool   // instead of a file system
-	Snapshot, Clone   string // what it is a copy of
+	Snapshot, Clone   string // the source of a copy
 }
 
 // Claims of the verification.
@@ -36,17 +36,17 @@ var (
 	clonedVolume   = volumeClaim{Name: "cloned", Class: "csi", Size: "192Mi", Clone: "data"}
 )
 
-// slowDelay is how long class csi-slow takes at least, as seen by one who asks ten times a second.
+// slowDelay is the shortest time in which class csi-slow may attach or detach. retry asks twice a second, so it may see the start late.
 const slowDelay = 9500 * time.Millisecond
 
-// csiVerification is one run of the checks on attached volumes, in a namespace of its own.
+// csiVerification is one run of the checks on attached volumes, in its own namespace.
 type csiVerification struct {
 	kubectl kubectl
 	cluster config.Cluster
 	volumes map[string]string // by claim
 }
 
-// verifyCSI proves what tests rely on where volumes are attached.
+// verifyCSI proves that attached volumes do what tests rely on.
 func (p places) verifyCSI(ctx context.Context) (err error) {
 	c := p.cluster(config.Node)
 	namespace := fmt.Sprintf("verify-csi-%d", time.Now().UnixMilli())

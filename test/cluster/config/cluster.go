@@ -119,6 +119,11 @@ const socketLimit = 107
 // CheckPaths refuses a folder so deep that the sockets in it could not be opened.
 func (c Cluster) CheckPaths() error {
 	longest := c.Path("kubelet", "device-plugins", "kubelet.sock")
+	for _, d := range Drivers {
+		if socket := c.registrationSocket(d); len(socket) > len(longest) {
+			longest = socket
+		}
+	}
 	if len(longest) <= socketLimit {
 		return nil
 	}

@@ -5,9 +5,9 @@ import "fmt"
 // Names of the CSI drivers in StorageClasses. They are instances of one program (csi/driver), since a driver says for all of its volumes
 // whether they have to be attached and whether they grow while they are in use.
 const (
-	// LocalDriver has volumes that need no attaching, as the disks of a node.
+	// LocalDriver has volumes that need no attaching, like disks of the node.
 	LocalDriver = "local.csi.drydock.dev"
-	// CloudDriver has volumes that are attached and detached, and grow under the running pod.
+	// CloudDriver has volumes that are attached and detached. They grow under the running pod.
 	CloudDriver = "csi.drydock.dev"
 	// OfflineDriver has volumes that are attached and detached, and grow only while no pod uses them.
 	OfflineDriver = "offline.csi.drydock.dev"
@@ -31,7 +31,7 @@ var Drivers = []Driver{
 	{Name: OfflineDriver, Short: "offline", Attach: true, Offline: true},
 }
 
-// The sidecars are the programs by which Kubernetes calls a CSI driver. Folder csi is the module that requires them.
+// The sidecars watch the API server and call a CSI driver. The module in folder csi requires them.
 const (
 	provisioner        = "csi-provisioner"
 	attacher           = "csi-attacher"
@@ -49,7 +49,7 @@ var Sidecars = []string{
 	"github.com/kubernetes-csi/external-snapshotter/v8/cmd/" + snapshotController,
 }
 
-// SnapshotModule is the module that holds the definitions of Kubernetes' snapshot kinds, and SnapshotDefinitions are their files.
+// SnapshotModule is the module that holds the custom resource definitions of snapshots.
 const SnapshotModule = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 
 // SnapshotDefinitions are files of SnapshotModule.
@@ -86,7 +86,7 @@ func (c Cluster) CSIDriver(b Binaries, d Driver) Component {
 // callTimeout is how long a call of a sidecar may take: more than the slowest class takes to attach.
 const callTimeout = "60s"
 
-// quick makes a sidecar wait neither for its rate limit nor long before it tries again.
+// quick returns flags with a high rate limit and short retries, so that tests do not wait for a sidecar.
 func (c Cluster) quick() []string {
 	return []string{"--kubeconfig=" + c.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200", "--retry-interval-start=200ms", "--retry-interval-max=5s"}
 }
@@ -110,7 +110,7 @@ func (c Cluster) DriverSidecars(b Binaries, d Driver) []Component {
 	return all
 }
 
-// SnapshotController binds snapshots to what the drivers made.
+// SnapshotController binds VolumeSnapshots to their contents.
 func (c Cluster) SnapshotController(b Binaries) Component {
 	return Component{Name: snapshotController, Binary: b.sidecar(snapshotController), Args: c.quick()}
 }
