@@ -76,7 +76,7 @@ func downtimeAtRest(b *testing.B, class string) {
 		s.Patience = 5 * time.Minute
 		set := l.set()
 		set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = &class
-		set.Annotations = map[string]string{api.ResizeMethodAnnotation: string(api.MethodCopy)} // where the class can expand, too
+		set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy) // where the class can expand, too
 		s.CreateSet(set)
 		drydock(b, s)
 		all = append(all, &rested{load: l, Stage: s, since: time.Now()})
