@@ -132,7 +132,7 @@ bench: build ## benchmarks; the figures of docs/benchmarks.md
 	$(MAKE) --no-print-directory packages
 	go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./shared/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
-	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 40m ./test/e2e
+	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 90m ./test/e2e
 
 bench-knative: build ## benchmarks on Knative, twenty minutes, ten of which nothing happens
 	$(MAKE) --no-print-directory knative images
