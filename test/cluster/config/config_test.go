@@ -65,6 +65,33 @@ func TestManifestsHoldTheClassesAndOneDefault(t *testing.T) {
 	}
 }
 
+func TestEveryClassHasADriverOnANode(t *testing.T) {
+	text, err := Cluster{Size: Node, State: "/repo/.cluster"}.Manifests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, class := range StorageClasses {
+		if !slices.ContainsFunc(Drivers, func(d Driver) bool { return d.Name == class.Driver }) {
+			t.Errorf("class %s is for driver %s, which does not run", class.Name, class.Driver)
+		}
+	}
+	for _, d := range Drivers {
+		if !strings.Contains(string(text), "kind: CSIDriver\nmetadata:\n  name: "+d.Name+"\n") {
+			t.Errorf("driver %s has no CSIDriver object", d.Name)
+		}
+	}
+}
+
+func TestComponentsHaveDifferentNames(t *testing.T) {
+	names := map[string]bool{}
+	for _, component := range (Cluster{Size: Node, State: "/repo/.cluster"}).all() {
+		if names[component.Name] {
+			t.Errorf("two components are called %s", component.Name)
+		}
+		names[component.Name] = true
+	}
+}
+
 func TestSizesShareNoPortsAndNoFiles(t *testing.T) {
 	if node, plane := portsOf(Node), portsOf(ControlPlane); node.api == plane.api || node.etcd == plane.etcd {
 		t.Error("the sizes listen on the same port")

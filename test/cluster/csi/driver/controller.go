@@ -174,12 +174,15 @@ func (c controller) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest
 		return nil, err
 	}
 	defer release()
-	v, err := c.store.load(volumes, r.VolumeId)
-	if status.Code(err) == codes.InvalidArgument || err == nil && v == nil {
-		return &csi.DeleteVolumeResponse{}, nil
+	if !safeID.MatchString(r.VolumeId) {
+		return &csi.DeleteVolumeResponse{}, nil // not one of this driver's
 	}
+	v, err := c.store.load(volumes, r.VolumeId)
 	if err != nil {
 		return nil, err
+	}
+	if v == nil { // gone, or never completed
+		return &csi.DeleteVolumeResponse{}, c.store.remove(volumes, r.VolumeId)
 	}
 	device, err := c.disk.device(ctx, c.store.image(volumes, v.ID))
 	if err != nil {

@@ -76,6 +76,20 @@ func TestCreationThatWasKilledIsRepeated(t *testing.T) {
 	}
 }
 
+func TestDeletionRemovesAVolumeThatWasNeverCompleted(t *testing.T) {
+	c := attaching(t)
+	folder := c.store.place(volumes, "pvc-1")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "pvc-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the folder is left: %v", err)
+	}
+}
+
 func TestRestartedDriverKnowsItsVolumes(t *testing.T) {
 	c := attaching(t)
 	create(t, c, "pvc-1", 1<<20)
