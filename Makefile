@@ -89,6 +89,8 @@ test-e2e: build ## resizes on a real node, data verified
 	go test -count=1 -timeout 30m -parallel 3 ./test/e2e
 else
 test-e2e: build ## resizes on a real node, data verified
+	cd test/cluster && go test . ./build ./config ./host ./image ./knative
+	cd test/cluster/csi && go test ./driver
 	$(MAKE) --no-print-directory cluster images
 	KUBECONFIG=$(NODE) go test -count=1 -timeout 30m -parallel 3 ./test/e2e
 endif
