@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
@@ -21,7 +22,7 @@ func concernsOfCleanup(set *appsv1.StatefulSet, change string) []api.Function {
 }
 
 func wantsCleanup(set *appsv1.StatefulSet, change string) bool {
-	doc, err := sts.CleanupOf(set)
+	doc, err := api.LoadCleanup(set)
 	finalized, gone := cleanup.Finalized(set), change == events.SourceDelete
 	switch {
 	case err != nil:
@@ -41,7 +42,7 @@ func wantsCleanup(set *appsv1.StatefulSet, change string) bool {
 }
 
 // dueInDeletion is about a set that our finalizer holds: a cleanup that has failed waits for somebody to say what now.
-func dueInDeletion(set *appsv1.StatefulSet, doc *api.Status) bool {
+func dueInDeletion(set *appsv1.StatefulSet, doc *api.Cleanup) bool {
 	if doc == nil || doc.Phase != api.Failed || !set.DeletionTimestamp.Before(doc.Finished) {
 		return true
 	}
@@ -56,11 +57,11 @@ func asksRetry(set *appsv1.StatefulSet) bool {
 
 // unaccounted reports whether the set shows something that its document does not tell yet: a template or a spec that changed,
 // or a replica that came.
-func unaccounted(set *appsv1.StatefulSet, doc *api.Status) bool {
+func unaccounted(set *appsv1.StatefulSet, doc *api.Cleanup) bool {
 	switch {
 	case doc == nil || doc.Request != cleanup.Digest(set):
 		return true
-	case sts.CleanupRests(doc) && asksRetry(set):
+	case operation.CleanupRests(doc) && asksRetry(set):
 		return true
 	case doc.Phase == api.Refused:
 		return false
@@ -73,8 +74,7 @@ func unaccounted(set *appsv1.StatefulSet, doc *api.Status) bool {
 }
 
 func resizes(set *appsv1.StatefulSet) bool {
-	resize, err := (&sts.Observed{Set: set}).Status()
-	return err != nil || resize.Active() || resize.Held()
+	return operation.Of(set).Resizing()
 }
 
 // concernsOfCleaner is about a cleanup pod: one that has ended, is to end, or has failed before.

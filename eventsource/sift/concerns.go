@@ -14,6 +14,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/sts"
 )
@@ -77,7 +79,7 @@ func seen(object metav1.Object) string {
 // concernsOfAlone is about a change of a set of whose group nothing is known: what wakes it is seen in it, and that others
 // keep it awake is found by who looks.
 func concernsOfAlone(set *appsv1.StatefulSet, change string, now time.Time, retry time.Duration) []api.Function {
-	m := sleeperOf(set)
+	m := idle.MemberOf(set)
 	concerns := append(concernsOfSet(set, change), concernsOfSleep(m, m.Alone(now), m.Rules.Timeout, change, now, retry)...)
 	return append(concerns, concernsOfCleanup(set, change)...)
 }
@@ -85,7 +87,7 @@ func concernsOfAlone(set *appsv1.StatefulSet, change string, now time.Time, retr
 // concernsOfSet is about a change of the set itself, as an operation on its volumes sees it. In a phase that waits for something else, the many status updates
 // of a set that stops or starts wake nobody.
 func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
-	status, err := (&sts.Observed{Set: set}).Status()
+	status, err := api.LoadResize(set)
 	if err != nil {
 		return []api.Function{api.DetectResize}
 	}
@@ -125,7 +127,7 @@ func concernsOfSet(set *appsv1.StatefulSet, change string) []api.Function {
 }
 
 // activeSet is the function whose turn it is.
-func activeSet(status *api.Status) []api.Function {
+func activeSet(status *api.Resize) []api.Function {
 	switch status.Phase {
 	case api.Expanding:
 		return []api.Function{api.DetectResize}
@@ -139,7 +141,7 @@ func activeSet(status *api.Status) []api.Function {
 
 // frozenSet is about a set that is frozen though no operation holds it: it lost its status, or is made from the manifest of
 // one that was held.
-func frozenSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.Function {
+func frozenSet(set *appsv1.StatefulSet, status *api.Resize, change string) []api.Function {
 	if change == events.SourceDelete || !sts.Frozen(set) || !sts.Managed(set) || set.DeletionTimestamp != nil || status.Held() {
 		return nil
 	}
@@ -148,11 +150,11 @@ func frozenSet(set *appsv1.StatefulSet, status *api.Status, change string) []api
 
 // idleSet is about a set without operation. Whether claims lag behind unchanged templates cannot be seen in the set; an
 // added set is looked at, and the sweep compares the others.
-func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.Function {
+func idleSet(set *appsv1.StatefulSet, status *api.Resize, change string) []api.Function {
 	text, asked := set.Annotations[api.ResizeAnnotation]
-	retry := sts.Retried(set)
+	retry := operation.Of(set).Retried(set)
 	switch {
-	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil || sleeps(set) || sts.CleansUp(set):
+	case change == events.SourceDelete || !sts.Managed(set) || set.DeletionTimestamp != nil || sleeps(set) || operation.Of(set).CleaningUp():
 		return nil
 	case retry && (asked || status.Held()):
 		return []api.Function{api.DetectResize}
@@ -178,9 +180,9 @@ func idleSet(set *appsv1.StatefulSet, status *api.Status, change string) []api.F
 }
 
 // refusedSet is about a set whose request was refused, on a tick: the cause may be gone, and the set does not show it.
-func refusedSet(set *appsv1.StatefulSet, status *api.Status, now time.Time) []api.Function {
+func refusedSet(set *appsv1.StatefulSet, status *api.Resize, now time.Time) []api.Function {
 	text, asked := set.Annotations[api.ResizeAnnotation]
-	if !asked || !resize.Refuses(status, text) || !resize.DueAgain(status, now) || set.DeletionTimestamp != nil || sleeps(set) || sts.CleansUp(set) {
+	if !asked || !resize.Refuses(status, text) || !resize.DueAgain(status, now) || set.DeletionTimestamp != nil || sleeps(set) || operation.Of(set).CleaningUp() {
 		return nil
 	}
 	return []api.Function{api.DetectResize}
@@ -188,8 +190,7 @@ func refusedSet(set *appsv1.StatefulSet, status *api.Status, now time.Time) []ap
 
 // sleeps reports whether the set is asleep, or on the way there or back: a resize waits for the end of it.
 func sleeps(set *appsv1.StatefulSet) bool {
-	nap, err := sts.SleepOf(set)
-	return err != nil || nap.Active()
+	return operation.Of(set).Sleeping()
 }
 
 // concernsOfClaim is about claims of an operation: the switch waits for old ones to go and for new ones to be bound.

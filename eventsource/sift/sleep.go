@@ -8,34 +8,24 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
-// sleeper is a set as idle-timeout sees it.
-type sleeper struct {
-	idle.Member
-	// busy: a resize or a cleanup works on the set, or its record cannot be read.
-	busy bool
-}
-
-func sleeperOf(set *appsv1.StatefulSet) sleeper {
-	return sleeper{Member: idle.MemberOf(set), busy: resizes(set) || sts.CleansUp(set)}
-}
-
 // concernsOfSleep judges a set alone or in its group, whose timeout holds for it. A set that is as awake as it is to be wakes no
 // function, however long it sleeps.
-func concernsOfSleep(m sleeper, v idle.Verdict, timeout time.Duration, change string, now time.Time, retry time.Duration) []api.Function {
+func concernsOfSleep(m idle.Member, v idle.Verdict, timeout time.Duration, change string, now time.Time, retry time.Duration) []api.Function {
 	switch {
 	case m.Set.DeletionTimestamp != nil:
 		return nil
 	case m.NapErr != nil:
 		return []api.Function{api.IdleTimeout}
 	case m.Nap.Active():
-		return concernsOfNap(m.Member, v, change, now)
+		return concernsOfNap(m, v, change, now)
 	case change == events.SourceDelete || !sts.Managed(m.Set):
 		return nil
 	}
-	if !m.busy && wantsLook(m.Member, v, timeout, now, retry) {
+	if !m.Busy && wantsLook(m, v, timeout, now, retry) {
 		return []api.Function{api.IdleTimeout}
 	}
 	return nil
@@ -92,8 +82,8 @@ func concernsOfNap(m idle.Member, v idle.Verdict, change string, now time.Time) 
 }
 
 // justGivenBack reports whether a set with an owner has its replicas back, and none is ready yet: the owner may be paused.
-func justGivenBack(set *appsv1.StatefulSet, status *api.Status) bool {
-	return sts.Controller(set) != nil && sts.GivenBack(set, status) && sts.Seen(set) && set.Status.ReadyReplicas == 0
+func justGivenBack(set *appsv1.StatefulSet, status operation.Record) bool {
+	return sts.Controller(set) != nil && operation.GivenBack(set, status) && sts.Seen(set) && set.Status.ReadyReplicas == 0
 }
 
 // fellAsleep reports whether a member of a group has just fallen asleep: another one may have waited for it.

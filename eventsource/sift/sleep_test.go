@@ -76,7 +76,7 @@ func idleSetOf(name string, options ...build.Option) *appsv1.StatefulSet {
 	return build.Set(name, append(opts(build.IdleTimeout("1h"), build.Active(2*time.Hour)), options...)...)
 }
 
-func napOf(phase api.Phase, options ...func(*api.Status)) build.Option {
+func napOf(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 	return build.Nap(build.Sleep(phase, options...))
 }
 
@@ -96,7 +96,7 @@ func TestWhoIsWokenByASetThatMaySleep(t *testing.T) {
 	soon := build.IdleTimeout("soon")
 	said := napOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(build.Set("web", soon)).Complaint()))
 	two := build.Annotation(api.WakeReplicasAnnotation, "2")
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	for name, row := range map[string]struct {
 		change  string
 		options []build.Option
@@ -296,7 +296,7 @@ func TestI7AGroupWithoutAnOrderIsToldOnce(t *testing.T) {
 func TestI5RecordsOfASleepLeadToWhoEndsIt(t *testing.T) {
 	nap := build.Sleep(api.Asleep)
 	sleep := resources.MakeSleepRecord(build.Set("web"), nap)
-	paused := resources.MakeOwnerRecord(build.Set("web"), nap, api.PausedOwner{Version: api.StatusVersion, Resource: "redis", Name: "main", UID: types.UID("u")})
+	paused := resources.MakeOwnerRecord(build.Set("web"), nap, api.PausedOwner{Version: api.PauseVersion, Resource: "redis", Name: "main", UID: types.UID("u")})
 	lost := idleWeb(build.Replicas(0), napOf(api.Asleep), build.Label(api.ManagedLabel, ""))
 	for name, row := range map[string]struct {
 		in   []metav1.Object

@@ -7,6 +7,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
@@ -14,13 +15,8 @@ import (
 // 1.5 MiB each. So it keeps what is judged later and no more; the size of that does not depend on what a tenant writes.
 
 // slimMember returns the member with only what package idle and this package read after the page is gone.
-func slimMember(m sleeper) sleeper {
+func slimMember(m idle.Member) idle.Member {
 	m.Set = slimSet(m.Set)
-	if m.Nap != nil {
-		nap := *m.Nap
-		nap.Claims, nap.Ordinals, nap.Templates = nil, nil, nil
-		m.Nap = &nap
-	}
 	return m
 }
 
@@ -37,7 +33,7 @@ func slimSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	}
 	for key, kept := range map[string]bool{
 		api.AbortAnnotation: true, api.ResizeAnnotation: true,
-		api.RetryAnnotation: sts.Retried(set), // which reads the cleanup's record
+		api.RetryAnnotation: operation.Of(set).Retried(set), // which reads the cleanup's record
 	} {
 		if _, ok := set.Annotations[key]; ok && kept {
 			slim.Annotations[key] = "" // only their presence counts
@@ -52,14 +48,10 @@ func slimSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 // group collects the members of one group as the pages come in.
 type group struct {
 	members idle.Group
-	busy    map[string]bool // by set name
 }
 
-func (g *group) add(m sleeper) {
-	if g.busy == nil {
-		g.busy = map[string]bool{}
-	}
-	g.members, g.busy[m.Set.Name] = append(g.members, m.Member), m.busy
+func (g *group) add(m idle.Member) {
+	g.members = append(g.members, m)
 }
 
 // lagging is a set whose claims are to be compared with its request.
@@ -70,7 +62,7 @@ type lagging struct {
 }
 
 // lags returns nil if the request cannot be read: concernsOfSet has seen that.
-func lags(set *appsv1.StatefulSet, status *api.Status) *lagging {
+func lags(set *appsv1.StatefulSet, status *api.Resize) *lagging {
 	text := set.Annotations[api.ResizeAnnotation]
 	request, err := api.ParseRequest(text)
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 	"drydock.dev/shared/telemetry"
@@ -90,31 +92,31 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 		for i := range l.Items {
 			set := &l.Items[i]
 			found.sets++
-			status, err := (&sts.Observed{Set: set}).Status()
+			status, err := api.LoadResize(set)
 			if err == nil && (status.Active() || status.Held()) {
 				found.active[status.Operation] = true
 			}
 			concerns := concernsOfSet(set, sweepChange(status))
 			found.add(lookOf(set, concerns))
 			found.add(lookOf(set, refusedSet(set, status, now)))
-			nap, _ := sts.SleepOf(set) //nolint:errcheck // an unreadable one is idle-timeout's to judge
+			nap, _ := api.LoadSleep(set) //nolint:errcheck // an unreadable one is idle-timeout's to judge
 			if nap.Active() {
 				found.active[nap.Operation] = true
 			}
-			for _, operation := range []*api.Status{status, nap} {
-				if sts.GivenBack(set, operation) {
-					found.given[operation.Operation] = true
+			for _, record := range []operation.Record{status, nap} {
+				if operation.GivenBack(set, record) {
+					found.given[record.Head().Operation] = true
 				}
 			}
 			found.add(lookOf(set, concernsOfCleanup(set, events.SourceUpdate)))
-			if doc, err := sts.CleanupOf(set); err == nil && doc.Active() {
+			if doc, err := api.LoadCleanup(set); err == nil && doc.Active() {
 				found.active[doc.Operation] = true
 			}
 			key := groupOf(set)
 			if groups[key] == nil {
 				groups[key] = &group{}
 			}
-			groups[key].add(slimMember(sleeperOf(set)))
+			groups[key].add(slimMember(idle.MemberOf(set)))
 			if err != nil || len(concerns) != 0 || !mayLag(set, status) {
 				continue
 			}
@@ -154,14 +156,14 @@ func (f *Function) sweepGroup(g *group, now time.Time, found *findings) {
 		if members[i].Nap.Active() {
 			change = events.SourceAdd
 		}
-		m := sleeper{Member: members[i], busy: g.busy[members[i].Set.Name]}
+		m := members[i]
 		found.add(lookOf(m.Set, concernsOfSleep(m, v, timeout, change, now, f.retry)))
 	}
 }
 
 // sweepChange is as which change the sweep judges a set: one with an operation is always looked at, another only for
 // what can be seen in it.
-func sweepChange(status *api.Status) string {
+func sweepChange(status *api.Resize) string {
 	if status.Active() {
 		return events.SourceAdd
 	}
@@ -169,7 +171,7 @@ func sweepChange(status *api.Status) string {
 }
 
 // mayLag reports whether the set asks for a resize that only a look at its claims can find unmet.
-func mayLag(set *appsv1.StatefulSet, status *api.Status) bool {
+func mayLag(set *appsv1.StatefulSet, status *api.Resize) bool {
 	text, asked := set.Annotations[api.ResizeAnnotation]
 	return asked && !status.Active() && !sleeps(set) && !sts.Answered(status, text)
 }

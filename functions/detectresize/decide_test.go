@@ -82,8 +82,8 @@ const (
 
 func TestNothingToDo(t *testing.T) {
 	retry := build.Annotation(api.RetryAnnotation, "")
-	failed := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	failed := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	check(t, map[string]row{
 		"there is no set":                     {in: world(), want: "noop SetGone"},
 		"the set is being deleted":            {in: world(set(build.Deleting()), both()), want: "noop SetGone"},
@@ -153,8 +153,8 @@ func growable(in Input) Input {
 
 func TestResizeBegins(t *testing.T) {
 	retry := build.Annotation(api.RetryAnnotation, "now")
-	failed := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
-	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Status) { s.FailedAt = api.Switching })
+	failed := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
+	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Resize) { s.FailedAt = api.Switching })
 	logs := build.Template("logs", "32Mi", "fixed")
 	check(t, map[string]row{
 		"by annotation": {in: world(set(), both()), want: begun, next: planned + parts},
@@ -398,10 +398,10 @@ func TestWhatIsNoReasonToRefuse(t *testing.T) {
 // TestRetryEvent: the event does what the annotation does, and nothing where nothing failed.
 func TestRetryEvent(t *testing.T) {
 	annotation := build.Annotation(api.RetryAnnotation, "now")
-	failed := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
+	failed := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
 	refused := build.Operation(api.Refused)
-	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Status) { s.FailedAt = api.Switching })
-	another := build.Operation(api.Failed, func(s *api.Status) { s.Request = "data=100Mi" })
+	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Resize) { s.FailedAt = api.Switching })
+	another := build.Operation(api.Failed, func(s *api.Resize) { s.Request = "data=100Mi" })
 	linked := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0", 0)))
 	asks := func(in Input) Input { return asking(in, "") }
 	second := strings.Replace(planned, "attempt 1", "attempt 2", 1) + parts

@@ -31,7 +31,7 @@ func startedByOthers(in Input, group idle.Group, m idle.Member) plan.Plan {
 }
 
 // countStarts returns the sleep with the count of sleeps that the present field manager of the replicas has ended.
-func countStarts(in Input, m idle.Member) *api.Status {
+func countStarts(in Input, m idle.Member) *api.Sleep {
 	next, manager := m.Nap.Clone(), sts.ReplicasManager(m.Set)
 	short := next.Quiesced == nil || in.Now.Sub(next.Quiesced.Time) < shortSleep
 	if manager != next.StartedBy || !short {

@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -133,7 +134,7 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 	case !sts.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}
-	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() || sts.CleansUp(m.Set) {
+	if m.Busy {
 		return plan.Noop(api.InProgress)
 	}
 	switch {
@@ -184,13 +185,13 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 		return plan.Noop(api.AlreadyRefused)
 	}
 	nap := in.sleep(m, api.Planned, v.Request)
-	nap.Deadline = plan.Moment(in.Now.Add(in.Settings.PlanTimeout))
+	nap.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))
 	nap.Reason, nap.Message = api.SleepDecided, v.Why
-	store := plan.Store(m.Set, nap)
+	store := operation.Store(m.Set, nap)
 	if m.Retried() {
 		store.Unannotate(api.RetryAnnotation)
 	}
-	return plan.Do(api.SleepDecided, append(store.Actions(), plan.NoteOf(m.Set, nap, false))...).Then(events.SleepDecided, nap.Operation)
+	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, nap, false))...).Then(events.SleepDecided, nap.Operation)
 }
 
 // rests reports whether the member's failed sleep is left alone for a while, and no event asks for another try.
@@ -199,7 +200,7 @@ func (in Input) rests(m idle.Member, v idle.Verdict) bool {
 }
 
 // sleep makes the document of a new sleep.
-func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Status {
+func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
 	if m.Nap == nil {
 		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
@@ -277,15 +278,15 @@ func refuse(in Input, m idle.Member, reason api.Reason, message string) plan.Pla
 		return plan.Noop(api.AlreadyRefused)
 	}
 	nap := in.sleep(m, api.Refused, idle.ForIdle)
-	nap.Reason, nap.Message, nap.Finished = reason, message, plan.Moment(in.Now)
+	nap.Reason, nap.Message, nap.Finished = reason, message, operation.Moment(in.Now)
 	if m.Nap != nil {
 		nap.Ready = m.Nap.Ready // since then it has been up
 	}
-	store := plan.Store(m.Set, nap)
+	store := operation.Store(m.Set, nap)
 	if m.Retried() {
 		store.Unannotate(api.RetryAnnotation)
 	}
-	return plan.Do(reason, append(store.Actions(), plan.NoteOf(m.Set, nap, true))...).Then(events.OperationFailed, nap.Operation)
+	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, nap, true))...).Then(events.OperationFailed, nap.Operation)
 }
 
 // dependent names a member that depends on this one and is not asleep, or is empty.

@@ -75,7 +75,7 @@ func on(sets ...*appsv1.StatefulSet) Input {
 }
 
 // recordOf is the record of a sleep.
-func recordOf(set *appsv1.StatefulSet, nap *api.Status) Record {
+func recordOf(set *appsv1.StatefulSet, nap *api.Sleep) Record {
 	revision := resources.MakeSleepRecord(set, nap)
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
 	link, err := api.LoadLink(revision)
@@ -110,7 +110,7 @@ func member(name string, options ...build.Option) *appsv1.StatefulSet {
 	return build.Set(name, append([]build.Option{build.Replicas(3), build.IdleTimeout("1h"), build.Active(2 * time.Hour)}, options...)...)
 }
 
-func nap(phase api.Phase, options ...func(*api.Status)) build.Option {
+func nap(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 	return build.Nap(build.Sleep(phase, options...))
 }
 
@@ -147,7 +147,7 @@ func TestFallingAsleep(t *testing.T) {
 		s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 		s.Status.CurrentRevision, s.Status.UpdateRevision = "a", "b"
 	})
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	failed := nap(api.Failed, build.Ended(api.Aborted, 12*time.Minute))
 	check(t, map[string]row{
 		"there is no set":                 {on(), "noop SetGone", ""},
@@ -162,7 +162,7 @@ func TestFallingAsleep(t *testing.T) {
 		"a resize is held":                {on(web(build.Status(held))), "noop InProgress", ""},
 		"a resize has ended":              {on(web(build.Status(build.Operation(api.Succeeded)))), decided, planned},
 		"a resize that nobody can read":   {on(web(build.Annotation(api.StatusAnnotation, "{"))), "noop InProgress", ""},
-		"I3: a resize of another set":     {on(web(build.Status(build.Operation(api.Copying, func(s *api.Status) { s.Set.UID = "uid-2" })))), decided, planned},
+		"I3: a resize of another set":     {on(web(build.Status(build.Operation(api.Copying, func(s *api.Resize) { s.Set.UID = "uid-2" })))), decided, planned},
 		"the controller has not seen it":  {on(web(build.Unseen())), "wait RolloutRunning (the StatefulSet controller has not seen the newest spec yet)", ""},
 		"replicas are still being made":   {on(web(build.Counting(2, 2))), "wait RolloutRunning (there are 2 of 3 replicas)", ""},
 		"a rollout runs":                  {on(web(partition(0, 2))), "wait RolloutRunning (2 of 3 replicas are updated)", ""},
@@ -172,7 +172,7 @@ func TestFallingAsleep(t *testing.T) {
 		"a rollout that people make":      {on(web(onDelete)), decided, planned},
 		"replicas that are not ready":     {on(web(build.Counting(3, 0))), decided, planned},
 		"the sleep before this one ended": {on(web(nap(api.Succeeded, build.Up(2*time.Hour)))), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
-		"I3: a sleep of another set":      {on(web(build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Status) { s.Set.UID = "uid-2" }).Encode()))), decided, planned},
+		"I3: a sleep of another set":      {on(web(build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Sleep) { s.Set.UID = "uid-2" }).Encode()))), decided, planned},
 		"a sleep that failed a while ago": {on(web(failed)), "noop AlreadyRefused", ""},
 		"the same, and a retry": {on(web(failed, retry)),
 			`do SleepDecided: patch statefulsets web {+sleep, -retry}; event SleepDecided "nothing was active for 1h0m0s" -> sleep.decided`,
@@ -199,7 +199,7 @@ func TestFallingAsleep(t *testing.T) {
 	})
 	in := on(web())
 	in.Trace = "00-trace"
-	if got := build.Stored(Decide(in)); got.Trace != "00-trace" || !in.mayBegin() {
+	if got := build.StoredSleep(Decide(in)); got.Trace != "00-trace" || !in.mayBegin() {
 		t.Errorf("a sleep that begins has the trace %q", got.Trace)
 	}
 	for _, in := range []Input{on(web(build.Active(0))), on(web(zero)), on(web(nap(api.Asleep, build.Slept(time.Hour)), zero)), on()} {
@@ -251,7 +251,7 @@ func TestWakingWhatDrydockDidNotPutToSleep(t *testing.T) {
 		"its owner scales it":                    {with(two, build.Owned("Database", "main")).told(events.Wake, 0), "noop AtZeroAlready", ""},
 		"it is paused":                           {with(two, build.Paused()).told(events.Wake, 0), "noop AtZeroAlready", ""},
 		"it runs":                                {with(two, build.Replicas(1)).told(events.Wake, 0), "noop NotIdle", ""},
-		"it has slept before, by Drydock's hand": {with(two, nap(api.Succeeded, func(s *api.Status) { s.Attempt = 6 })).told(events.Wake, 0), wakes, "Waking WakingUp, asked, attempt 7, round 1, replicas 2, due 30m0s"},
+		"it has slept before, by Drydock's hand": {with(two, nap(api.Succeeded, func(s *api.Sleep) { s.Attempt = 6 })).told(events.Wake, 0), wakes, "Waking WakingUp, asked, attempt 7, round 1, replicas 2, due 30m0s"},
 		"an old event wakes nobody":              {with(two).told(events.Wake, time.Hour), "noop AtZeroAlready", ""},
 	})
 	t.Run("a timeout of its own keeps nobody asleep", func(t *testing.T) {
@@ -273,9 +273,9 @@ func TestBadInput(t *testing.T) {
 	soon := build.IdleTimeout("soon")
 	const complaint = `drydock.dev/idle-timeout=\"soon\" on StatefulSet shop/web: write a duration from 10s to 8784h0m0s, as \"30m\" or \"1h30m\"; the set stays awake until that is corrected`
 	const refused = `do RequestInvalid: patch statefulsets web {+sleep}; event RequestInvalid "` + complaint + `" -> operation.failed`
-	said := func(options ...func(*api.Status)) build.Option {
+	said := func(options ...func(*api.Sleep)) build.Option {
 		text := idle.MemberOf(web(soon)).Complaint()
-		return nap(api.Refused, append([]func(*api.Status){build.Ended(api.RequestInvalid, time.Hour), func(s *api.Status) { s.Message = text }}, options...)...)
+		return nap(api.Refused, append([]func(*api.Sleep){build.Ended(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }}, options...)...)
 	}
 	check(t, map[string]row{
 		"it is told":                             {on(web(soon)), refused, "Refused RequestInvalid, idle, attempt 1, round 1, replicas 3, finished 0s"},
@@ -292,7 +292,7 @@ func TestBadInput(t *testing.T) {
 		"a sleep that nobody can read":           {on(web(build.Annotation(api.SleepAnnotation, "{"))), `do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/sleep of StatefulSet shop/web: unexpected end of JSON input; remove the annotation if no operation runs"`, ""},
 		"one of another member is its own event": {on(web(), member("db", build.Annotation(api.SleepAnnotation, "{"))), "noop NotIdle", ""},
 		"one of a set that is not opted in": {on(web(optOut, build.Annotation(api.SleepAnnotation, "{}"))),
-			`do StatusInvalid: event StatusInvalid "annotation drydock.dev/sleep of StatefulSet shop/web: version is 0, this Drydock reads version 1; update Drydock"`, ""},
+			`do StatusInvalid: event StatusInvalid "annotation drydock.dev/sleep of StatefulSet shop/web: version is 0, this Drydock reads version 2; remove the annotation if no operation runs"`, ""},
 	})
 }
 
@@ -301,7 +301,7 @@ func TestEveryAnnotationIsChecked(t *testing.T) {
 	for _, key := range []string{api.PausedAnnotation, api.IdleTimeoutAnnotation, api.LastActivityAnnotation, api.AwakeUntilAnnotation, api.KeepWarmAnnotation,
 		api.MinUptimeAnnotation, api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.ActivityProbeAnnotation} {
 		p := Decide(on(web(build.Annotation(key, "_"))))
-		if p.Reason != api.RequestInvalid || p.Announce != events.OperationFailed || !strings.Contains(build.Stored(p).Message, key) {
+		if p.Reason != api.RequestInvalid || p.Announce != events.OperationFailed || !strings.Contains(build.StoredSleep(p).Message, key) {
 			t.Errorf("%s: %s", key, p)
 		}
 	}
@@ -377,7 +377,7 @@ func TestGroups(t *testing.T) {
 	asks := nap(api.Asleep, build.Because(idle.ForAsk), build.Slept(30*time.Second))
 	const circle = `do RequestInvalid: patch statefulsets db {+sleep}; event RequestInvalid "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"`
 	const unknown = `do RequestInvalid: patch statefulsets web {+sleep}; event RequestInvalid "drydock.dev/depends-on of StatefulSet shop/web names db, which is no opted-in member of its group \"shop\"; the set stays awake until that is corrected" -> operation.failed`
-	said := nap(api.Refused, build.Ended(api.RequestInvalid, time.Hour), func(s *api.Status) {
+	said := nap(api.Refused, build.Ended(api.RequestInvalid, time.Hour), func(s *api.Sleep) {
 		s.Message = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
 	})
 	check(t, map[string]row{
@@ -395,15 +395,15 @@ func TestGroups(t *testing.T) {
 		"one is paused, and stays asleep":                  {on(db(zero, build.Paused(), nap(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour))), web(shop, build.Active(0))), "noop StaysAsleep", ""},
 		"what was asked for goes on, what sleeps stays so": {on(front(zero, asks, build.Active(2*time.Minute)), db(build.Active(2*time.Minute))), `do SleepDecided: patch statefulsets db {+sleep}; event SleepDecided "somebody asked for it"`, "Planned SleepDecided, asked, attempt 1, round 1, replicas 3, due 10m0s"},
 		"it is used after the asking: all are awake":       {on(db(build.Active(0)), front(zero, asks)), `do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "db: it was active at 2026-03-01T12:00:00Z"`, "Waking WakingUp, asked, attempt 1, round 1, replicas 3, stopping -30s, quiesced -30s, due 30m0s"},
-		"what it needs is not ready: it waits its turn":    {on(front(zero, nap(api.Asleep, build.Slept(0)), build.Active(0)), db(build.Counting(3, 2), nap(api.Waking, build.Due(time.Minute)))), `do WakingUp: patch statefulsets web {+sleep}; event DependencyFirst "db: it is waking up; it waits until db is ready" -> wake.decided`, "Waking DependencyFirst, idle, attempt 1, round 1, replicas 3, stopping 0s, quiesced 0s, due 30m0s"},
+		"what it needs is not ready: it waits its turn":    {on(front(zero, nap(api.Asleep, build.Slept(0)), build.Active(0)), db(build.Counting(3, 2), nap(api.Waking, build.SleepDue(time.Minute)))), `do WakingUp: patch statefulsets web {+sleep}; event DependencyFirst "db: it is waking up; it waits until db is ready" -> wake.decided`, "Waking DependencyFirst, idle, attempt 1, round 1, replicas 3, stopping 0s, quiesced 0s, due 30m0s"},
 		"a circle":                                    {on(web(shop, build.DependsOn("db")), db(build.DependsOn("web"))), circle, "Refused RequestInvalid, idle, attempt 1, round 1, replicas 3, finished 0s"},
 		"a circle is told of once on each":            {on(web(shop, build.DependsOn("db"), said), db(build.DependsOn("web"), said)), "noop AlreadyRefused", ""},
 		"the others of a circle's group stay awake":   {on(web(shop), db(build.DependsOn("db"), said)), "noop NotIdle", ""},
 		"a name that is not in the group":             {on(front()), unknown, "Refused RequestInvalid, idle, attempt 1, round 1, replicas 3, finished 0s"},
-		"a member with a mistake keeps all awake":     {on(web(shop), db(build.IdleTimeout("x"), nap(api.Refused, build.Ended(api.RequestInvalid, 0), func(s *api.Status) { s.Message = idle.MemberOf(db(build.IdleTimeout("x"))).Complaint() }))), "noop NotIdle", ""},
+		"a member with a mistake keeps all awake":     {on(web(shop), db(build.IdleTimeout("x"), nap(api.Refused, build.Ended(api.RequestInvalid, 0), func(s *api.Sleep) { s.Message = idle.MemberOf(db(build.IdleTimeout("x"))).Complaint() }))), "noop NotIdle", ""},
 		"a member of which nobody knows the last use": {on(web(shop), db(without(api.LastActivityAnnotation))), "do ActivityNoted: patch statefulsets db {+last-activity}", ""},
 		"a member that is being deleted":              {on(web(shop), db(build.Deleting())), decided, planned},
-		"a member whose volumes are resized":          {on(web(shop), db(build.Status(build.Operation(api.Copying, func(s *api.Status) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })))), decided, planned},
+		"a member whose volumes are resized":          {on(web(shop), db(build.Status(build.Operation(api.Copying, func(s *api.Resize) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })))), decided, planned},
 		"the set left its group meanwhile":            {func() Input { in := on(db()); in.Name = "web"; return in }(), "noop SetGone", ""},
 	})
 }
@@ -424,7 +424,7 @@ func TestI6AnyMembersEventMovesTheGroup(t *testing.T) {
 // TestSetsWithoutAReplicaCount: replicas that nobody has said are one.
 func TestSetsWithoutAReplicaCount(t *testing.T) {
 	set := web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Status.Replicas, s.Status.ReadyReplicas = nil, 1, 1 }))
-	if nap := build.Stored(Decide(on(set))); nap == nil || nap.Replicas != 1 {
+	if nap := build.StoredSleep(Decide(on(set))); nap == nil || nap.Replicas != 1 {
 		t.Errorf("%+v", nap)
 	}
 	set.Spec.Replicas = ptr.To[int32](0)

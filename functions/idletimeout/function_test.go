@@ -28,7 +28,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -198,8 +198,8 @@ func failure(code int, reason metav1.StatusReason) (int, any) {
 }
 
 // justNow is the beginning of a sleep on today's clock, which a function looks at.
-func justNow(s *api.Status) {
-	s.Started, s.Deadline = metav1.NewTime(time.Now().Add(-time.Minute)), plan.Moment(time.Now().Add(time.Hour))
+func justNow(s *api.Sleep) {
+	s.Started, s.Deadline = metav1.NewTime(time.Now().Add(-time.Minute)), operation.Moment(time.Now().Add(time.Hour))
 }
 
 // today is a set as web, on that clock.

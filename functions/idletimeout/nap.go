@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -61,10 +62,10 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return giveUp(in, group, m, api.Rejected, "the API server refuses: "+in.Rejected)
 	case sts.AtZero(m.Set) && (scaled || nap.OwnerStops):
 		next := nap.Clone()
-		next.Phase, next.Quiesced, next.Deadline = api.Asleep, plan.Moment(in.Now), nil
+		next.Phase, next.Quiesced, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
 		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("%d replicas come back when somebody needs them", nap.Replicas)
-		return plan.Do(api.FellAsleep, append(plan.Store(m.Set, next).Actions(), plan.NoteOf(m.Set, next, false))...).Then(events.Scaled, nap.Operation)
-	case plan.Overdue(nap, in.Now):
+		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).Then(events.Scaled, nap.Operation)
+	case operation.Overdue(nap, in.Now):
 		return giveUp(in, group, m, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their own grace period, "+
 			"so the set is started again. Look at the pods, their finalizers and nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
 	case nap.OwnerStops:
@@ -85,7 +86,7 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 }
 
 // again is another round of a sleep. The count that comes back is the one from before it.
-func again(nap *api.Status) *api.Status {
+func again(nap *api.Sleep) *api.Sleep {
 	next := nap.Clone()
 	next.Round++
 	next.Phase, next.Quiesced = api.Stopping, nil
@@ -93,9 +94,9 @@ func again(nap *api.Status) *api.Status {
 }
 
 // scaleDown records the number of replicas in the same write that sets it to zero, and keeps the claims of the stopped pods.
-func scaleDown(in Input, m idle.Member, next *api.Status) plan.Plan {
-	next.Stopping = plan.Moment(in.Now)
-	next.Deadline = plan.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set)))
+func scaleDown(in Input, m idle.Member, next *api.Sleep) plan.Plan {
+	next.Stopping = operation.Moment(in.Now)
+	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set)))
 	patch := plan.PatchOf(plan.StatefulSets, m.Set)
 	if found := sts.WhenScaled(m.Set); found != sts.Retain {
 		next.WhenScaled = found

@@ -14,6 +14,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
@@ -26,7 +27,7 @@ const (
 )
 
 // due is a deadline that has not come.
-var due = build.Due(time.Minute)
+var due = build.SleepDue(time.Minute)
 
 // scaler is who last wrote the set's replicas.
 func scaler(manager string) build.Option {
@@ -39,7 +40,7 @@ func TestPlannedIsPauseOwnersTurn(t *testing.T) {
 	with := func(options ...build.Option) Input { return on(web(append(options, nap(api.Planned, due))...)) }
 	check(t, map[string]row{
 		"the owner is asked":       {with(), "noop NotOurPhase", ""},
-		"its deadline is not ours": {on(web(nap(api.Planned, build.Due(-time.Hour)))), "noop NotOurPhase", ""},
+		"its deadline is not ours": {on(web(nap(api.Planned, build.SleepDue(-time.Hour)))), "noop NotOurPhase", ""},
 		"the set is being deleted": {with(build.Deleting()), "noop SetGone", ""},
 		"a resize is asked for":    {with(build.Resize("data=1Gi")), "noop NotOurPhase", ""},
 		"used in the second it began": {with(build.Active(time.Minute)), `do WakingUp: patch statefulsets web {+last-activity, +sleep}; event WakingUp "web: it was active at 2026-03-01T11:59:00Z" -> wake.decided`,
@@ -79,21 +80,21 @@ func TestStopping(t *testing.T) {
 		"pods end":                         {with(stopping, zero, build.Counting(2, 2)), "wait ScalingDown (2 replicas are left)", ""},
 		"the controller has not seen it":   {with(stopping, zero, build.Unseen()), "wait ScalingDown (0 replicas are left)", ""},
 		"all pods have ended":              {with(stopping, zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -30s, quiesced 0s"},
-		"they have, as the deadline came":  {with(nap(api.Stopping, build.Due(-time.Second), build.ScaledDown(time.Hour)), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced 0s"},
+		"they have, as the deadline came":  {with(nap(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced 0s"},
 		"the set is being deleted":         {with(stopping, zero, build.Counting(1, 1), build.Deleting()), "noop SetGone", ""},
 		"its operator stops it":            {with(nap(api.Stopping, due, build.OwnerStops())), "wait ScalingDown (its operator stops it, 3 replicas are left)", ""},
 		"its operator is about to be done": {with(nap(api.Stopping, due, build.OwnerStops()), zero, build.Counting(1, 1)), "wait ScalingDown (its operator stops it, 1 replicas are left)", ""},
 		"its operator has stopped it":      {with(nap(api.Stopping, due, build.OwnerStops()), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, its owner stops it, quiesced 0s"},
-		"I8: its operator does not stop it": {with(nap(api.Stopping, build.Due(-time.Second), build.OwnerStops())),
+		"I8: its operator does not stop it": {with(nap(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
 			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8: its operator stopped it, but for a pod": {with(nap(api.Stopping, build.Due(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
+		"I8: its operator stopped it, but for a pod": {with(nap(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
 			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8, I4: pods do not end: the set gets its replicas back": {with(nap(api.Stopping, build.Due(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
+		"I8, I4: pods do not end: the set gets its replicas back": {with(nap(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
 			`do DeadlineExceeded: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, due 30m0s"},
-		"I8: nobody came to scale it": {with(nap(api.Stopping, build.Due(-time.Second))),
+		"I8: nobody came to scale it": {with(nap(api.Stopping, build.SleepDue(-time.Second))),
 			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
 		"it is used while pods end": {with(stopping, zero, build.Counting(2, 2), build.Active(0)),
@@ -118,10 +119,10 @@ func TestStopping(t *testing.T) {
 func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 	owned := build.Owned("Database", "main")
 	again := func(round int) build.Option {
-		return nap(api.Stopping, due, build.ScaledDown(30*time.Second), build.Round(round))
+		return nap(api.Stopping, due, build.ScaledDown(30*time.Second), build.SleepRound(round))
 	}
-	asleep := func(ago time.Duration, options ...func(*api.Status)) build.Option {
-		return nap(api.Asleep, append([]func(*api.Status){build.Slept(ago)}, options...)...)
+	asleep := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
+		return nap(api.Asleep, append([]func(*api.Sleep){build.Slept(ago)}, options...)...)
 	}
 	with := func(options ...build.Option) Input {
 		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
@@ -138,7 +139,7 @@ func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 			"Waking StartedByOthers at Stopping, idle, attempt 1, round 3, replicas 2, stopping -30s, due 30m0s"},
 		"an operator that is late, within a minute": {with(owned, asleep(59*time.Second)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
 		"later it is somebody's wish":               {with(owned, asleep(time.Minute)), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1m0s, quiesced -1m0s, due 30m0s"},
-		"late for the third time":                   {with(owned, asleep(time.Second, build.Round(3))), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 3, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
+		"late for the third time":                   {with(owned, asleep(time.Second, build.SleepRound(3))), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 3, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
 		"a person, at once":                         {with(asleep(time.Second), scaler("kubectl")), started(`field manager \"kubectl\"`), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
 		"its operator, which had stopped it":        {with(owned, asleep(time.Second, build.OwnerStops())), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, its owner stops it, stopping -1s, quiesced -1s, due 30m0s"},
 		"a person, of a set that is paused": {with(build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))), started("somebody"),
@@ -154,7 +155,7 @@ func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 // scaled down again.
 func TestI4APersonWhoStartsASetWhileItStops(t *testing.T) {
 	p := Decide(on(web(build.Replicas(2), nap(api.Stopping, due, build.ScaledDown(5*time.Minute)), scaler("kubectl"))))
-	if next := build.Stored(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
+	if next := build.StoredSleep(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
 		t.Errorf("%s", p)
 	}
 }
@@ -167,7 +168,7 @@ func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
 		"consented, and used":               web(zero, build.Active(0), nap(api.Stopping, due)),
 		"consented, and nobody needs it":    web(zero, nap(api.Stopping, due)),
 		"planned, and not opted in":         web(zero, optOut, nap(api.Planned, due)),
-		"consented, and the time is over":   web(zero, build.Counting(1, 1), nap(api.Stopping, build.Due(-time.Second))),
+		"consented, and the time is over":   web(zero, build.Counting(1, 1), nap(api.Stopping, build.SleepDue(-time.Second))),
 		"planned, another one is kept warm": web(zero, nap(api.Planned, due), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,14 +220,14 @@ func TestAsleep(t *testing.T) {
 }
 
 func TestWaking(t *testing.T) {
-	with := func(phase []func(*api.Status), options ...build.Option) Input {
-		all := append([]func(*api.Status){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active")}, phase...)
+	with := func(phase []func(*api.Sleep), options ...build.Option) Input {
+		all := append([]func(*api.Sleep){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active")}, phase...)
 		return on(web(append([]build.Option{nap(api.Waking, all...)}, options...)...))
 	}
-	type edits = []func(*api.Status)
-	late := build.Due(-time.Second)
-	given := func(reason api.Reason) func(*api.Status) {
-		return func(s *api.Status) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
+	type edits = []func(*api.Sleep)
+	late := build.SleepDue(-time.Second)
+	given := func(reason api.Reason) func(*api.Sleep) {
+		return func(s *api.Sleep) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
 	}
 	const awake = `event Awake "web: it was active"` + forgets + " -> scaled"
 	const ready = "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"
@@ -263,7 +264,7 @@ func TestWaking(t *testing.T) {
 	})
 	t.Run("I8: the end of a sleep that was given up", func(t *testing.T) {
 		p := Decide(with(edits{given(api.Aborted)}))
-		nap := build.Stored(p)
+		nap := build.StoredSleep(p)
 		if p.Announce != events.OperationFailed || nap.Phase != api.Failed || nap.Reason != api.Aborted || nap.FailedAt != api.Stopping || nap.Message != "it could not be" {
 			t.Errorf("%s: %s", p, build.Summary(nap))
 		}
@@ -272,8 +273,8 @@ func TestWaking(t *testing.T) {
 
 // TestAFailedSleepTellsSinceWhenTheSetIsUp: it stopped and started, so it stays up for its least time.
 func TestAFailedSleepTellsSinceWhenTheSetIsUp(t *testing.T) {
-	p := Decide(on(web(nap(api.Waking, build.Slept(time.Hour), due, func(s *api.Status) { s.FailedAt = api.Stopping }))))
-	if nap := build.Stored(p); nap.Phase != api.Failed || nap.Ready == nil || !nap.Ready.Time.Equal(build.Now) {
+	p := Decide(on(web(nap(api.Waking, build.Slept(time.Hour), due, func(s *api.Sleep) { s.FailedAt = api.Stopping }))))
+	if nap := build.StoredSleep(p); nap.Phase != api.Failed || nap.Ready == nil || !nap.Ready.Time.Equal(build.Now) {
 		t.Errorf("%s", build.Summary(nap))
 	}
 }
@@ -424,10 +425,10 @@ func (s *story) patch(a plan.Action) {
 	}
 }
 
-func (s *story) sleepOf(name string) *api.Status {
+func (s *story) sleepOf(name string) *api.Sleep {
 	for _, set := range s.sets {
 		if set.Name == name {
-			nap, err := sts.SleepOf(set)
+			nap, err := api.LoadSleep(set)
 			if err != nil {
 				s.t.Fatal(err)
 			}
@@ -446,7 +447,7 @@ func TestI4EveryCountComesBack(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %s", name, after), func(t *testing.T) {
 				s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.WhenScaled("Delete"))}}
 				s.look("web")
-				consented := plan.Enter(s.sleepOf("web"), api.Stopping, s.now, time.Hour) // pause-owner's part
+				consented := operation.Enter(s.sleepOf("web"), api.Stopping, s.now, time.Hour) // pause-owner's part
 				build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
 				if after > 0 {
 					s.until(after, func() bool { return false })

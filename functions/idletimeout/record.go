@@ -28,14 +28,14 @@ func (in Input) mayHaveRecords() bool {
 
 // remember makes the record of a sleep that has none yet. One that tells another count, because somebody scaled the set
 // between the record and the scaling to zero, is made again: a record cannot be changed.
-func (in Input) remember(m idle.Member, nap *api.Status) []plan.Action {
+func (in Input) remember(m idle.Member, nap *api.Sleep) []plan.Action {
 	var actions []plan.Action
 	for _, r := range in.Records[m.Set.Name] {
 		if r.Link.Operation != nap.Operation {
 			continue
 		}
-		journal, err := api.LoadJournal(r.Revision)
-		if err == nil && journal.Status.Replicas == nap.Replicas && journal.Status.WhenScaled == nap.WhenScaled {
+		record, err := api.LoadSleepRecord(r.Revision)
+		if err == nil && record.Sleep.Replicas == nap.Replicas && record.Sleep.WhenScaled == nap.WhenScaled {
 			return nil
 		}
 		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
@@ -46,7 +46,7 @@ func (in Input) remember(m idle.Member, nap *api.Status) []plan.Action {
 // unreadable says why nobody knows how many replicas a set at zero had that does not tell of its sleep any more.
 func (in Input) unreadable(m idle.Member) error {
 	for _, r := range in.Records[m.Set.Name] {
-		if _, err := api.LoadJournal(r.Revision); err != nil && sts.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
+		if _, err := api.LoadSleepRecord(r.Revision); err != nil && sts.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
 			return err
 		}
 	}
@@ -54,14 +54,14 @@ func (in Input) unreadable(m idle.Member) error {
 }
 
 // lost is the sleep of a set at zero that does not tell of it any more; nil if there is none.
-func (in Input) lost(m idle.Member) *api.Status {
+func (in Input) lost(m idle.Member) *api.Sleep {
 	if sts.Replicas(m.Set) > 0 {
 		return nil
 	}
 	for _, r := range in.Records[m.Set.Name] {
-		journal, err := api.LoadJournal(r.Revision)
+		record, err := api.LoadSleepRecord(r.Revision)
 		if err == nil && r.Link.Set.UID == m.Set.UID && (m.Nap == nil || m.Nap.Operation != r.Link.Operation) {
-			return &journal.Status
+			return &record.Sleep
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // recorded is the same with the records of the sleep of set web.
-func (in Input) recorded(naps ...*api.Status) Input {
+func (in Input) recorded(naps ...*api.Sleep) Input {
 	in.Records = map[string][]Record{}
 	for _, nap := range naps {
 		in.Records["web"] = append(in.Records["web"], recordOf(build.Set("web"), nap))
@@ -24,7 +24,7 @@ func (in Input) recorded(naps ...*api.Status) Input {
 
 func TestRecordsOfSleeps(t *testing.T) {
 	slept := build.Sleep(api.Stopping, build.ScaledDown(time.Hour))
-	other := build.Sleep(api.Stopping, build.ScaledDown(time.Hour), func(s *api.Status) { s.Set.UID = "uid-2" })
+	other := build.Sleep(api.Stopping, build.ScaledDown(time.Hour), func(s *api.Sleep) { s.Set.UID = "uid-2" })
 	wakes := func(more string) string {
 		return `do WakingUp: patch statefulsets web {replicas 0 to 3, ` + more + `+sleep}; event WakingUp "what the set tells about its sleep was lost" -> wake.decided`
 	}
@@ -35,7 +35,7 @@ func TestRecordsOfSleeps(t *testing.T) {
 	check(t, map[string]row{
 		"I4: the set at zero has lost its document":  {on(web(zero)).recorded(slept), wakes("+last-activity, "), waking},
 		"I4: it has lost its label, too":             {on(web(zero, optOut)).recorded(slept), wakes(""), waking},
-		"I4: it tells of an older sleep":             {on(web(zero, nap(api.Succeeded, func(s *api.Status) { s.Operation = "0" }))).recorded(slept), wakes("+last-activity, "), waking},
+		"I4: it tells of an older sleep":             {on(web(zero, nap(api.Succeeded, func(s *api.Sleep) { s.Operation = "000000000000" }))).recorded(slept), wakes("+last-activity, "), waking},
 		"it tells of this very sleep":                {on(web(zero, nap(api.Asleep, build.Slept(time.Hour)))).recorded(slept), "noop StaysAsleep", ""},
 		"it runs, and tells of none":                 {on(web()).recorded(slept), forget, ""},
 		"it tells of the end":                        {on(web(nap(api.Succeeded))).recorded(slept), forget, ""},
@@ -87,8 +87,8 @@ func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
 		t.Fatalf("%s", build.Summary(nap))
 	}
 	for _, r := range s.records {
-		if journal, err := api.LoadJournal(r.Revision); err != nil || journal.Status.Replicas != 5 {
-			t.Errorf("the record says %d replicas, %v", journal.Status.Replicas, err)
+		if record, err := api.LoadSleepRecord(r.Revision); err != nil || record.Sleep.Replicas != 5 {
+			t.Errorf("the record says %+v, %v", record, err)
 		}
 	}
 	if len(s.records) != 1 {
@@ -102,9 +102,9 @@ func TestI2TheRecordComesFirst(t *testing.T) {
 	if len(p.Actions) != 2 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[1].Verb != plan.VerbPatch {
 		t.Fatalf("%s", p)
 	}
-	journal, err := api.LoadJournal(p.Actions[0].Object.(*appsv1.ControllerRevision))
-	if err != nil || journal.Status.Encode() != build.Stored(p).Encode() {
-		t.Errorf("%+v, %v", journal, err)
+	record, err := api.LoadSleepRecord(p.Actions[0].Object.(*appsv1.ControllerRevision))
+	if err != nil || record.Sleep.Encode() != build.StoredSleep(p).Encode() {
+		t.Errorf("%+v, %v", record, err)
 	}
 }
 

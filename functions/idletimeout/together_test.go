@@ -129,7 +129,7 @@ func TestMoreProbesThanAnEventMayAsk(t *testing.T) {
 func TestMemberThatRestsSparesTheProbesOfOthers(t *testing.T) {
 	port, asked := answers(t, silent)
 	probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
-	rests := nap(api.Refused, build.Told(api.ProbeFailed, "no answer"), func(s *api.Status) { s.Finished = &metav1.Time{Time: time.Now()} })
+	rests := nap(api.Refused, build.Told(api.ProbeFailed, "no answer"), func(s *api.Sleep) { s.Finished = &metav1.Time{Time: time.Now()} })
 	c := newCluster(t, today(shop, probed, build.Replicas(1)), podOf("web", 0), build.With(member("db", shop, probed, rests), build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))))
 	handle(t, c.function(build.SleepSettings()), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))
 	if asked.Load() > 0 {

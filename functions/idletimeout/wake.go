@@ -6,6 +6,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -18,8 +19,8 @@ func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, messag
 }
 
 // wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
-func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api.Reason, message string) plan.Plan {
-	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+func wake(in Input, group idle.Group, m idle.Member, nap *api.Sleep, reason api.Reason, message string) plan.Plan {
+	next := operation.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
 	if replicas := sts.Replicas(m.Set); replicas > 0 {
@@ -36,7 +37,7 @@ func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
 	warning := next.FailedAt != "" || reason == api.StartedByOthers
-	return plan.Do(reason, append(patch.Actions(), plan.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, nap.Operation)
+	return plan.Do(reason, append(patch.Actions(), operation.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, nap.Operation)
 }
 
 // waking waits until the set is ready. While the set is at zero its sleep does not end, unless another process scaled it to zero.
@@ -53,11 +54,11 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 			return conclude(in, m, api.Failed, nap.Reason, nap.Message)
 		}
 		return conclude(in, m, api.Succeeded, endReason(nap), endMessage(nap))
-	case replicas == 0 && !sts.AtZero(m.Set) && !plan.Overdue(nap, in.Now):
+	case replicas == 0 && !sts.AtZero(m.Set) && !operation.Overdue(nap, in.Now):
 		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
 	case replicas == 0:
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
-	case plan.Overdue(nap, in.Now):
+	case operation.Overdue(nap, in.Now):
 		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
 			m.Set.Status.ReadyReplicas, replicas, in.Settings.ReadyTimeout))
 	}
@@ -65,13 +66,13 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 }
 
 // waitsToStart reports whether Drydock has not given the set its replicas yet.
-func waitsToStart(nap *api.Status) bool {
+func waitsToStart(nap *api.Sleep) bool {
 	return nap.Reason == api.DependencyFirst || nap.Reason == api.StartRefused
 }
 
 // starting waits until a set at zero may have its replicas, and then gives them to it: also to a set whose operator was to do so.
 func starting(in Input, group idle.Group, m idle.Member) plan.Plan {
-	nap, first, overdue := m.Nap, dependency(group, m), plan.Overdue(m.Nap, in.Now)
+	nap, first, overdue := m.Nap, dependency(group, m), operation.Overdue(m.Nap, in.Now)
 	switch {
 	case in.rejected(m):
 		return cannotStart(in, m, nap)
@@ -89,33 +90,33 @@ func starting(in Input, group idle.Group, m idle.Member) plan.Plan {
 }
 
 // wanted is how many replicas the set had, at least one.
-func wanted(nap *api.Status) int32 { return max(nap.Replicas, 1) }
+func wanted(nap *api.Sleep) int32 { return max(nap.Replicas, 1) }
 
 // start gives a waking set at zero its replicas.
 func start(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	next := plan.Enter(m.Nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+	next := operation.Enter(m.Nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = reason, message
-	patch := plan.Store(m.Set, next)
+	patch := operation.Store(m.Set, next)
 	scale(patch, m.Set, wanted(m.Nap))
 	actions := patch.Actions()
 	if reason == api.OwnerAway {
-		actions = append(actions, plan.NoteOf(m.Set, next, true))
+		actions = append(actions, operation.NoteOf(m.Set, next, true))
 	}
 	return plan.Do(reason, actions...).Then(events.WakeDecided, next.Operation)
 }
 
 // cannotStart keeps the sleep of a set whose replicas the API server refuses, and says when the next try is.
-func cannotStart(in Input, m idle.Member, nap *api.Status) plan.Plan {
-	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.SleepRetry)
+func cannotStart(in Input, m idle.Member, nap *api.Sleep) plan.Plan {
+	next := operation.Enter(nap, api.Waking, in.Now, in.Settings.SleepRetry)
 	next.Reason = api.StartRefused
 	next.Message = fmt.Sprintf("the API server refuses to give it %d replicas: %s; remove the cause, or scale the set yourself; "+
 		"the next try is in %s", wanted(nap), in.Rejected, in.Settings.SleepRetry)
-	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	return plan.Do(api.StartRefused, append(patch.Actions(), plan.NoteOf(m.Set, next, true))...)
+	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
+	return plan.Do(api.StartRefused, append(patch.Actions(), operation.NoteOf(m.Set, next, true))...)
 }
 
 // endReason tells who woke the set, where it was not Drydock.
-func endReason(nap *api.Status) api.Reason {
+func endReason(nap *api.Sleep) api.Reason {
 	if nap.Reason == api.StartedByOthers {
 		return api.StartedByOthers
 	}
@@ -123,7 +124,7 @@ func endReason(nap *api.Status) api.Reason {
 }
 
 // endMessage says why the set is awake; that its replicas were refused is over.
-func endMessage(nap *api.Status) string {
+func endMessage(nap *api.Sleep) string {
 	if nap.Reason == api.StartRefused {
 		return "it runs again"
 	}
@@ -133,7 +134,7 @@ func endMessage(nap *api.Status) string {
 // conclude ends the sleep: the retention policy is put back, and pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
 	next := m.Nap.Clone()
-	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, plan.Moment(in.Now)
+	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, operation.Moment(in.Now)
 	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
 	if reason == api.Awake {
 		next.StartedBy, next.Starts = "", 0
@@ -146,14 +147,14 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		}
 	}
 	if idle.EnoughReady(m.Set, true) {
-		next.Ready = plan.Moment(in.Now)
+		next.Ready = operation.Moment(in.Now)
 	}
-	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
+	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
 	stops := sts.Replicas(m.Set) == 0 && !sts.AtZero(m.Set) // while pods are ending, Delete would take their claims along
 	if was := m.Nap.WhenScaled; was != "" && !stops {
 		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
 	}
-	actions := append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))
+	actions := append(patch.Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
 	for _, r := range in.Records[m.Set.Name] {
 		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 	}

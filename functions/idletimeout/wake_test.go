@@ -17,7 +17,7 @@ import (
 // TestSetWhoseOperatorIsAwayGetsItsReplicas: nobody else knows how many there were.
 func TestSetWhoseOperatorIsAwayGetsItsReplicas(t *testing.T) {
 	with := func(due time.Duration, options ...build.Option) Input {
-		waking := nap(api.Waking, build.Slept(time.Hour), build.OwnerStops(), build.Due(due), build.Told(api.WakingUp, "web: it was active"))
+		waking := nap(api.Waking, build.Slept(time.Hour), build.OwnerStops(), build.SleepDue(due), build.Told(api.WakingUp, "web: it was active"))
 		return on(web(append([]build.Option{zero, waking}, options...)...))
 	}
 	check(t, map[string]row{
@@ -38,7 +38,7 @@ func TestSetWhoseOperatorIsAwayGetsItsReplicas(t *testing.T) {
 func TestRefusedReplicasAreTriedAgain(t *testing.T) {
 	const why = `event StartRefused "the API server refuses to give it 3 replicas: quota exceeded; remove the cause, or scale the set yourself; the next try is in 13m0s"`
 	refused := func(due time.Duration, options ...build.Option) Input {
-		return on(web(append([]build.Option{nap(api.Waking, build.Slept(time.Hour), build.Due(due), build.Told(api.StartRefused, "no"))}, options...)...))
+		return on(web(append([]build.Option{nap(api.Waking, build.Slept(time.Hour), build.SleepDue(due), build.Told(api.StartRefused, "no"))}, options...)...))
 	}
 	check(t, map[string]row{
 		"the wake-up is refused": {on(web(zero, build.Active(0), nap(api.Asleep, build.Slept(time.Hour)))).refused("quota exceeded"),
@@ -65,7 +65,7 @@ func wroteReplicas(manager string, ago time.Duration) build.Option {
 // TestSetThatAFailedSleepLeftAtZeroWakes when it is needed, also if an operator controls it. What a person scaled to zero later stays.
 func TestSetThatAFailedSleepLeftAtZeroWakes(t *testing.T) {
 	left := []build.Option{zero, build.Owned("Database", "main"), wroteReplicas("postgres-operator", 2*time.Hour),
-		nap(api.Failed, build.Ended(api.NotReady, time.Hour), func(s *api.Status) { s.FailedAt = api.Waking })}
+		nap(api.Failed, build.Ended(api.NotReady, time.Hour), func(s *api.Sleep) { s.FailedAt = api.Waking })}
 	with := func(options ...build.Option) Input {
 		return on(web(append(append([]build.Option{}, left...), options...)...))
 	}

@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
-	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -24,7 +24,7 @@ func (o Owner) notAllowing() Owner {
 
 func TestOwnerThatDoesNotAllowItIsNotPaused(t *testing.T) {
 	mysql, stop := onlyPause(t), onlyStop(t)
-	planned := build.Sleep(api.Planned, build.Due(time.Minute))
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	for name, o := range map[string]Owner{
 		"to be paused":                    mysql.notAllowing(),
 		"to be stopped":                   stop.notAllowing(),
@@ -64,10 +64,10 @@ func TestOwnerThatStaysPausedIsReported(t *testing.T) {
 	unread.Object, unread.Denied = nil, errors.New("it is forbidden")
 	const problem = "MariaDB main stays paused: it is forbidden. Give the rights with kubectl drydock rbac --owners mariadb-operator"
 	const told = `do OwnerStays: patch statefulsets web {+sleep}; event OwnerStays "` + problem + `"`
-	in := func(phase api.Phase, r Record, options ...func(*api.Status)) Input {
+	in := func(phase api.Phase, r Record, options ...func(*api.Sleep)) Input {
 		return Input{Observed: build.World(build.Set("web", build.Nap(build.Sleep(phase, options...)))), Records: []Record{r}}
 	}
-	stays := func(s *api.Status) { s.OwnerProblem = problem }
+	stays := func(s *api.Sleep) { s.OwnerProblem = problem }
 	forget := "delete controllerrevisions " + recordName(mysql) + " -> owner.resumed"
 	released := onlyPause(t).recorded(owners.ByPause)
 	for name, row := range map[string]struct {
@@ -94,8 +94,8 @@ func TestOwnerThatStaysPausedIsReported(t *testing.T) {
 }
 
 // asking is a sleep that waits for its owner at the time of the test.
-func asking() *api.Status {
-	return build.Sleep(api.Planned, func(s *api.Status) { s.Deadline = plan.Moment(time.Now().Add(time.Hour)) })
+func asking() *api.Sleep {
+	return build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) })
 }
 
 // TestWhoAllowsThatAnOwnerIsPaused: the resource, or its namespace; nothing that the author of the set writes.

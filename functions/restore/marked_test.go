@@ -24,7 +24,7 @@ func TestI8FrozenClaimDoesNotWaitForWhatNobodyDeletes(t *testing.T) {
 	other := objects{build.Set("web", build.UID("uid-2"), build.Replicas(3), build.Template("data", "64Mi", "fixed"))}
 	journal := journalOf(web0)
 	rolling := build.Operation(api.RollingBack, build.Parts(api.ClaimPending, web0), build.Stopped(time.Minute), build.Round(2), build.Due(time.Minute),
-		func(s *api.Status) {
+		func(s *api.Resize) {
 			s.FailedAt, s.Reason, s.Message = api.Copying, api.ClaimLost, "somebody deleted it"
 		})
 	check(t, map[string]row{

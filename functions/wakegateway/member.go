@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
@@ -131,8 +132,7 @@ func failed(m idle.Member) bool {
 // heldByResize reports whether an operation holds the set at zero and gives its replicas back. A record that cannot be read may be
 // one of an operation.
 func heldByResize(set *appsv1.StatefulSet) bool {
-	operation, err := (&sts.Observed{Set: set}).Status()
-	return err != nil || operation.Active() || operation.Held()
+	return operation.Of(set).Resizing()
 }
 
 // whyStopped says why no visit wakes a set that has 0 replicas.

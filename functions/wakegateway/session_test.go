@@ -57,8 +57,10 @@ func replicas(want, ready int32) func(*appsv1.StatefulSet) {
 // nap writes a sleep's document as idle-timeout does.
 func nap(phase api.Phase, message string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
-		doc := &api.Status{Version: api.StatusVersion, Operation: "op", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle,
-			Set: api.SetRef{Name: s.Name, UID: s.UID}, Replicas: 2, Started: metav1.NewTime(noon.Add(-time.Hour)), Message: message}
+		doc := &api.Sleep{
+			Header:   api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle, Set: api.SetRef{Name: s.Name, UID: s.UID}, Started: metav1.NewTime(noon.Add(-time.Hour)), Message: message},
+			Replicas: 2,
+		}
 		if phase == api.Failed {
 			finished := metav1.NewTime(noon)
 			doc.FailedAt, doc.Finished = api.Waking, &finished
@@ -83,7 +85,7 @@ func owned(s *appsv1.StatefulSet) {
 }
 
 func resizing(s *appsv1.StatefulSet) {
-	doc := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}
+	doc := &api.Sleep{Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}}
 	s.Annotations[api.StatusAnnotation] = doc.Encode()
 }
 

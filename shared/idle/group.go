@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
@@ -26,16 +27,20 @@ type Member struct {
 	// Err is what is wrong with what people wrote.
 	Err error
 	// Nap is the set's latest sleep; nil if it never slept.
-	Nap *api.Status
-	// NapErr is why nobody knows about its latest sleep.
+	Nap *api.Sleep
+	// NapErr is why the record of its latest sleep cannot be read.
 	NapErr error
+	// Busy: a resize or a cleanup has the set, or may have it.
+	Busy bool
+
+	retried bool
 }
 
 // MemberOf reads what a set tells about itself.
 func MemberOf(set *appsv1.StatefulSet) Member {
-	m := Member{Set: set}
+	records := operation.Of(set)
+	m := Member{Set: set, Nap: records.Sleep, NapErr: records.SleepErr, Busy: records.Busy(api.KindSleep), retried: records.Retried(set)}
 	m.Rules, m.Err = Read(set)
-	m.Nap, m.NapErr = sts.SleepOf(set)
 	return m
 }
 

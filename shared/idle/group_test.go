@@ -39,7 +39,7 @@ func verdicts(g Group, now, asked time.Time) string {
 
 func TestJudgeOfASetAlone(t *testing.T) {
 	hour, used := build.IdleTimeout("1h"), build.Active(2*time.Hour)
-	nap := func(phase api.Phase, options ...func(*api.Status)) build.Option {
+	nap := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 		return build.Nap(build.Sleep(phase, options...))
 	}
 	const idle, paused, asked = "web sleeps, idle", "web sleeps, paused", "web sleeps, asked"
@@ -116,7 +116,7 @@ func TestJudgeOfASetAlone(t *testing.T) {
 
 func TestJudgeOfAGroup(t *testing.T) {
 	hour, used, now := build.IdleTimeout("1h"), build.Active(2*time.Hour), build.Active(0)
-	nap := func(phase api.Phase, options ...func(*api.Status)) build.Option {
+	nap := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 		return build.Nap(build.Sleep(phase, options...))
 	}
 	db := func(options ...build.Option) *appsv1.StatefulSet { return build.Set("db", options...) }
@@ -241,7 +241,7 @@ func TestThrottleNeverEndsASetsTimeEarly(t *testing.T) {
 // TestAlone: of a set that sleeps with its group, what it does not tell itself is no reason to wake it.
 func TestAlone(t *testing.T) {
 	shop, hour, used := build.InGroup("shop"), build.IdleTimeout("1h"), build.Active(2*time.Hour)
-	nap := func(phase api.Phase, options ...func(*api.Status)) build.Option {
+	nap := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 		return build.Nap(build.Sleep(phase, options...))
 	}
 	for name, row := range map[string]struct {

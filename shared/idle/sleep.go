@@ -6,20 +6,21 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
 // NewSleep makes the document of a sleep that begins now. Its times are whole seconds, as those of activities are.
-func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt int, now time.Time, trace string) *api.Status {
-	return &api.Status{
-		Version: api.StatusVersion, Kind: api.KindSleep, Phase: phase, Request: request, Attempt: attempt, Round: 1,
-		Operation: resources.OperationID(set.UID, api.KindSleep, attempt),
-		Set:       api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set),
-		Started: metav1.NewTime(now.UTC().Truncate(time.Second)), Trace: trace,
+func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt int, now time.Time, trace string) *api.Sleep {
+	return &api.Sleep{
+		Header: api.Header{
+			Version: api.RecordVersion, Kind: api.KindSleep, Phase: phase, Request: request, Attempt: attempt,
+			Operation: api.OperationID(set.UID, string(api.KindSleep), attempt),
+			Set:       api.SetRef{Name: set.Name, UID: set.UID}, Started: *operation.Moment(now), Trace: trace,
+		},
+		Replicas: sts.Replicas(set), Round: 1,
 	}
 }
 
@@ -98,7 +99,7 @@ const longestRest = 24 * time.Hour
 
 // Rest returns for how long a set is left alone after the sleep. It doubles with each sleep that the same field manager ends by
 // starting the set.
-func Rest(nap *api.Status, retry time.Duration) time.Duration {
+func Rest(nap *api.Sleep, retry time.Duration) time.Duration {
 	rest := retry
 	for starts := nap.Starts; nap.Reason == api.StartedByOthers && starts > 1 && rest < longestRest; starts-- {
 		rest *= 2
@@ -109,5 +110,5 @@ func Rest(nap *api.Status, retry time.Duration) time.Duration {
 // Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.
 func (m Member) Retried() bool {
 	_, resize := m.Set.Annotations[api.ResizeAnnotation]
-	return sts.Retried(m.Set) && !resize
+	return m.retried && !resize
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -18,17 +17,19 @@ func TestNewSleep(t *testing.T) {
 	set := build.Set("web", build.Replicas(3))
 	now := build.Now.Add(700 * time.Millisecond).In(time.FixedZone("", 3600))
 	nap := NewSleep(set, api.Planned, ForAsk, 4, now, "00-trace")
-	want := &api.Status{Version: api.StatusVersion, Operation: nap.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked", Attempt: 4,
-		Set: api.SetRef{Name: "web", UID: "uid-web"}, Replicas: 3, Round: 1, Started: metav1.NewTime(build.Now), Trace: "00-trace"}
+	want := &api.Sleep{
+		Header:   api.Header{Version: api.RecordVersion, Operation: nap.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked", Attempt: 4, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now), Trace: "00-trace"},
+		Replicas: 3, Round: 1,
+	}
 	if diff := cmp.Diff(want, nap); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	read, err := sts.SleepOf(build.With(set, build.Annotation(api.SleepAnnotation, nap.Encode())))
+	read, err := api.LoadSleep(build.With(set, build.Annotation(api.SleepAnnotation, nap.Encode())))
 	if err != nil || !cmp.Equal(read, nap) {
 		t.Errorf("%+v, %v", read, err)
 	}
 	ids := map[string]bool{}
-	for _, other := range []*api.Status{nap, NewSleep(set, api.Planned, ForAsk, 5, now, ""), NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
+	for _, other := range []*api.Sleep{nap, NewSleep(set, api.Planned, ForAsk, 5, now, ""), NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
 		ids[other.Operation] = true
 	}
 	if len(ids) != 3 {
@@ -68,7 +69,7 @@ func TestRests(t *testing.T) {
 	const retry = 13 * time.Minute
 	within, over := 13*time.Minute-time.Second, 13*time.Minute
 	for name, row := range map[string]struct {
-		nap     *api.Status
+		nap     *api.Sleep
 		request string
 		want    bool
 	}{

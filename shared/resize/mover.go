@@ -11,7 +11,7 @@ import (
 
 // CopyJob returns the first Job that backup would create for the claim: beside the pod that uses the claim where that is possible,
 // else with the set stopped. It fails where the preflight refuses how movers run.
-func CopyJob(in Input, status *api.Status, part *api.ClaimStatus) (*batchv1.Job, error) {
+func CopyJob(in Input, status *api.Resize, part *api.ClaimStatus) (*batchv1.Job, error) {
 	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
 	if err != nil {
 		return nil, err

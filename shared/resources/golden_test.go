@@ -84,7 +84,7 @@ func link(role api.Role) api.Link {
 	return api.Link{Operation: build.ID, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: "data-web-0", Round: 1}
 }
 
-func operation() *api.Status {
+func resize() *api.Resize {
 	return build.Operation(api.Copying, build.Parts(api.ClaimPending, "data-web-0"))
 }
 
@@ -127,9 +127,9 @@ func volume(name string) *corev1.PersistentVolume {
 }
 
 func TestGolden(t *testing.T) {
-	part := operation().Claims[0]
+	part := resize().Claims[0]
 	part.Class = "fast"
-	held := operation()
+	held := resize()
 	held.Set.UID = ""
 	templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: "fast"}}
 	for name, object := range map[string]any{
@@ -138,7 +138,7 @@ func TestGolden(t *testing.T) {
 		"target-claim": resources.MakeTargetClaim(found(), part, link(api.RoleTarget)),
 		"successor":    resources.MakeSuccessor(build.Raw(found()), volume("pv-new"), api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
 		"held-set":     resources.MakeHeldSet(build.Raw(workload()), templates, held).Object,
-		"journal":      resources.MakeJournal(workload(), operation()),
+		"journal":      resources.MakeJournal(workload(), resize()),
 		"cleanup":      cleanup(terse()),
 		"cleanup-full": cleanup(wordy(), build.Finalizers(api.CleanupFinalizer)),
 	} {
@@ -165,7 +165,7 @@ func TestOwnersOfCleanupPods(t *testing.T) {
 }
 
 func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
-	set, claim, status := workload(), found(), operation()
+	set, claim, status := workload(), found(), resize()
 	raw := build.Raw(set)
 	resources.MakeHeldSet(raw, status.Templates, status)
 	resources.MakeJournal(set, status)

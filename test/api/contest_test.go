@@ -33,7 +33,7 @@ func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)
 	drive := w.Drive(nil)
-	sleepAndHeal := func(end api.Phase) *api.Status {
+	sleepAndHeal := func(end api.Phase) *api.Sleep {
 		w.Eventually("the set sleeps", func() string {
 			if nap := w.Sleep("web"); nap != nil && nap.Phase == api.Asleep {
 				return ""

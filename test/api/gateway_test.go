@@ -114,8 +114,10 @@ func siteSet(name, group string) *appsv1.StatefulSet {
 // napping writes the document of a sleep as idle-timeout does.
 func napping(w *kit.World, name string, phase api.Phase) {
 	set := w.Set(name)
-	doc := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle,
-		Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: 2, Started: metav1.NewTime(time.Now().Add(-time.Hour))}
+	doc := &api.Sleep{
+		Header:   api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
+		Replicas: 2,
+	}
 	w.Annotate(name, map[string]string{api.SleepAnnotation: doc.Encode()})
 }
 

@@ -98,7 +98,7 @@ func allowed() []string {
 }
 
 // awaitAsleep ticks until set web sleeps; others do what they do meanwhile.
-func awaitAsleep(t *testing.T, w *kit.World, drive *kit.Drive, others func()) *api.Status {
+func awaitAsleep(t *testing.T, w *kit.World, drive *kit.Drive, others func()) *api.Sleep {
 	t.Helper()
 	w.Eventually("the set sleeps", func() string {
 		others()

@@ -84,7 +84,7 @@ func visit(t testing.TB, url string) {
 }
 
 // awaitSleep waits until the sleep of set web is in the phase.
-func awaitSleep(t testing.TB, s *stage.Stage, phase api.Phase) *api.Status {
+func awaitSleep(t testing.TB, s *stage.Stage, phase api.Phase) *api.Sleep {
 	t.Helper()
 	s.Eventually(fmt.Sprintf("the sleep is %s", phase), func() string {
 		if nap := s.Sleep("web"); nap == nil || nap.Phase != phase {

@@ -17,7 +17,7 @@ import (
 func Ago(d time.Duration) string { return idle.Stamp(time.Now().Add(-d)) }
 
 // Sleep reads the document of the set's latest sleep; nil if it has none.
-func (w *World) Sleep(name string) *api.Status {
+func (w *World) Sleep(name string) *api.Sleep {
 	w.T.Helper()
 	set := w.Set(name)
 	if set == nil {
@@ -29,9 +29,9 @@ func (w *World) Sleep(name string) *api.Status {
 }
 
 // UntilSleep ticks until the set's sleep is in the phase.
-func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Status {
+func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Sleep {
 	w.T.Helper()
-	var nap *api.Status
+	var nap *api.Sleep
 	w.Eventually(fmt.Sprintf("the sleep of %s is %s", name, phase), func() string {
 		if err := d.Tick(context.Background()); err != nil {
 			return err.Error()

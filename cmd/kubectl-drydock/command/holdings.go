@@ -14,7 +14,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
 )
 
 // holdings reads every set that Drydock holds anything of, in order of namespace and name.
@@ -69,7 +68,7 @@ func marked(set *appsv1.StatefulSet) bool {
 			return true
 		}
 	}
-	nap, err := sts.SleepOf(set)
+	nap, err := api.LoadSleep(set)
 	status, statusErr := statusOf(set)
 	return err != nil || statusErr != nil || nap.Active() || status.Active() || status.Held() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }

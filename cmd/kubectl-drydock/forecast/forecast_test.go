@@ -75,8 +75,8 @@ func reasons(problems []resize.Problem) string {
 
 // TestVerdict: what would become of the request, and what comes before.
 func TestVerdict(t *testing.T) {
-	running, failed := build.Operation(api.Copying), build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	running, failed := build.Operation(api.Copying), build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	asks := build.Resize("data=128Mi")
 	for name, row := range map[string]struct {
 		in     Input

@@ -75,7 +75,7 @@ func (k *knative) stamp(annotation string) {
 	k.Annotate("web", map[string]string{annotation: idle.Stamp(time.Now())})
 }
 
-func (k *knative) awaitSleep(t *testing.T, phase api.Phase) *api.Status {
+func (k *knative) awaitSleep(t *testing.T, phase api.Phase) *api.Sleep {
 	t.Helper()
 	k.Eventually("the sleep is "+string(phase), func() string {
 		if nap := k.Sleep("web"); nap == nil || nap.Phase != phase {

@@ -21,7 +21,7 @@ func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next s
 	if got := p.String(); got != want {
 		t.Errorf("plan\ngot  %s\nwant %s", got, want)
 	}
-	if got := Summary(Stored(p)); got != next {
+	if got := Summary(StoredRecord(p)); got != next {
 		t.Errorf("stored status\ngot  %s\nwant %s", got, next)
 	}
 	if encode(o) != before {

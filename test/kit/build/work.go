@@ -67,7 +67,7 @@ func condition(kind batchv1.JobConditionType, reason, message string) Option {
 }
 
 // Journal builds the record of the operation.
-func Journal(status *api.Status, options ...Option) *appsv1.ControllerRevision {
+func Journal(status *api.Resize, options ...Option) *appsv1.ControllerRevision {
 	journal := resources.MakeJournal(Set(status.Set.Name), status)
 	journal.UID, journal.ResourceVersion = "uid-journal", "rv-journal"
 	return With(journal, options...)
