@@ -188,7 +188,7 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	nap.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))
 	nap.Reason, nap.Message = api.SleepDecided, v.Why
 	store := operation.Store(m.Set, nap)
-	if m.Retried() {
+	if m.Retried {
 		store.Unannotate(api.RetryAnnotation)
 	}
 	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, nap, false))...).Then(events.SleepDecided, nap.Operation)
@@ -283,7 +283,7 @@ func refuse(in Input, m idle.Member, reason api.Reason, message string) plan.Pla
 		nap.Ready = m.Nap.Ready // since then it has been up
 	}
 	store := operation.Store(m.Set, nap)
-	if m.Retried() {
+	if m.Retried {
 		store.Unannotate(api.RetryAnnotation)
 	}
 	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, nap, true))...).Then(events.OperationFailed, nap.Operation)

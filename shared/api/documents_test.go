@@ -221,6 +221,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"status: without version":              loadStatus(without(status, `"version": 2,`)),
 		"status: without operation":            loadStatus(without(status, `"operation": "0123456789ab",`)),
 		"status: without phase":                loadStatus(without(status, `"phase": "Failed",`)),
+		"status: a phase of another kind":      loadStatus(strings.Replace(status, `"phase": "Failed"`, `"phase": "Asleep"`, 1)),
 		"status: without set":                  loadStatus(strings.Replace(status, `"name": "web"`, `"name": ""`, 1)),
 		"status: a field of another type":      loadStatus(strings.Replace(status, `"replicas": 3`, `"replicas": "3"`, 1)),
 		"status: a size that is none":          loadStatus(strings.Replace(status, `"20Gi"`, `"lots"`, 1)),

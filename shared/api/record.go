@@ -45,6 +45,14 @@ const (
 	Refused   Phase = "Refused"
 )
 
+// Phases are the phases that each kind of operation has.
+var Phases = map[Kind][]Phase{
+	KindResize:   {Expanding, Planned, Copying, Switching, Starting, RollingBack, Succeeded, Failed, Refused},
+	KindRollback: {Planned, Copying, Switching, Starting, RollingBack, Succeeded, Failed, Refused},
+	KindSleep:    {Planned, Stopping, Asleep, Waking, Succeeded, Failed, Refused},
+	KindCleanup:  {Cleaning, Succeeded, Failed, Refused},
+}
+
 // Terminal reports whether no function has work left in this phase.
 func (p Phase) Terminal() bool { return p == Succeeded || p == Failed || p == Refused }
 
@@ -124,6 +132,10 @@ func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *He
 	if !slices.Contains(kinds, header.Kind) || !IsOperationID(header.Operation) { // names of objects derive from the id
 		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s is about %q operation %q, which does not belong there; remove it if no operation runs",
 			annotation, set.Namespace, set.Name, header.Kind, header.Operation)
+	}
+	if !slices.Contains(Phases[header.Kind], header.Phase) {
+		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s: a %s has no phase %q; remove the annotation if no operation runs",
+			annotation, set.Namespace, set.Name, header.Kind, header.Phase)
 	}
 	return true, nil
 }

@@ -32,14 +32,19 @@ type Member struct {
 	NapErr error
 	// Busy: a resize or a cleanup has the set, or may have it.
 	Busy bool
-
-	retried bool
+	// Retried: an annotation asks for another try of the sleep.
+	Retried bool
 }
 
 // MemberOf reads what a set tells about itself.
 func MemberOf(set *appsv1.StatefulSet) Member {
-	records := operation.Of(set)
-	m := Member{Set: set, Nap: records.Sleep, NapErr: records.SleepErr, Busy: records.Busy(api.KindSleep), retried: records.Retried(set)}
+	return NewMember(set, operation.Of(set))
+}
+
+// NewMember makes the member of a set with these records.
+func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
+	_, resize := set.Annotations[api.ResizeAnnotation] // the retry is about the resize
+	m := Member{Set: set, Nap: records.Sleep, NapErr: records.SleepErr, Busy: records.Busy(api.KindSleep), Retried: records.Retried(set) && !resize}
 	m.Rules, m.Err = Read(set)
 	return m
 }

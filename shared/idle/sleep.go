@@ -84,7 +84,7 @@ func (m Member) Complained() bool {
 // time of a retry. Who asks for one does not want to wait.
 func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 	nap := m.Nap
-	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(Rest(nap, retry))) {
+	if m.Retried || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(Rest(nap, retry))) {
 		return false
 	}
 	failed := nap.Phase == api.Failed || nap.Phase == api.Refused && nap.Reason != api.RequestInvalid
@@ -105,10 +105,4 @@ func Rest(nap *api.Sleep, retry time.Duration) time.Duration {
 		rest *= 2
 	}
 	return max(retry, min(rest, longestRest))
-}
-
-// Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.
-func (m Member) Retried() bool {
-	_, resize := m.Set.Annotations[api.ResizeAnnotation]
-	return m.retried && !resize
 }

@@ -37,6 +37,21 @@ func Of(set *appsv1.StatefulSet) Records {
 	return r
 }
 
+// All returns the records that the set has.
+func (r Records) All() []Record {
+	var all []Record
+	if r.Resize != nil {
+		all = append(all, r.Resize)
+	}
+	if r.Sleep != nil {
+		all = append(all, r.Sleep)
+	}
+	if r.Cleanup != nil {
+		all = append(all, r.Cleanup)
+	}
+	return all
+}
+
 // Resizing reports whether a resize or rollback has the set, or may have it: it is active, or it was given up with a claim that is not
 // whole, or its record cannot be read.
 func (r Records) Resizing() bool { return r.ResizeErr != nil || r.Resize.Active() || r.Resize.Held() }

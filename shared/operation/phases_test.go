@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,9 +37,16 @@ func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 				follow(s.Phase)
 			}
 		}
+		for _, phase := range api.Phases[kind] {
+			if Find(kind, phase) == nil {
+				t.Errorf("%s: phase %s has no row", kind, phase)
+			}
+		}
 		for _, s := range States {
 			switch {
 			case s.Kind != kind:
+			case !slices.Contains(api.Phases[kind], s.Phase):
+				t.Errorf("%s: a record in phase %s is not read", kind, s.Phase)
 			case !reached[s.Phase]:
 				t.Errorf("%s: no operation gets to %s", kind, s.Phase)
 			case s.Phase.Terminal() != (s.By == ""), !s.Phase.Terminal() && len(s.Next) == 0, s.Means == "":
