@@ -31,17 +31,22 @@ import (
 func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
 	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{}}
-	for _, namespace := range f.namespaces {
-		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepCleanups(ctx, namespace, now, found)); err != nil {
-			return fmt.Errorf("sweeping: %w", err)
-		}
-	}
-	if err := f.sweepVolumes(ctx, now, found); err != nil {
+	if err := f.sweepAll(ctx, now, found); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}
 	err := f.sendAll(ctx, found)
 	f.log.Debug("swept", "sets", found.sets, "found", len(found.order))
 	return err
+}
+
+// sweepAll looks at everything in the namespaces, and at the volumes of all of them.
+func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings) error {
+	for _, namespace := range f.namespaces {
+		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepCleanups(ctx, namespace, now, found)); err != nil {
+			return err
+		}
+	}
+	return f.sweepVolumes(ctx, now, found)
 }
 
 // findings collects what a sweep found, one look a set.
@@ -97,7 +102,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			found.note(set, change.Records)
 			concerns := resize.Concerned(change)
 			found.add(lookOf(set, append(concerns, cleanup.Concerned(change)...)))
-			if lagging := lags(change); lagging != nil && len(concerns) == 0 {
+			if lagging := lags(change); lagging != nil && !slices.Contains(concerns, api.DetectResize) {
 				lag[set.Namespace] = append(lag[set.Namespace], lagging)
 			}
 			member := idle.NewMember(set, change.Records)

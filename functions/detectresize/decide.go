@@ -72,7 +72,7 @@ func want(in Input) (*resize.Wish, plan.Plan) {
 	case reason == api.Retrying:
 		return nil, takeUpAgain(in)
 	case reason == api.UpToDate:
-		return nil, plan.Do(reason, plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation).Actions()...)
+		return nil, plan.Do(reason, takeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
 	}
 	return nil, plan.Noop(reason)
 }
@@ -93,7 +93,7 @@ func begin(in Input, w *resize.Wish) plan.Plan {
 		return hand(in, status)
 	}
 	status.Phase, status.Deadline = api.Expanding, operation.Moment(in.Now.Add(in.Settings.ExpandTimeout))
-	store := operation.Store(in.Set, status).Unannotate(api.RetryAnnotation)
+	store := takeRetry(in, operation.Store(in.Set, status))
 	return plan.Do(api.ResizeDetected, append(store.Actions(), operation.NoteOf(in.Set, status, false))...)
 }
 
@@ -112,7 +112,7 @@ func announcement(copied, grown int) string {
 // hand gives the operation to pause-owner, and from there to those who stop the set, or create it again.
 func hand(in Input, status *api.Resize) plan.Plan {
 	next := operation.Enter(status, api.Planned, in.Now, in.Settings.PlanTimeout)
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation).Unannotate(api.RollbackAnnotation)
+	patch := takeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Unannotate(api.RollbackAnnotation)
 	if found := sts.WhenScaled(in.Set); found != sts.Retain && !next.Live() {
 		next.WhenScaled = found // or the scale to zero itself would delete the data
 		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
@@ -133,8 +133,7 @@ func refused(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
 	status := w.Document(in.Input, api.Refused)
 	status.Trace, status.Judged = in.Trace, resize.JudgedOn(in.Set)
 	status.Reason, status.Message, status.Finished = found.Reason, found.Message, operation.Moment(in.Now)
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).
-		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())
+	patch := takeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Annotate(api.StatusAnnotation, status.Encode())
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, status.Operation, found.Reason, found.Message))...).
 		Then(events.OperationFailed, status.Operation)
 }

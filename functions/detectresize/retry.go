@@ -25,6 +25,14 @@ func takeUpAgain(in Input) plan.Plan {
 	return plan.Do(api.Retrying, patch.Actions()...).Then(events.BackupCompleted, status.Operation)
 }
 
+// takeRetry removes the retry annotation in the patch. One that is about a cleanup is cleanup-pod's to remove.
+func takeRetry(in Input, patch *plan.Patch) *plan.Patch {
+	if operation.Of(in.Set).RestingCleanup(in.Set) != nil {
+		return patch
+	}
+	return patch.Unannotate(api.RetryAnnotation)
+}
+
 // waits tells people why nothing happens yet; each tick looks again. A retry that only an event asks for is written down
 // first, for that tick.
 func waits(in Input, found resize.Problem) plan.Plan {

@@ -29,6 +29,9 @@ func Concerned(c operation.Change) []api.Function {
 // updates of a set that stops or starts concern no function.
 func concernedWhileActive(c operation.Change, status *api.Resize) []api.Function {
 	set, turn := c.Set, functions{operation.MovedBy(status)}
+	if set.DeletionTimestamp != nil && turn[0] != api.Restore {
+		turn = append(turn, api.Restore) // which says what keeps the set
+	}
 	if c.Added || c.Gone || c.Swept || operation.Aborted(set) {
 		return turn
 	}
@@ -61,7 +64,8 @@ func concernedWhileActive(c operation.Change, status *api.Resize) []api.Function
 // concernedByFrozen is about a set that is frozen though no operation holds it: its record was lost, or it was created from the manifest of
 // a set that was held.
 func concernedByFrozen(c operation.Change, status *api.Resize) []api.Function {
-	if c.Gone || !sts.Frozen(c.Set) || !sts.Managed(c.Set) || c.Set.DeletionTimestamp != nil || status.Held() {
+	optedOut := c.Gone && !sts.Managed(c.Set) // it has lost its label, and no other event comes
+	if !sts.Frozen(c.Set) || !optedOut && (c.Gone || !sts.Managed(c.Set)) || c.Set.DeletionTimestamp != nil || status.Held() {
 		return nil
 	}
 	return functions{api.Restore}
