@@ -96,7 +96,7 @@ func held() objects {
 func targets(round int) objects {
 	var all objects
 	for _, name := range names {
-		all = append(all, build.Target(resources.CopyName(build.ID, name, round), name, "128Mi", round))
+		all = append(all, build.Target(api.CopyName(build.ID, name, round), name, "128Mi", round))
 	}
 	return all
 }
@@ -360,7 +360,7 @@ const handedOver = `do CopyVerified: patch statefulsets web {+status}; event Cop
 func third() objects {
 	claim := build.Claim("data-web-2", "64Mi", build.Link(api.RoleSource, "data-web-2", 0))
 	return objects{claim, build.VolumeOf(claim, build.Held(api.RoleSource, "data-web-2")),
-		build.Target(resources.CopyName(build.ID, "data-web-2", 1), "data-web-2", "128Mi", 1)}
+		build.Target(api.CopyName(build.ID, "data-web-2", 1), "data-web-2", "128Mi", 1)}
 }
 
 // later1 is an operation of which claim 0 is switched and claim 1 is still to be copied.

@@ -61,7 +61,7 @@ func moverOf(in Input, status *api.Resize, part api.ClaimStatus, pass resources.
 		return resources.Mover{}, err
 	}
 	mover := resources.Mover{Set: in.Set, Link: linkOf(in, status, part, api.RoleMover), Pass: pass, Root: root, Admitted: status.Admitted,
-		Options: in.Options, Settings: in.Settings, Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round),
+		Options: in.Options, Settings: in.Settings, Source: part.Name, Target: api.CopyName(status.Operation, part.Name, status.Round),
 		Device: sts.IsBlock(in.Claim(part.Name))}
 	if part.To.Cmp(part.From) < 0 {
 		mover.Margin = in.Settings.ShrinkMargin

@@ -11,7 +11,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
@@ -25,7 +24,7 @@ func unplaced(options ...func(*api.Resize)) objects {
 	for _, name := range twoTemplates {
 		claim := build.Claim(name, "64Mi", build.Link(api.RoleSource, name, 0))
 		all = append(all, claim, build.VolumeOf(claim, build.Held(api.RoleSource, name)),
-			build.Target(resources.CopyName(build.ID, name, 1), name, "128Mi", 1, build.On("")))
+			build.Target(api.CopyName(build.ID, name, 1), name, "128Mi", 1, build.On("")))
 	}
 	return all
 }

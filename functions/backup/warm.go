@@ -121,7 +121,7 @@ func advanceWarm(in Input, status *api.Resize, part *api.ClaimStatus, job *batch
 		switch {
 		case s.over(in.Now) && s.unplaced && unprovisioned(in, status, part):
 			return fmt.Sprintf("no volume was provisioned for the copy of claim %s within %s; look at kubectl describe pvc %s: %s",
-				part.Name, s.allowed, resources.CopyName(status.Operation, part.Name, status.Round), bounded(s.cause()))
+				part.Name, s.allowed, api.CopyName(status.Operation, part.Name, status.Round), bounded(s.cause()))
 		case s.over(in.Now) && !s.unplaced:
 			return s.failure(part)
 		case s.over(in.Now), inTheWay(in, status, part):

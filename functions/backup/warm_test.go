@@ -111,7 +111,7 @@ func TestWarmCopy(t *testing.T) {
 			in: world(running(three(api.ClaimWarming)), users(), thirdClaim, warming(0), warming(1)), want: "wait WarmCopyRunning (3 claims are copied while the set runs)"},
 		"one that is done does not": {
 			in:   world(running(three(api.ClaimWarming)), users(), thirdClaim, warming(0, build.Complete()), warming(1)),
-			want: "do WarmCopyRunning: create jobs " + resources.CopyName(build.ID, "data-web-2", 0) + "; patch statefulsets web {+status}",
+			want: "do WarmCopyRunning: create jobs " + api.CopyName(build.ID, "data-web-2", 0) + "; patch statefulsets web {+status}",
 			next: "Copying WarmCopyRunning" + dueIn("20h0m0s") + "; data-web-0 Warmed; data-web-1 Warming; data-web-2 Warming",
 		},
 		"I7: nothing new is no write": {
@@ -369,10 +369,10 @@ func TestMoverOfEachPass(t *testing.T) {
 				t.Errorf("args %s\nwant %s", args, want)
 			}
 			link, _ := api.LoadLink(job)
-			if link.Round != row.round || job.Name != resources.CopyName(build.ID, names[0], row.round) {
+			if link.Round != row.round || job.Name != api.CopyName(build.ID, names[0], row.round) {
 				t.Errorf("%s of round %d", job.Name, link.Round)
 			}
-			if claims := [2]string{pod.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Volumes[1].PersistentVolumeClaim.ClaimName}; claims != [2]string{names[0], resources.CopyName(build.ID, names[0], max(row.round, 1))} {
+			if claims := [2]string{pod.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Volumes[1].PersistentVolumeClaim.ClaimName}; claims != [2]string{names[0], api.CopyName(build.ID, names[0], max(row.round, 1))} {
 				t.Errorf("copies %v", claims)
 			}
 			if pinned, prefers := nodesOf(pod.Affinity); pinned != row.pinned || prefers != row.prefer {

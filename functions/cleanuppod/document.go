@@ -140,14 +140,11 @@ const mostReports = 20
 
 // conclude ends the cleanup. A set that was held for it may go.
 func (in Input) conclude(doc *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
-	next := doc.Clone()
-	next.Phase, next.Reason, next.Message, next.Finished = api.Succeeded, api.CleanupCompleted, "nothing is left behind", operation.Moment(in.Now)
-	failed := failedOf(doc, left)
-	if len(failed) > 0 {
-		next.Phase, next.FailedAt = api.Failed, api.Cleaning
-		next.Reason, next.Message = failed[0].Reason, failed[0].Message
+	if failed := failedOf(doc, left); len(failed) > 0 {
+		next := operation.Fail(doc, api.Failed, in.Now, failed[0].Reason, failed[0].Message)
 		return in.keep(doc, next, ordinals, left).Then(events.OperationFailed, doc.Operation).For(api.KindCleanup)
 	}
+	next := operation.Conclude(doc, api.Succeeded, in.Now, api.CleanupCompleted, "nothing is left behind")
 	if in.Set.DeletionTimestamp != nil {
 		next.Ordinals = in.reports(ordinals)
 		actions := append(unfinalize(in.store(next)).Actions(), in.tell(doc, next.Ordinals)...)

@@ -81,9 +81,8 @@ func (in Input) cancel(doc *api.Cleanup, reason api.Reason, message string) plan
 }
 
 func (in Input) canceled(doc *api.Cleanup, reason api.Reason, message string) *api.Cleanup {
-	next := doc.Clone()
-	next.Phase, next.FailedAt, next.Finished, next.Ordinals = api.Failed, api.Cleaning, operation.Moment(in.Now), nil
-	next.Reason, next.Message = reason, message+"; the claims that are left are kept"
+	next := operation.Fail(doc, api.Failed, in.Now, reason, message+"; the claims that are left are kept")
+	next.Ordinals = nil
 	next.Request, next.Replicas, next.Generation = cleanup.Digest(in.Set), sts.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	return next
 }

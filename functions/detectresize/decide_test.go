@@ -15,7 +15,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
@@ -112,7 +111,7 @@ func TestNothingToDo(t *testing.T) {
 }
 
 func TestMoverPodThatTheAPIServerRefusesIsARefusal(t *testing.T) {
-	copy0 := resources.CopyName(resources.OperationID("uid-web", "data=128Mi", 1), "data-web-0", 1)
+	copy0 := api.CopyName(api.OperationID("uid-web", "data=128Mi", 1), "data-web-0", 1)
 	denied := func(in Input) Input {
 		in.Denied = "pods is forbidden: exceeded quota: team"
 		return in
@@ -240,7 +239,7 @@ func TestResizeBegins(t *testing.T) {
 func TestWhatAnOperationBeginsWith(t *testing.T) {
 	in := world(set(build.Template("logs", "32Mi", "fixed"), build.Resize("logs=48Mi@fast,data=128Mi@fixed")), claims("data-web-0"), bound(build.Claim("logs-web-0", "32Mi")))
 	s := build.Stored(Decide(in))
-	if s.Operation != resources.OperationID("uid-web", s.Request, 1) || s.Set != (api.SetRef{Name: "web", UID: "uid-web"}) || s.Method != api.MethodCopy || !s.Recreate {
+	if s.Operation != api.OperationID("uid-web", s.Request, 1) || s.Set != (api.SetRef{Name: "web", UID: "uid-web"}) || s.Method != api.MethodCopy || !s.Recreate {
 		t.Errorf("%+v", s)
 	}
 	data, logs := s.Claims[0], s.Claims[1]

@@ -133,9 +133,8 @@ func endMessage(nap *api.Sleep) string {
 
 // conclude ends the sleep: the retention policy is put back, and pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
-	next := m.Nap.Clone()
-	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, operation.Moment(in.Now)
-	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
+	next := operation.Conclude(m.Nap, phase, in.Now, reason, message)
+	next.Stopping, next.WhenScaled = nil, ""
 	if reason == api.Awake {
 		next.StartedBy, next.Starts = "", 0
 	}

@@ -135,7 +135,7 @@ func (r Record) resumed(at owners.Moment) Record {
 	return r
 }
 
-func recordName(o Owner) string { return resources.OwnerRecordName(build.SleepID, o.Ref.UID) }
+func recordName(o Owner) string { return api.OwnerRecordName(build.SleepID, o.Ref.UID) }
 
 // asked is what is observed of a set with three replicas that is about to sleep, and of its owners.
 func asked(nap *api.Sleep, all []Owner, options ...build.Option) Input {
@@ -306,7 +306,7 @@ func TestStops(t *testing.T) {
 		"the stop was decided: siblings are not looked at again": {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID)}).beside(build.Set("db")), sleepGoesOn, isStopped},
 		"a scaler of a set that its operator stops is paused":    {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID), keda(t)}), "do OwnerPausing: " + record(keda(t)) + patch(keda(t), "+autoscaling.keda.sh/paused"), ""},
 		"it is stopped, and its scaler is paused":                {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID), keda(t).held(t, owners.ByPause, build.SleepID)}), sleepGoesOn, isStopped},
-		"a resize waits for no stop":                             {resized(t, onlyPause(t)), "do OwnerPausing: create controllerrevisions " + resources.OwnerRecordName(build.ID, onlyPause(t).Ref.UID) + "; " + patch(onlyPause(t), "spec.suspend = true"), ""},
+		"a resize waits for no stop":                             {resized(t, onlyPause(t)), "do OwnerPausing: create controllerrevisions " + api.OwnerRecordName(build.ID, onlyPause(t).Ref.UID) + "; " + patch(onlyPause(t), "spec.suspend = true"), ""},
 	})
 	if record := recordMade(t, asked(stops, []Owner{stop})); !record.Stopped || record.UID != stop.Ref.UID || record.Resource != "perconaxtradbclusters" || record.APIVersion != "pxc.percona.com/v1" {
 		t.Errorf("%+v", record)

@@ -52,7 +52,7 @@ const (
 )
 
 var (
-	copy0 = resources.CopyName(id, web0, 1)
+	copy0 = api.CopyName(id, web0, 1)
 	zero  = build.Replicas(0)
 )
 
@@ -116,13 +116,13 @@ func oldVolume(name string, options ...build.Option) objects {
 
 // target is the temporary claim with the copy, as backup leaves it.
 func target(name string, options ...build.Option) objects {
-	claim := build.Target(resources.CopyName(id, name, 1), name, "128Mi", 1, options...)
+	claim := build.Target(api.CopyName(id, name, 1), name, "128Mi", 1, options...)
 	return objects{claim, build.Volume("pv-new-"+name, claim)}
 }
 
 // copied is the copy after its temporary claim has gone.
 func copied(name string, options ...build.Option) objects {
-	return objects{build.Volume("pv-new-"+name, build.Target(resources.CopyName(id, name, 1), name, "128Mi", 1),
+	return objects{build.Volume("pv-new-"+name, build.Target(api.CopyName(id, name, 1), name, "128Mi", 1),
 		append([]build.Option{build.Released(), build.Held(api.RoleTarget, name)}, options...)...)}
 }
 

@@ -23,7 +23,7 @@ func CopyJob(in Input, status *api.Resize, part *api.ClaimStatus) (*batchv1.Job,
 	claim := in.Claim(part.Name)
 	link := api.Link{Operation: status.Operation, Role: api.RoleMover, Namespace: in.Set.Namespace, Set: status.Set,
 		Claim: part.Name, Round: status.Round}
-	mover := resources.Mover{Set: in.Set, Link: link, Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round),
+	mover := resources.Mover{Set: in.Set, Link: link, Source: part.Name, Target: api.CopyName(status.Operation, part.Name, status.Round),
 		Device: sts.IsBlock(claim), Root: root, Admitted: status.Admitted, Options: options, Settings: in.Settings}
 	if part.To.Cmp(part.From) < 0 {
 		mover.Margin = in.Settings.ShrinkMargin

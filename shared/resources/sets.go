@@ -72,18 +72,18 @@ func retarget(template map[string]any, target api.TemplateTarget) {
 // cannot be changed once written, and whoever may read StatefulSets may usually read it too.
 func MakeJournal(set *appsv1.StatefulSet, status *api.Resize) *appsv1.ControllerRevision {
 	journal := api.Journal{Version: api.RecordVersion, Status: *status}
-	return record(set, &status.Header, api.RoleJournal, JournalName(status.Operation), journal.Encode())
+	return record(set, &status.Header, api.RoleJournal, api.JournalName(status.Operation), journal.Encode())
 }
 
 // MakeSleepRecord builds the durable record of a sleep, in case the set's own document is lost.
 func MakeSleepRecord(set *appsv1.StatefulSet, nap *api.Sleep) *appsv1.ControllerRevision {
 	data := api.SleepRecord{Version: api.RecordVersion, Sleep: *nap}
-	return record(set, &nap.Header, api.RoleSleep, SleepRecordName(nap.Operation), data.Encode())
+	return record(set, &nap.Header, api.RoleSleep, api.SleepRecordName(nap.Operation), data.Encode())
 }
 
 // MakeOwnerRecord builds the durable record of an owner that the operation pauses or stops.
 func MakeOwnerRecord(set *appsv1.StatefulSet, of interface{ Head() *api.Header }, owner api.PausedOwner) *appsv1.ControllerRevision {
-	return record(set, of.Head(), api.RoleOwner, OwnerRecordName(of.Head().Operation, owner.UID), owner.Encode())
+	return record(set, of.Head(), api.RoleOwner, api.OwnerRecordName(of.Head().Operation, owner.UID), owner.Encode())
 }
 
 func record(set *appsv1.StatefulSet, status *api.Header, role api.Role, name string, data []byte) *appsv1.ControllerRevision {

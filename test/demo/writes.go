@@ -6,7 +6,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
 )
 
 // Messages in the log of drydock-standalone.
@@ -72,10 +71,10 @@ func aliases(status *api.Resize) *strings.Replacer {
 			pairs = append(pairs, claim.NewVolume, "NEW("+claim.Name+")")
 		}
 		for round := range status.Round + 1 {
-			pairs = append(pairs, resources.CopyName(status.Operation, claim.Name, round), fmt.Sprintf("COPY(%s)", claim.Name))
+			pairs = append(pairs, api.CopyName(status.Operation, claim.Name, round), fmt.Sprintf("COPY(%s)", claim.Name))
 		}
 	}
-	return strings.NewReplacer(append(pairs, resources.JournalName(status.Operation), "JOURNAL", status.Operation, "OPERATION")...)
+	return strings.NewReplacer(append(pairs, api.JournalName(status.Operation), "JOURNAL", status.Operation, "OPERATION")...)
 }
 
 func foreignVolume(action string, status *api.Resize) bool {

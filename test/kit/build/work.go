@@ -50,7 +50,7 @@ func InPhase(phase corev1.PodPhase) Option {
 
 // Job builds the Job that copies a claim of set web in the round, and runs.
 func Job(claim string, round int, options ...Option) *batchv1.Job {
-	job := &batchv1.Job{ObjectMeta: meta(Namespace, resources.CopyName(ID, claim, round))}
+	job := &batchv1.Job{ObjectMeta: meta(Namespace, api.CopyName(ID, claim, round))}
 	return With(job, append([]Option{Link(api.RoleMover, claim, round)}, options...)...)
 }
 
