@@ -140,6 +140,8 @@ func TestWhoIsWokenByASet(t *testing.T) {
 		"frozen, and not opted in":                                {updated, nil, opts(zero, frozen, build.Label(api.ManagedLabel, "")), ""},
 		"frozen, and it goes":                                     {updated, nil, opts(zero, frozen, build.Deleting()), ""},
 		"frozen, and it is gone":                                  {deleted, nil, opts(zero, frozen), ""},
+		"frozen, and it has lost its label":                       {deleted, nil, opts(zero, frozen, build.Label(api.ManagedLabel, "")), "restore"},
+		"an operation is active, and the set is being deleted":    {added, quiet, opts(zero, build.Deleting()), "backup restore"},
 		"I3: an operation of another set of this name":            {updated, copying, opts(build.UID("uid-2")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
