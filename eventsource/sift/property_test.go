@@ -95,7 +95,7 @@ type randomWorld struct {
 // sleepEnds reports whether a sleep has begun that idle-timeout ends again, as the set is needed: its owner is not asked any more.
 func (w *randomWorld) sleepEnds() bool {
 	m := idle.MemberOf(w.set)
-	return m.Nap.Active() && m.Nap.Phase == api.Planned && (m.Alone(build.Now).Awake || operation.Aborted(w.set) || !sts.Managed(w.set))
+	return m.Sleep.Active() && m.Sleep.Phase == api.Planned && (m.Alone(build.Now).Awake || operation.Aborted(w.set) || !sts.Managed(w.set))
 }
 
 func any1[T any](w *randomWorld, of ...T) T { return of[w.IntN(len(of))] }
@@ -204,17 +204,17 @@ func (w *randomWorld) cleanup() build.Option {
 }
 
 func (w *randomWorld) sleep() build.Option {
-	nap := build.Sleep(any1(w, api.Phases[api.KindSleep]...), build.Because(any1(w, "idle", "paused", "asked")), build.SleepDue(any1(w, time.Minute, -time.Minute)))
+	sleep := build.Sleep(any1(w, api.Phases[api.KindSleep]...), build.Because(any1(w, "idle", "paused", "asked")), build.SleepDue(any1(w, time.Minute, -time.Minute)))
 	if w.in(2) {
-		build.Slept(any1(w, time.Second, time.Hour))(nap)
+		build.Slept(any1(w, time.Second, time.Hour))(sleep)
 	}
-	if nap.Phase.Terminal() {
-		build.Ended(any1(w, api.Aborted, api.StartedByOthers, api.Awake), any1(w, time.Minute, time.Hour))(nap)
+	if sleep.Phase.Terminal() {
+		build.Ended(any1(w, api.Aborted, api.StartedByOthers, api.Awake), any1(w, time.Minute, time.Hour))(sleep)
 	}
 	if w.in(2) {
-		w.journals = append(w.journals, resources.MakeSleepRecord(build.Set("web"), nap))
+		w.journals = append(w.journals, resources.MakeSleepRecord(build.Set("web"), sleep))
 	}
-	return build.Nap(nap)
+	return build.WithSleep(sleep)
 }
 
 // retired is an old volume that an operation has left behind.

@@ -103,7 +103,7 @@ func TestWhoIsWokenByASet(t *testing.T) {
 			build.Annotation(api.ResizeMethodAnnotation, "copy")), "detect-resize"},
 		"it was refused, and the set has another spec": {updated, nil, opts(asks, refusedFor(api.NoTemplates, time.Minute), build.Generation(6)), "detect-resize"},
 		"it was refused, has changed, and sleeps": {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute), build.Generation(6),
-			build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
+			build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
 		"a request that was refused, and a retry":                 {updated, build.Operation(api.Refused), opts(asks, retry), "detect-resize"},
 		"another request after a failure":                         {updated, build.Operation(api.Failed), opts(build.Resize("data=1Gi")), "detect-resize"},
 		"the same request after a success":                        {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},

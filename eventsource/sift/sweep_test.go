@@ -94,7 +94,7 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 			})))}}, ""},
 		"nor on a set that sleeps": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.QuotaExceeded, time.Minute),
-				build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), build.Replicas(0))}}, ""},
+				build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), build.Replicas(0))}}, ""},
 		"a claim of a frozen set lags": {
 			cluster{"statefulsets": list{build.Set("web", data, auto, build.Label(api.FrozenLabel, "true"))}, "persistentvolumeclaims": list{build.Claim("data-web-0", "32Mi")}}, "web: restore detect-resize"},
 		"two sets of which one lags": {

@@ -30,7 +30,7 @@ func refusedOnce(options ...func(*api.Cleanup)) build.Option {
 func TestWhoIsLookedAfter(t *testing.T) {
 	resizing := build.Status(build.Operation(api.Copying))
 	held := build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }))
-	asleep := build.Nap(build.Sleep(api.Asleep))
+	asleep := build.WithSleep(build.Sleep(api.Asleep))
 	scaledDown := left("data-web-1")
 	check(t, map[string]row{
 		"there is no set": {in: on(),
@@ -73,7 +73,7 @@ func TestWhoIsLookedAfter(t *testing.T) {
 			want: "noop InProgress"},
 		"the sleep cannot be read": {in: on(web(build.Annotation(api.SleepAnnotation, "{"), build.Replicas(0), ready(1)), left("data-web-0")),
 			want: "noop InProgress"},
-		"it has slept": {in: on(web(build.Nap(build.Sleep(api.Succeeded)), ready(1)), scaledDown),
+		"it has slept": {in: on(web(build.WithSleep(build.Sleep(api.Succeeded)), ready(1)), scaledDown),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 1, accounted 0-1"},
 		"aborted, with nothing to abort": {in: on(web(abort, ready(1)), left("data-web-0"), replica(0)),
 			want: "noop CleanupReady"},
@@ -141,7 +141,7 @@ func TestFinalizer(t *testing.T) {
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
 		"it is asked for, but the set goes": {in: on(web(onDelete, build.Deleting(), ready(1))),
 			want: "noop SetGone"},
-		"it is asked for while the set sleeps": {in: on(web(onDelete, build.Nap(build.Sleep(api.Asleep)), build.Replicas(0))),
+		"it is asked for while the set sleeps": {in: on(web(onDelete, build.WithSleep(build.Sleep(api.Asleep)), build.Replicas(0))),
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
 		"it is asked for, the template is wrong": {in: on(web(onDelete, build.Annotation(api.CleanupTemplateAnnotation, "{}"))),
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
@@ -286,7 +286,7 @@ func TestTally(t *testing.T) {
 		"two are left":       {on(web(ready(1)), left("data-web-1"), left("data-web-2")), 2, 0},
 		"one runs":           {on(web(cleaning()), left("data-web-1"), left("data-web-2"), on1(2)), 1, 1},
 		"a stray is none":    {on(web(ready(1)), left("data-web-1"), on1(1)), 1, 0},
-		"it sleeps":          {on(web(build.Nap(build.Sleep(api.Asleep)), ready(1)), left("data-web-1")), 0, 0},
+		"it sleeps":          {on(web(build.WithSleep(build.Sleep(api.Asleep)), ready(1)), left("data-web-1")), 0, 0},
 		"it is not opted in": {on(web(optOut), left("data-web-1")), 0, 0},
 		"unreadable":         {on(web(build.Annotation(api.CleanupAnnotation, "{")), left("data-web-1")), 0, 0},
 		"no template":        {on(build.Set("web", build.Template("data", "1Mi", "fixed")), left("data-web-1")), 0, 0},

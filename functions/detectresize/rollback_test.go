@@ -36,7 +36,7 @@ func TestRollback(t *testing.T) {
 		"a document of the set before says nothing": {in: world(set(regret, build.Status(done), build.UID("uid-2")), both(), kept), want: begun,
 			next: "Planned ResizeDetected, attempt 1, round 1, generation 0, replicas 2, due in 10m0s; data-web-0 Pending on pv-old-data-web-0; data-web-1 Pending on pv-old-data-web-1"},
 		"I3: it waits for the end of another operation": {in: world(set(regret, build.Status(build.Operation(api.Copying))), both(), kept), want: "noop InProgress"},
-		"I3: it waits for the set to wake":              {in: world(set(regret, build.Nap(build.Sleep(api.Asleep))), both(), kept), want: "noop InProgress"},
+		"I3: it waits for the set to wake":              {in: world(set(regret, build.WithSleep(build.Sleep(api.Asleep))), both(), kept), want: "noop InProgress"},
 		"the set is not opted in":                       {in: world(set(regret, build.Label(api.ManagedLabel, "")), both(), kept), want: "noop NotManaged"},
 		"a document that cannot be read": {in: world(set(regret, build.Annotation(api.StatusAnnotation, "{}")), both(), kept),
 			want: `do StatusInvalid: event StatusInvalid "annotation drydock.dev/status of StatefulSet shop/web: version is 0, this Drydock reads version 2; remove the annotation if no operation runs"`},
@@ -76,7 +76,7 @@ func TestI1RetryIsNoRollback(t *testing.T) {
 	for name, in := range map[string]Input{
 		"by the annotation":                   world(set(aborted, retry), both(), kept),
 		"by an event":                         byEvent,
-		"of a sleep that failed":              world(set(aborted, retry, build.Nap(build.Sleep(api.Failed))), both(), kept),
+		"of a sleep that failed":              world(set(aborted, retry, build.WithSleep(build.Sleep(api.Failed))), both(), kept),
 		"of a request that is another by now": world(set(aborted, retry, build.Resize("data=256Mi")), both(), kept),
 	} {
 		if next := build.Stored(Decide(in)); next != nil && next.IsRollback() {

@@ -22,25 +22,25 @@ type Record struct {
 // mayHaveRecords reports whether there may be a record that matters. Who tells that a set is used which runs has none read.
 func (in Input) mayHaveRecords() bool {
 	return !in.Signal.wakes() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
-		return m.Nap.Active() || sts.Replicas(m.Set) == 0
+		return m.Sleep.Active() || sts.Replicas(m.Set) == 0
 	})
 }
 
 // remember makes the record of a sleep that has none yet. One that tells another count, because somebody scaled the set
 // between the record and the scaling to zero, is made again: a record cannot be changed.
-func (in Input) remember(m idle.Member, nap *api.Sleep) []plan.Action {
+func (in Input) remember(m idle.Member, sleep *api.Sleep) []plan.Action {
 	var actions []plan.Action
 	for _, r := range in.Records[m.Set.Name] {
-		if r.Link.Operation != nap.Operation {
+		if r.Link.Operation != sleep.Operation {
 			continue
 		}
 		record, err := api.LoadSleepRecord(r.Revision)
-		if err == nil && record.Sleep.Replicas == nap.Replicas && record.Sleep.WhenScaled == nap.WhenScaled {
+		if err == nil && record.Sleep.Replicas == sleep.Replicas && record.Sleep.WhenScaled == sleep.WhenScaled {
 			return nil
 		}
 		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 	}
-	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, nap)))
+	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, sleep)))
 }
 
 // unreadable says why nobody knows how many replicas a set at zero had that does not tell of its sleep any more.
@@ -60,7 +60,7 @@ func (in Input) lost(m idle.Member) *api.Sleep {
 	}
 	for _, r := range in.Records[m.Set.Name] {
 		record, err := api.LoadSleepRecord(r.Revision)
-		if err == nil && r.Link.Set.UID == m.Set.UID && (m.Nap == nil || m.Nap.Operation != r.Link.Operation) {
+		if err == nil && r.Link.Set.UID == m.Set.UID && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation) {
 			return &record.Sleep
 		}
 	}
@@ -87,12 +87,12 @@ func (in Input) forget() plan.Plan {
 
 func over(m idle.Member, link *api.Link) bool {
 	switch {
-	case m.NapErr != nil:
+	case m.SleepErr != nil:
 		return false
 	case link.Set.UID != m.Set.UID:
 		return true
-	case m.Nap != nil && m.Nap.Operation == link.Operation:
-		return m.Nap.Phase.Terminal()
+	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
+		return m.Sleep.Phase.Terminal()
 	}
 	return sts.Replicas(m.Set) > 0
 }

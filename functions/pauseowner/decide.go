@@ -225,11 +225,11 @@ func means(in Input, status operation.Record, o Owner) (owners.Means, plan.Plan)
 // claims.
 func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
 	for _, set := range siblings {
-		nap, err := api.LoadSleep(set)
-		if err == nil && nap.Active() && nap.Phase == api.Waking {
+		sleep, err := api.LoadSleep(set)
+		if err == nil && sleep.Active() && sleep.Phase == api.Waking {
 			return set, true
 		}
-		asleep := err == nil && nap.Active()
+		asleep := err == nil && sleep.Active()
 		if sts.Replicas(set) > 0 && (!asleep || sts.WhenScaled(set) != sts.Retain) {
 			return set, false
 		}

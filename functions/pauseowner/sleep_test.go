@@ -121,9 +121,9 @@ func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Act
 
 // recorded is the record that the sleep holds the owner.
 func (o Owner) recorded(by owners.Means) Record {
-	nap := build.Sleep(api.Planned)
+	sleep := build.Sleep(api.Planned)
 	doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Ref.APIVersion, Kind: o.Ref.Kind, Name: "main", UID: o.Ref.UID, Stopped: by == owners.ByStop}
-	revision := resources.MakeOwnerRecord(build.Set("web"), nap, doc)
+	revision := resources.MakeOwnerRecord(build.Set("web"), sleep, doc)
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
 	link, _ := api.LoadLink(revision)
 	return Record{Revision: revision, Link: link, Owner: &doc, Resource: o.Resource, Object: o.Object}
@@ -138,8 +138,8 @@ func (r Record) resumed(at owners.Moment) Record {
 func recordName(o Owner) string { return api.OwnerRecordName(build.SleepID, o.Ref.UID) }
 
 // asked is what is observed of a set with three replicas that is about to sleep, and of its owners.
-func asked(nap *api.Sleep, all []Owner, options ...build.Option) Input {
-	options = append([]build.Option{build.Replicas(3), build.Nap(nap)}, options...)
+func asked(sleep *api.Sleep, all []Owner, options ...build.Option) Input {
+	options = append([]build.Option{build.Replicas(3), build.WithSleep(sleep)}, options...)
 	if len(all) > 0 && all[0].Row.Operator != "keda" {
 		options = append(options, build.Owned(all[0].Ref.Kind, "main"))
 	}
@@ -186,16 +186,16 @@ const (
 func refusedWith(t *testing.T, in Input, reason api.Reason, words ...string) {
 	t.Helper()
 	p := Decide(in)
-	nap := build.StoredSleep(p)
-	if p.Reason != reason || p.Announce != events.OperationFailed || nap == nil {
+	sleep := build.StoredSleep(p)
+	if p.Reason != reason || p.Announce != events.OperationFailed || sleep == nil {
 		t.Fatalf("%s", p)
 	}
-	if nap.Phase != api.Refused || nap.FailedAt != api.Planned || nap.OwnerStops || nap.Finished == nil || nap.Deadline != nil || nap.Replicas != 3 {
-		t.Errorf("%s", build.Summary(nap))
+	if sleep.Phase != api.Refused || sleep.FailedAt != api.Planned || sleep.OwnerStops || sleep.Finished == nil || sleep.Deadline != nil || sleep.Replicas != 3 {
+		t.Errorf("%s", build.Summary(sleep))
 	}
 	for _, word := range words {
-		if !strings.Contains(nap.Message, word) {
-			t.Errorf("%q does not say %q", nap.Message, word)
+		if !strings.Contains(sleep.Message, word) {
+			t.Errorf("%q does not say %q", sleep.Message, word)
 		}
 	}
 	for _, a := range p.Actions {
@@ -203,7 +203,7 @@ func refusedWith(t *testing.T, in Input, reason api.Reason, words ...string) {
 			t.Errorf("a sleep that is refused touches something: %s", a)
 		}
 	}
-	if note := p.Actions[len(p.Actions)-1]; note.Verb != plan.VerbRecord || !note.Note.Warning || note.Note.Message != nap.Message {
+	if note := p.Actions[len(p.Actions)-1]; note.Verb != plan.VerbRecord || !note.Note.Warning || note.Note.Message != sleep.Message {
 		t.Errorf("nobody is told: %s", p)
 	}
 }
@@ -353,7 +353,7 @@ func TestSiblings(t *testing.T) {
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return build.Set("db", append([]build.Option{build.Replicas(1)}, options...)...)
 	}
-	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.Nap(build.Sleep(phase))) }
+	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.WithSleep(build.Sleep(phase))) }
 	const stops, next = "do OwnerPausing: patch statefulsets web {+sleep}", "Planned , idle, attempt 1, round 1, replicas 3, its owner stops it, due 1m0s"
 	const waits = "wait SiblingAwake (its operator stops StatefulSet db too, which is about to sleep)"
 	pauses := "do OwnerPausing: create controllerrevisions " + recordName(both(t)) + "; patch " + string(both(t).Resource) + " main {spec.paused = true, +owner-paused}"
@@ -382,10 +382,10 @@ func TestSiblings(t *testing.T) {
 
 // TestI1ASiblingWhoseClaimsWouldBeDeleted: a stop scales it to zero, too, and its own consent may not have come.
 func TestI1ASiblingWhoseClaimsWouldBeDeleted(t *testing.T) {
-	db := build.Set("db", build.WhenScaled("Delete"), build.Nap(build.Sleep(api.Planned)))
+	db := build.Set("db", build.WhenScaled("Delete"), build.WithSleep(build.Sleep(api.Planned)))
 	for name, o := range map[string]Owner{"it can only stop": onlyStop(t), "it could be paused": both(t)} {
-		for _, nap := range []*api.Sleep{build.Sleep(api.Planned, build.SleepDue(time.Minute)), build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())} {
-			p := Decide(asked(nap, []Owner{o}).beside(db))
+		for _, sleep := range []*api.Sleep{build.Sleep(api.Planned, build.SleepDue(time.Minute)), build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())} {
+			p := Decide(asked(sleep, []Owner{o}).beside(db))
 			if next := build.StoredSleep(p); next != nil && next.OwnerStops || strings.Contains(p.String(), "spec.pause = true") || strings.Contains(p.String(), "spec.shutdown = true") {
 				t.Errorf("%s: %s: %s", name, p, build.Summary(next))
 			}
@@ -397,7 +397,7 @@ func TestI1ASiblingWhoseClaimsWouldBeDeleted(t *testing.T) {
 func TestASiblingThatWakesIsNotHeldAgain(t *testing.T) {
 	for name, replicas := range map[string]int32{"its pods start": 1, "its operator is about to start it": 0} {
 		for _, o := range []Owner{onlyStop(t), both(t)} {
-			db := build.Set("db", build.Replicas(replicas), build.Nap(build.Sleep(api.Waking, build.OwnerStops())))
+			db := build.Set("db", build.Replicas(replicas), build.WithSleep(build.Sleep(api.Waking, build.OwnerStops())))
 			p := Decide(asked(build.Sleep(api.Planned, build.SleepDue(time.Minute)), []Owner{o}).beside(db))
 			next := build.StoredSleep(p)
 			if next != nil && next.OwnerStops || replicas == 0 && slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Resource == o.Resource }) {
@@ -411,7 +411,7 @@ func TestResumeAfterASleep(t *testing.T) {
 	mysql, stop := onlyPause(t).held(t, owners.ByPause, build.SleepID), onlyStop(t).held(t, owners.ByStop, build.SleepID)
 	shared := onlyStop(t).held(t, owners.ByStop, build.SleepID, "other")
 	in := func(phase api.Phase, record Record, options ...build.Option) Input {
-		options = append([]build.Option{build.Nap(build.Sleep(phase))}, options...)
+		options = append([]build.Option{build.WithSleep(build.Sleep(phase))}, options...)
 		return Input{Observed: build.World(build.Set("web", options...)), Records: []Record{record}}
 	}
 	release := "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"
@@ -498,7 +498,7 @@ func hpaFor(target string, minimum *int32, options ...build.Option) *autoscaling
 
 // TestWhoScalesASet: those that would give it replicas by themselves.
 func TestWhoScalesASet(t *testing.T) {
-	planned := build.Nap(build.Sleep(api.Planned, build.SleepDue(time.Minute), func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
+	planned := build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute), func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
 	object := keda(t).Object
 	unknown := &unstructured.Unstructured{Object: map[string]any{}}
 	unknown.SetAPIVersion("example.com/v1")
@@ -532,7 +532,7 @@ func TestWhoScalesASet(t *testing.T) {
 
 func TestSiblingsAreThoseOfTheSameOwner(t *testing.T) {
 	due := func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }
-	planned := build.Nap(build.Sleep(api.Planned, due))
+	planned := build.WithSleep(build.Sleep(api.Planned, due))
 	cluster := both(t).Object
 	other := cluster.DeepCopy()
 	other.SetUID("uid-2")
@@ -565,7 +565,7 @@ func TestSiblingsAreThoseOfTheSameOwner(t *testing.T) {
 
 // TestSiblingsAreThoseThatTheStopStops: what is stopped is the resource that people write, with all that is below it.
 func TestSiblingsAreThoseThatTheStopStops(t *testing.T) {
-	planned := build.Nap(build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
+	planned := build.WithSleep(build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
 	spec := map[string]any{"cassandra": map[string]any{"datacenters": []any{map[string]any{"metadata": map[string]any{"name": "east"}}, map[string]any{"metadata": map[string]any{"name": "west"}}}}}
 	top := owner(t, "k8ssandra.io/v1alpha1", "K8ssandraCluster", spec).Object
 	datacenter := func(name string) *unstructured.Unstructured {
@@ -593,14 +593,14 @@ func TestObserveAfterASleep(t *testing.T) {
 	doc.Resource = "mariadbs"
 	record.Revision.Data.Raw = doc.Encode()
 	for name, row := range map[string]struct {
-		nap  *api.Sleep
-		want string
+		sleep *api.Sleep
+		want  string
 	}{
 		"the sleep has ended":       {build.Sleep(api.Succeeded), "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"},
 		"the set sleeps":            {build.Sleep(api.Asleep), "noop OwnerStays"},
 		"the consent took too long": {build.Sleep(api.Planned, build.SleepDue(-time.Hour)), "do DeadlineExceeded"},
 	} {
-		in := observed(t, build.Lists{"statefulsets": list{build.Set("web", build.Nap(row.nap))}, "mariadbs": list{mysql.Object}, "controllerrevisions": list{record.Revision}})
+		in := observed(t, build.Lists{"statefulsets": list{build.Set("web", build.WithSleep(row.sleep))}, "mariadbs": list{mysql.Object}, "controllerrevisions": list{record.Revision}})
 		if p := Decide(in); !strings.HasPrefix(p.String(), row.want) {
 			t.Errorf("%s: %s", name, p)
 		}

@@ -33,8 +33,8 @@ func setWith(status string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{StatusAnnotation: status}}}
 }
 
-func setAsleep(nap string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{SleepAnnotation: nap}}}
+func setAsleep(sleep string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{SleepAnnotation: sleep}}}
 }
 
 func setCleaned(doc string) *appsv1.StatefulSet {
@@ -95,13 +95,13 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 	same("status-v2-traced.json", text, status.Encode())
 
 	text = fixture(t, "sleep-v2.json")
-	nap, err := LoadSleep(setAsleep(string(text)))
+	sleep, err := LoadSleep(setAsleep(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("sleep-v2.json", text, nap.Encode())
-	if nap.Kind != KindSleep || !nap.OwnerStops || nap.WhenScaled != "Delete" || nap.Replicas != 3 || nap.Round != 2 || nap.Annotation() != SleepAnnotation {
-		t.Errorf("%+v", nap)
+	same("sleep-v2.json", text, sleep.Encode())
+	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.WhenScaled != "Delete" || sleep.Replicas != 3 || sleep.Round != 2 || sleep.Annotation() != SleepAnnotation {
+		t.Errorf("%+v", sleep)
 	}
 
 	text = fixture(t, "cleanup-v2.json")
@@ -195,7 +195,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	claim := string(fixture(t, "claim-v1.json"))
 	letters := string(fixture(t, "dead-letters-v1.json"))
 	loadLetters := func(text string) error { _, err := LoadDeadLetters(setWithLetters(text)); return err }
-	nap := string(fixture(t, "sleep-v2.json"))
+	sleep := string(fixture(t, "sleep-v2.json"))
 	loadSleep := func(text string) error { _, err := LoadSleep(setAsleep(text)); return err }
 	cleanup := string(fixture(t, "cleanup-v2.json"))
 	loadCleanup := func(text string) error { _, err := LoadCleanup(setCleaned(text)); return err }
@@ -229,15 +229,15 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"status: a claim's size, too":          loadStatus(strings.Replace(status, `"10Gi"`, `"1e99999999"`, 1)),
 		"sleep: empty":                         loadSleep(""),
 		"sleep: null":                          loadSleep("null"),
-		"sleep: cut off":                       loadSleep(nap[:len(nap)/2]),
-		"sleep: of the future":                 loadSleep(strings.Replace(nap, `"version": 2`, `"version": 3`, 1)),
-		"sleep: without operation":             loadSleep(without(nap, `"operation": "ba9876543210",`)),
-		"sleep: without phase":                 loadSleep(without(nap, `"phase": "Failed",`)),
-		"sleep: without set":                   loadSleep(strings.Replace(nap, `"name": "web"`, `"name": ""`, 1)),
-		"sleep: without kind":                  loadSleep(without(nap, `"kind": "Sleep",`)),
+		"sleep: cut off":                       loadSleep(sleep[:len(sleep)/2]),
+		"sleep: of the future":                 loadSleep(strings.Replace(sleep, `"version": 2`, `"version": 3`, 1)),
+		"sleep: without operation":             loadSleep(without(sleep, `"operation": "ba9876543210",`)),
+		"sleep: without phase":                 loadSleep(without(sleep, `"phase": "Failed",`)),
+		"sleep: without set":                   loadSleep(strings.Replace(sleep, `"name": "web"`, `"name": ""`, 1)),
+		"sleep: without kind":                  loadSleep(without(sleep, `"kind": "Sleep",`)),
 		"sleep: a resize is none":              loadSleep(status),
-		"sleep: replicas that are no number":   loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": "3"`, 1)),
-		"sleep: more replicas than there are":  loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": 99999999999`, 1)),
+		"sleep: replicas that are no number":   loadSleep(strings.Replace(sleep, `"replicas": 3`, `"replicas": "3"`, 1)),
+		"sleep: more replicas than there are":  loadSleep(strings.Replace(sleep, `"replicas": 3`, `"replicas": 99999999999`, 1)),
 		"cleanup: empty":                       loadCleanup(""),
 		"cleanup: null":                        loadCleanup("null"),
 		"cleanup: cut off":                     loadCleanup(cleanup[:len(cleanup)/2]),
@@ -246,7 +246,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"cleanup: without phase":               loadCleanup(without(cleanup, `"phase": "Failed",`)),
 		"cleanup: without set":                 loadCleanup(strings.Replace(cleanup, `"name": "web"`, `"name": ""`, 1)),
 		"cleanup: without kind":                loadCleanup(without(cleanup, `"kind": "Cleanup",`)),
-		"cleanup: a sleep is none":             loadCleanup(nap),
+		"cleanup: a sleep is none":             loadCleanup(sleep),
 		"sleep: a cleanup is none":             loadSleep(cleanup),
 		"cleanup: an ordinal that is a word":   loadCleanup(strings.Replace(cleanup, `"ordinal": 5`, `"ordinal": "5"`, 1)),
 		"cleanup: a try at no time":            loadCleanup(strings.Replace(cleanup, `"2026-03-01T12:35:10Z"`, `"soon"`, 1)),

@@ -33,9 +33,9 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 	switch {
 	case m.Set.DeletionTimestamp != nil:
 		return nil
-	case m.NapErr != nil:
+	case m.SleepErr != nil:
 		return functions{api.IdleTimeout}
-	case m.Nap.Active():
+	case m.Sleep.Active():
 		return m.concernedWhileActive(c, v)
 	case c.Gone || !sts.Managed(m.Set) || m.Busy || !m.due(c, v, timeout):
 		return nil
@@ -62,7 +62,7 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 	wakes := v.Awake || left
 	looked := c.Added || c.Swept // only the sweep knows of deadlines
 	started := sts.Replicas(m.Set) > 0
-	switch m.Nap.Phase {
+	switch m.Sleep.Phase {
 	case api.Planned:
 		if wakes {
 			return functions{api.IdleTimeout}
@@ -85,13 +85,13 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 // concernedWhileWaking is about a set that wakes. An operator that has stopped the set is to start it, and pause-owner tells it so.
 func (m Member) concernedWhileWaking(looked, left, started bool) []api.Function {
 	switch {
-	case m.Nap.OwnerStops && looked:
+	case m.Sleep.OwnerStops && looked:
 		return functions{api.PauseOwner, api.IdleTimeout}
-	case m.Nap.OwnerStops && !started:
+	case m.Sleep.OwnerStops && !started:
 		return functions{api.PauseOwner}
 	case looked || left || EnoughReady(m.Set, true):
 		return functions{api.IdleTimeout}
-	case operation.JustGivenBack(m.Set, m.Nap):
+	case operation.JustGivenBack(m.Set, m.Sleep):
 		return functions{api.PauseOwner}
 	}
 	return nil
@@ -100,7 +100,7 @@ func (m Member) concernedWhileWaking(looked, left, started bool) []api.Function 
 // fellAsleep reports whether a member of a group has just fallen asleep: another one may have waited for it.
 func (m Member) fellAsleep(c operation.Change) bool {
 	grouped := m.Set.Labels[api.GroupLabel] != ""
-	return grouped && !c.Added && !c.Swept && m.Nap.Quiesced != nil && c.Now.Sub(m.Nap.Quiesced.Time) < moments
+	return grouped && !c.Added && !c.Swept && m.Sleep.Quiesced != nil && c.Now.Sub(m.Sleep.Quiesced.Time) < moments
 }
 
 // moments is how long an event about a change takes at most, as a rule. The tick finds the rest.

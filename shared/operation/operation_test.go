@@ -30,13 +30,13 @@ func TestOnlyOneKindIsBusyWithASet(t *testing.T) {
 		"a resize holds the set":        {[]build.Option{build.Status(held)}, "Sleep Cleanup "},
 		"a resize has ended":            {[]build.Option{build.Status(build.Operation(api.Succeeded))}, ""},
 		"its record cannot be read":     {[]build.Option{build.Annotation(api.StatusAnnotation, "{")}, "Sleep Cleanup "},
-		"it sleeps":                     {[]build.Option{build.Nap(build.Sleep(api.Asleep))}, "Resize Rollback Cleanup "},
-		"it has woken":                  {[]build.Option{build.Nap(build.Sleep(api.Succeeded))}, ""},
+		"it sleeps":                     {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, "Resize Rollback Cleanup "},
+		"it has woken":                  {[]build.Option{build.WithSleep(build.Sleep(api.Succeeded))}, ""},
 		"its sleep cannot be read":      {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Resize Rollback Cleanup "},
 		"it is cleaned up":              {[]build.Option{cleanup(api.Cleaning)}, "Resize Rollback Sleep "},
 		"its cleanup has failed":        {[]build.Option{cleanup(api.Failed)}, ""},
 		"its cleanup cannot be read":    {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Resize Rollback Sleep "},
-		"the records are another set's": {[]build.Option{build.Status(build.Operation(api.Copying)), build.Nap(build.Sleep(api.Asleep)), cleanup(api.Cleaning), build.UID("uid-2")}, ""},
+		"the records are another set's": {[]build.Option{build.Status(build.Operation(api.Copying)), build.WithSleep(build.Sleep(api.Asleep)), cleanup(api.Cleaning), build.UID("uid-2")}, ""},
 	} {
 		records, busy := operation.Of(build.Set("web", row.options...)), ""
 		for _, kind := range []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup} {

@@ -76,9 +76,9 @@ func MakeJournal(set *appsv1.StatefulSet, status *api.Resize) *appsv1.Controller
 }
 
 // MakeSleepRecord builds the durable record of a sleep, in case the set's own document is lost.
-func MakeSleepRecord(set *appsv1.StatefulSet, nap *api.Sleep) *appsv1.ControllerRevision {
-	data := api.SleepRecord{Version: api.RecordVersion, Sleep: *nap}
-	return record(set, &nap.Header, api.RoleSleep, api.SleepRecordName(nap.Operation), data.Encode())
+func MakeSleepRecord(set *appsv1.StatefulSet, sleep *api.Sleep) *appsv1.ControllerRevision {
+	data := api.SleepRecord{Version: api.RecordVersion, Sleep: *sleep}
+	return record(set, &sleep.Header, api.RoleSleep, api.SleepRecordName(sleep.Operation), data.Encode())
 }
 
 // MakeOwnerRecord builds the durable record of an owner that the operation pauses or stops.

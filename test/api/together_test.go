@@ -69,8 +69,8 @@ func TestI3SleepAndResizeAtOnce(t *testing.T) {
 			for _, annotations := range asks {
 				w.Annotate("web", annotations)
 				_ = drive.Tick(context.Background())
-				if nap, status := w.Sleep("web"), w.Status("web"); nap.Active() && status.Active() {
-					t.Errorf("both are under way: %s; %s", nap.Phase, describe(status))
+				if sleep, status := w.Sleep("web"), w.Status("web"); sleep.Active() && status.Active() {
+					t.Errorf("both are under way: %s; %s", sleep.Phase, describe(status))
 				}
 			}
 			w.UntilSleep(drive, "web", api.Asleep)

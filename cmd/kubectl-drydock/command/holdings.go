@@ -68,9 +68,9 @@ func marked(set *appsv1.StatefulSet) bool {
 			return true
 		}
 	}
-	nap, err := api.LoadSleep(set)
+	sleep, err := api.LoadSleep(set)
 	status, statusErr := statusOf(set)
-	return err != nil || statusErr != nil || nap.Active() || status.Active() || status.Held() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
+	return err != nil || statusErr != nil || sleep.Active() || status.Active() || status.Held() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
 // sort adds a record to what is known of its set.

@@ -103,9 +103,9 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	if records.SleepErr != nil {
 		return nil, records.SleepErr
 	}
-	nap := records.Sleep
-	if !asked && !status.Held() && nap != nil && (nap.Phase == api.Failed || nap.Phase == api.Refused) {
-		return nap, nil
+	sleep := records.Sleep
+	if !asked && !status.Held() && sleep != nil && (sleep.Phase == api.Failed || sleep.Phase == api.Refused) {
+		return sleep, nil
 	}
 	nothing := func(format string, args ...any) (operation.Record, error) {
 		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to take up again: "+format, append([]any{set.Namespace, set.Name}, args...)...)

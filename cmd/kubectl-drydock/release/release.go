@@ -94,18 +94,18 @@ func busy(in Input) string {
 // releaseSet wakes the set and takes Drydock's marks off, in one patch. A set whose operator stopped it is left to the operator as long
 // as that is told to: waits is true then.
 func releaseSet(in Input) (actions []plan.Action, waits bool) {
-	nap := in.sleep()
-	if nap != nil && nap.OwnerStops && sts.Replicas(in.Set) == 0 && in.heldByDrydock() {
+	sleep := in.sleep()
+	if sleep != nil && sleep.OwnerStops && sts.Replicas(in.Set) == 0 && in.heldByDrydock() {
 		return nil, true
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	if nap != nil {
+	if sleep != nil {
 		if is := sts.Replicas(in.Set); is == 0 {
-			wanted := max(nap.Replicas, 1)
+			wanted := max(sleep.Replicas, 1)
 			plan.Set(patch, "/spec/replicas", is, wanted, fmt.Sprintf("replicas %d to %d", is, wanted))
 		}
-		if nap.WhenScaled != "" {
-			plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), nap.WhenScaled, "whenScaled "+string(nap.WhenScaled))
+		if sleep.WhenScaled != "" {
+			plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), sleep.WhenScaled, "whenScaled "+string(sleep.WhenScaled))
 		}
 		patch.Unannotate(api.SleepAnnotation)
 	}
@@ -116,8 +116,8 @@ func releaseSet(in Input) (actions []plan.Action, waits bool) {
 // sleep returns the sleep that holds the set at zero, or did when it was last seen; nil if none does.
 func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
-	if m.Nap.Active() || m.LeftAtZero() {
-		return m.Nap
+	if m.Sleep.Active() || m.LeftAtZero() {
+		return m.Sleep
 	}
 	for _, revision := range in.Sleeps {
 		record, err := api.LoadSleepRecord(revision)

@@ -16,12 +16,12 @@ import (
 )
 
 // on is what is known of set web, which sleeps for the sleep, with its record.
-func on(nap *api.Sleep, options ...build.Option) Input {
+func on(sleep *api.Sleep, options ...build.Option) Input {
 	set := build.Set("web", append([]build.Option{build.Replicas(0), build.Label(api.ManagedLabel, "true")}, options...)...)
 	in := Input{Namespace: set.Namespace, Name: "web", Set: set}
-	if nap != nil {
-		build.With(set, build.Nap(nap))
-		record := resources.MakeSleepRecord(set, nap)
+	if sleep != nil {
+		build.With(set, build.WithSleep(sleep))
+		record := resources.MakeSleepRecord(set, sleep)
 		record.UID, record.ResourceVersion = "uid-record", "9"
 		in.Sleeps = []*appsv1.ControllerRevision{record}
 	}

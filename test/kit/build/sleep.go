@@ -26,7 +26,7 @@ func SleepSettings() api.Settings {
 // Sleep builds the document of a sleep of set web, which had 3 replicas, begun a minute ago because nothing was active.
 // Change it with the options.
 func Sleep(phase api.Phase, options ...func(*api.Sleep)) *api.Sleep {
-	nap := &api.Sleep{
+	sleep := &api.Sleep{
 		Header: api.Header{
 			Version: api.RecordVersion, Operation: SleepID, Kind: api.KindSleep, Phase: phase, Request: "idle", Attempt: 1,
 			Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(Now.Add(-time.Minute)),
@@ -34,18 +34,18 @@ func Sleep(phase api.Phase, options ...func(*api.Sleep)) *api.Sleep {
 		Replicas: 3, Round: 1,
 	}
 	for _, option := range options {
-		option(nap)
+		option(sleep)
 	}
-	return nap
+	return sleep
 }
 
-// Nap stores the document of a sleep on the set. It becomes the set's own.
-func Nap(nap *api.Sleep) Option {
+// WithSleep stores the document of a sleep on the set. It becomes the set's own.
+func WithSleep(sleep *api.Sleep) Option {
 	return func(o metav1.Object) {
-		own := nap.Clone()
+		own := sleep.Clone()
 		own.Set = api.SetRef{Name: o.GetName(), UID: types.UID("uid-" + o.GetName())}
-		if o.GetName() != nap.Set.Name {
-			own.Operation = api.OperationID(own.Set.UID, nap.Operation, own.Attempt)
+		if o.GetName() != sleep.Set.Name {
+			own.Operation = api.OperationID(own.Set.UID, sleep.Operation, own.Attempt)
 		}
 		Annotation(api.SleepAnnotation, own.Encode())(o)
 	}
