@@ -17,6 +17,32 @@ func cleanup(phase api.Phase) build.Option {
 	return build.Annotation(api.CleanupAnnotation, record.Encode())
 }
 
+func TestI3SleepIsOfThisVerySet(t *testing.T) {
+	stored := func(change func(*api.Sleep)) build.Option {
+		return build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, change).Encode())
+	}
+	nothing := func(*api.Sleep) {}
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    bool
+		err     bool
+	}{
+		"it never slept": {nil, false, false},
+		"its own":        {[]build.Option{stored(nothing)}, true, false},
+		"of another UID, as in a copied manifest": {[]build.Option{stored(nothing), build.UID("uid-2")}, false, false},
+		"of another name":                         {[]build.Option{stored(func(s *api.Sleep) { s.Set.Name = "api" })}, false, false},
+		"without UID":                             {[]build.Option{stored(func(s *api.Sleep) { s.Set.UID = "" })}, false, false},
+		"unreadable":                              {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, false, true},
+		"about a resize":                          {[]build.Option{build.Annotation(api.SleepAnnotation, build.Operation(api.Copying).Encode())}, false, true},
+		"a resize is none":                        {[]build.Option{build.Status(build.Operation(api.Copying))}, false, false},
+	} {
+		got, err := api.LoadSleep(build.Set("web", row.options...))
+		if (got != nil) != row.want || (err != nil) != row.err {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
 // An operation begins only if no other kind has the set. An unreadable record may be one of an active operation.
 func TestOnlyOneKindIsBusyWithASet(t *testing.T) {
 	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })

@@ -13,6 +13,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/release"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 )
 
@@ -68,9 +69,8 @@ func marked(set *appsv1.StatefulSet) bool {
 			return true
 		}
 	}
-	sleep, err := api.LoadSleep(set)
-	status, statusErr := statusOf(set)
-	return err != nil || statusErr != nil || sleep.Active() || status.Active() || status.Held() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
+	records := operation.Of(set)
+	return records.Resizing() || records.Sleeping() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
 // sort adds a record to what is known of its set.
