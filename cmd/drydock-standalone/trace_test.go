@@ -95,7 +95,7 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 }
 
 // expectOneTrace: the spans about the operation are of one trace, and point to those of the source events that woke them.
-func expectOneTrace(t *testing.T, spans []*tracepb.Span, status *api.Status) {
+func expectOneTrace(t *testing.T, spans []*tracepb.Span, status *api.Resize) {
 	t.Helper()
 	siftedIn, functions, wokenBy := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for _, s := range spans {

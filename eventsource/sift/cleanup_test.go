@@ -12,7 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
@@ -24,10 +24,12 @@ func cleaned(options ...build.Option) *appsv1.StatefulSet {
 }
 
 // tells stores the document of a cleanup on the set, with the set's own digest, identity and count.
-func tells(phase api.Phase, options ...func(*api.Status)) build.Option {
+func tells(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
-		doc := &api.Status{Version: api.StatusVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1,
-			Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set), Generation: set.Generation, Span: &api.Span{Start: sts.Start(set), End: sts.Span(set).End}}
+		doc := &api.Cleanup{
+			Header:   api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}},
+			Replicas: sts.Replicas(set), Generation: set.Generation, Span: &api.Span{Start: sts.Start(set), End: sts.Span(set).End},
+		}
 		for _, option := range options {
 			option(doc)
 		}
@@ -35,15 +37,15 @@ func tells(phase api.Phase, options ...func(*api.Status)) build.Option {
 	})
 }
 
-func finished(ago time.Duration) func(*api.Status) {
-	return func(s *api.Status) { s.Finished = plan.Moment(build.Now.Add(-ago)) }
+func finished(ago time.Duration) func(*api.Cleanup) {
+	return func(s *api.Cleanup) { s.Finished = operation.Moment(build.Now.Add(-ago)) }
 }
 
 func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 	const wakes = "cleanup-pod"
 	ready, active := tells(api.Succeeded), tells(api.Cleaning)
 	refused, failed := tells(api.Refused), tells(api.Failed, finished(time.Minute))
-	older := func(s *api.Status) { s.Request = "older" }
+	older := func(s *api.Cleanup) { s.Request = "older" }
 	retry, abort, optOut := build.Annotation(api.RetryAnnotation, ""), build.Annotation(api.AbortAnnotation, ""), build.Label(api.ManagedLabel, "")
 	none := build.Annotation(api.CleanupTemplateAnnotation, "")
 	onDelete, held := build.Annotation(api.CleanupOnDeleteAnnotation, "true"), build.Finalizers("a", api.CleanupFinalizer)
@@ -62,18 +64,18 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 		"a new template":                           {updated, nil, wakes},
 		"all is accounted for":                     {updated, opts(ready), ""},
 		"the same, the set was added":              {added, opts(ready), ""},
-		"the set was scaled, or up and down again": {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Generation = 3 })), wakes},
-		"a replica came":                           {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), wakes},
-		"a replica is to come":                     {updated, opts(build.Counting(1, 1), tells(api.Succeeded, func(s *api.Status) { s.Span.End = 1 })), ""},
+		"the set was scaled, or up and down again": {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Generation = 3 })), wakes},
+		"a replica came":                           {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), wakes},
+		"a replica is to come":                     {updated, opts(build.Counting(1, 1), tells(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), ""},
 		"more are there than are wanted":           {updated, opts(build.Counting(5, 5), ready), ""},
-		"the start has moved":                      {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span.Start = 1 })), wakes},
-		"a claim was not bound": {updated, opts(tells(api.Succeeded, func(s *api.Status) {
+		"the start has moved":                      {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Span.Start = 1 })), wakes},
+		"a claim was not bound": {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) {
 			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.ClaimUnbound}}
 		})), wakes},
-		"a claim was never used": {updated, opts(tells(api.Succeeded, func(s *api.Status) {
+		"a claim was never used": {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) {
 			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.NeverUsed}}
 		})), ""},
-		"nobody has counted":                          {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Span = nil })), wakes},
+		"nobody has counted":                          {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Span = nil })), wakes},
 		"another template":                            {updated, opts(tells(api.Succeeded, older)), wakes},
 		"no template":                                 {updated, opts(none), ""},
 		"no template, and it had one":                 {updated, opts(none, tells(api.Succeeded, older)), ""},
@@ -81,31 +83,31 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 		"no claims":                                   {updated, opts(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil })), ""},
 		"a cleanup runs":                              {updated, opts(active), wakes},
 		"a cleanup runs, and a retry":                 {updated, opts(retry, active), wakes},
-		"I3: the document is another set's":           {updated, opts(tells(api.Succeeded, func(s *api.Status) { s.Set.UID = "uid-2" })), wakes},
+		"I3: the document is another set's":           {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Set.UID = "uid-2" })), wakes},
 		"a document that nobody can read":             {updated, opts(build.Annotation(api.CleanupAnnotation, "{")), wakes},
 		"the template was refused":                    {updated, opts(refused), ""},
-		"it was refused, the set was scaled":          {updated, opts(tells(api.Refused, func(s *api.Status) { s.Replicas, s.Span = 7, nil })), ""},
+		"it was refused, the set was scaled":          {updated, opts(tells(api.Refused, func(s *api.Cleanup) { s.Replicas, s.Span = 7, nil })), ""},
 		"it was refused, and a retry":                 {updated, opts(retry, refused), wakes},
 		"another one was refused":                     {updated, opts(tells(api.Refused, older)), wakes},
 		"a cleanup has failed":                        {updated, opts(failed), ""},
 		"a cleanup has failed, and a retry":           {updated, opts(retry, failed), wakes},
 		"a retry, but nothing failed":                 {updated, opts(retry, ready), ""},
-		"a cleanup has failed, the set was scaled":    {updated, opts(tells(api.Failed, func(s *api.Status) { s.Generation = 7 })), wakes},
+		"a cleanup has failed, the set was scaled":    {updated, opts(tells(api.Failed, func(s *api.Cleanup) { s.Generation = 7 })), wakes},
 		"aborted, but nothing runs":                   {updated, opts(abort, ready), ""},
 		"it is not opted in":                          {updated, opts(optOut), ""},
 		"it is not opted in any more, a cleanup runs": {updated, opts(optOut, active), wakes},
 		"it left the watch":                           {deleted, opts(optOut, active), wakes},
 		"it left the watch, nothing ran":              {deleted, opts(optOut, ready), ""},
 		"I6: a resize runs":                           {updated, opts(resizing, zero), "|"},
-		"I6: a resize has failed and holds the set":   {updated, opts(build.Status(build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })), zero), ""},
+		"I6: a resize has failed and holds the set":   {updated, opts(build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })), zero), ""},
 		"a resize that nobody can read":               {updated, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
-		"I6: it sleeps":                               {updated, opts(build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), ""},
+		"I6: it sleeps":                               {updated, opts(build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), ""},
 		"a sleep that nobody can read":                {updated, opts(build.Annotation(api.SleepAnnotation, "{")), "idle-timeout"},
 		"the finalizer is missing":                    {updated, opts(onDelete, ready), wakes},
 		"the finalizer is there":                      {updated, opts(onDelete, held, ready), ""},
 		"the finalizer is there for nothing":          {updated, opts(held, ready), wakes},
 		"the finalizer of one that is not opted in":   {updated, opts(onDelete, held, optOut, ready), wakes},
-		"the finalizer is missing, it sleeps":         {updated, opts(onDelete, build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), wakes},
+		"the finalizer is missing, it sleeps":         {updated, opts(onDelete, build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), wakes},
 		"it goes, nothing holds it":                   {updated, opts(build.Deleting(), ready), ""},
 		"it goes, nothing holds it, a cleanup runs":   {updated, opts(build.Deleting(), active), wakes},
 		"it goes, and is to be held: too late":        {updated, opts(build.Deleting(), onDelete, ready), ""},

@@ -61,7 +61,7 @@ func woken(t *testing.T, eventType, kind string, object any) string {
 
 type setRow struct {
 	change  string
-	status  *api.Status
+	status  *api.Resize
 	options []build.Option
 	want    string
 }
@@ -71,7 +71,7 @@ func opts(options ...build.Option) []build.Option { return options }
 // refusedFor stores the refusal of the set's request, as the set is so far.
 func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
-		build.Status(build.Operation(api.Refused, func(s *api.Status) {
+		build.Status(build.Operation(api.Refused, func(s *api.Resize) {
 			s.Request, s.Reason, s.Judged = set.Annotations[api.ResizeAnnotation], reason, resize.JudgedOn(set)
 			s.Finished = &metav1.Time{Time: time.Now().Add(-ago)}
 		}))(set)
@@ -83,8 +83,8 @@ func TestWhoIsWokenByASet(t *testing.T) {
 	copying := build.Operation(api.Copying, build.Stopped(0))
 	quiet := build.Operation(api.Copying, build.Quiet(5))
 	switching := build.Operation(api.Switching, build.Quiet(5))
-	unnamed := build.Operation(api.Switching, build.Quiet(5), func(s *api.Status) { s.Set.UID, s.Recreate = "", true })
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	unnamed := build.Operation(api.Switching, build.Quiet(5), func(s *api.Resize) { s.Set.UID, s.Recreate = "", true })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
 	asks, frozen := build.Resize("data=128Mi"), build.Label(api.FrozenLabel, "true")
 	for name, row := range map[string]setRow{
@@ -103,7 +103,7 @@ func TestWhoIsWokenByASet(t *testing.T) {
 			build.Annotation(api.ResizeMethodAnnotation, "copy")), "detect-resize"},
 		"it was refused, and the set has another spec": {updated, nil, opts(asks, refusedFor(api.NoTemplates, time.Minute), build.Generation(6)), "detect-resize"},
 		"it was refused, has changed, and sleeps": {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute), build.Generation(6),
-			build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
+			build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
 		"a request that was refused, and a retry":                 {updated, build.Operation(api.Refused), opts(asks, retry), "detect-resize"},
 		"another request after a failure":                         {updated, build.Operation(api.Failed), opts(build.Resize("data=1Gi")), "detect-resize"},
 		"the same request after a success":                        {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},
@@ -140,6 +140,8 @@ func TestWhoIsWokenByASet(t *testing.T) {
 		"frozen, and not opted in":                                {updated, nil, opts(zero, frozen, build.Label(api.ManagedLabel, "")), ""},
 		"frozen, and it goes":                                     {updated, nil, opts(zero, frozen, build.Deleting()), ""},
 		"frozen, and it is gone":                                  {deleted, nil, opts(zero, frozen), ""},
+		"frozen, and it has lost its label":                       {deleted, nil, opts(zero, frozen, build.Label(api.ManagedLabel, "")), "restore"},
+		"an operation is active, and the set is being deleted":    {added, quiet, opts(zero, build.Deleting()), "backup restore"},
 		"I3: an operation of another set of this name":            {updated, copying, opts(build.UID("uid-2")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

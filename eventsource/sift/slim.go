@@ -6,24 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/sts"
 )
 
 // A sweep keeps something of every opted-in set until it has read all of them, and tenants decide how large their sets are: up to
 // 1.5 MiB each. So it keeps what is judged later and no more; the size of that does not depend on what a tenant writes.
 
-// slimMember returns the member with only what package idle and this package read after the page is gone.
-func slimMember(m sleeper) sleeper {
-	m.Set = slimSet(m.Set)
-	if m.Nap != nil {
-		nap := *m.Nap
-		nap.Claims, nap.Ordinals, nap.Templates = nil, nil, nil
-		m.Nap = &nap
-	}
-	return m
-}
-
+// slimSet returns the set with only what a judgement of its group reads.
 func slimSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	slim := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, Generation: set.Generation,
@@ -35,31 +26,13 @@ func slimSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 			slim.Labels[key] = value
 		}
 	}
-	for key, kept := range map[string]bool{
-		api.AbortAnnotation: true, api.ResizeAnnotation: true,
-		api.RetryAnnotation: sts.Retried(set), // which reads the cleanup's record
-	} {
-		if _, ok := set.Annotations[key]; ok && kept {
-			slim.Annotations[key] = "" // only their presence counts
-		}
+	if operation.Aborted(set) {
+		slim.Annotations[api.AbortAnnotation] = "" // only its presence counts
 	}
 	slim.Spec.Replicas = set.Spec.Replicas
 	slim.Status = set.Status
 	slim.Status.Conditions = nil
 	return slim
-}
-
-// group collects the members of one group as the pages come in.
-type group struct {
-	members idle.Group
-	busy    map[string]bool // by set name
-}
-
-func (g *group) add(m sleeper) {
-	if g.busy == nil {
-		g.busy = map[string]bool{}
-	}
-	g.members, g.busy[m.Set.Name] = append(g.members, m.Member), m.busy
 }
 
 // lagging is a set whose claims are to be compared with its request.
@@ -69,19 +42,22 @@ type lagging struct {
 	targets map[string]api.Target
 }
 
-// lags returns nil if the request cannot be read: concernsOfSet has seen that.
-func lags(set *appsv1.StatefulSet, status *api.Status) *lagging {
-	text := set.Annotations[api.ResizeAnnotation]
+// lags returns nil if the set has no request that only a comparison of its claims can find unmet.
+func lags(c operation.Change) *lagging {
+	set, text := c.Set, c.Set.Annotations[api.ResizeAnnotation]
+	if !resize.MayLag(c) {
+		return nil
+	}
 	request, err := api.ParseRequest(text)
 	if err != nil {
-		return nil
+		return nil // resize.Concerned has seen that
 	}
 	slim := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
 	for i := range set.Spec.VolumeClaimTemplates {
 		slim.Spec.VolumeClaimTemplates = append(slim.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: set.Spec.VolumeClaimTemplates[i].Name}})
 	}
-	return &lagging{look: lookOf(set, []api.Function{api.DetectResize}), set: slim, targets: sts.Wanted(set, text, request, status)}
+	return &lagging{look: lookOf(set, []api.Function{api.DetectResize}), set: slim, targets: sts.Wanted(set, text, request, c.Records.Resize)}
 }
 
 // behind reports whether one of the claims is not as the request says.

@@ -14,9 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/sts"
 	"drydock.dev/shared/telemetry"
 )
@@ -27,17 +31,22 @@ import (
 func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
 	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{}}
-	for _, namespace := range f.namespaces {
-		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepCleanups(ctx, namespace, found)); err != nil {
-			return fmt.Errorf("sweeping: %w", err)
-		}
-	}
-	if err := f.sweepVolumes(ctx, now, found); err != nil {
+	if err := f.sweepAll(ctx, now, found); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}
 	err := f.sendAll(ctx, found)
 	f.log.Debug("swept", "sets", found.sets, "found", len(found.order))
 	return err
+}
+
+// sweepAll looks at everything in the namespaces, and at the volumes of all of them.
+func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings) error {
+	for _, namespace := range f.namespaces {
+		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepCleanups(ctx, namespace, now, found)); err != nil {
+			return err
+		}
+	}
+	return f.sweepVolumes(ctx, now, found)
 }
 
 // findings collects what a sweep found, one look a set.
@@ -83,51 +92,32 @@ func (r *findings) add(l look) {
 }
 
 func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Time, found *findings) error {
-	groups := map[events.Ref]*group{}
+	groups := map[events.Ref]idle.Group{}
 	lag := map[string][]*lagging{} // by namespace
 	selector := api.ManagedLabel + "=true"
 	err := kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
-			found.sets++
-			status, err := (&sts.Observed{Set: set}).Status()
-			if err == nil && (status.Active() || status.Held()) {
-				found.active[status.Operation] = true
+			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, Retry: f.retry}
+			found.note(set, change.Records)
+			concerns := resize.Concerned(change)
+			found.add(lookOf(set, append(concerns, cleanup.Concerned(change)...)))
+			if lagging := lags(change); lagging != nil && !slices.Contains(concerns, api.DetectResize) {
+				lag[set.Namespace] = append(lag[set.Namespace], lagging)
 			}
-			concerns := concernsOfSet(set, sweepChange(status))
-			found.add(lookOf(set, concerns))
-			found.add(lookOf(set, refusedSet(set, status, now)))
-			nap, _ := sts.SleepOf(set) //nolint:errcheck // an unreadable one is idle-timeout's to judge
-			if nap.Active() {
-				found.active[nap.Operation] = true
-			}
-			for _, operation := range []*api.Status{status, nap} {
-				if sts.GivenBack(set, operation) {
-					found.given[operation.Operation] = true
-				}
-			}
-			found.add(lookOf(set, concernsOfCleanup(set, events.SourceUpdate)))
-			if doc, err := sts.CleanupOf(set); err == nil && doc.Active() {
-				found.active[doc.Operation] = true
-			}
-			key := groupOf(set)
-			if groups[key] == nil {
-				groups[key] = &group{}
-			}
-			groups[key].add(slimMember(sleeperOf(set)))
-			if err != nil || len(concerns) != 0 || !mayLag(set, status) {
-				continue
-			}
-			if l := lags(set, status); l != nil {
-				lag[set.Namespace] = append(lag[set.Namespace], l)
-			}
+			member := idle.NewMember(set, change.Records)
+			member.Set = slimSet(set)
+			groups[groupOf(set)] = append(groups[groupOf(set)], member)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b events.Ref) int { return strings.Compare(a.String(), b.String()) }) {
-		f.sweepGroup(groups[key], now, found)
+		group := groups[key].InOrder() // judged when all its members are known
+		for i, concerns := range group.Concerned(now, f.retry) {
+			found.add(lookOf(group[i].Set, concerns))
+		}
 	}
 	for namespace, sets := range lag {
 		if err := f.sweepClaims(ctx, found, namespace, sets); err != nil {
@@ -137,41 +127,26 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 	return nil
 }
 
+// note counts the set and its operations.
+func (r *findings) note(set *appsv1.StatefulSet, records operation.Records) {
+	r.sets++
+	for _, record := range records.All() {
+		id := record.Head().Operation
+		if record.Active() || operation.Held(record) {
+			r.active[id] = true
+		}
+		if operation.GivenBack(set, record) {
+			r.given[id] = true
+		}
+	}
+}
+
 // groupOf names the group that a set sleeps and wakes with: of its own name where it has none.
 func groupOf(set *appsv1.StatefulSet) events.Ref {
 	if group := set.Labels[api.GroupLabel]; group != "" {
 		return events.Ref{Namespace: set.Namespace, Name: group, Operation: "group"}
 	}
 	return events.Ref{Namespace: set.Namespace, Name: set.Name}
-}
-
-// sweepGroup finds the sets whose wish and state differ, and those on their way: only the tick knows that time has passed.
-func (f *Function) sweepGroup(g *group, now time.Time, found *findings) {
-	members := g.members.InOrder()
-	timeout := members.Timeout()
-	for i, v := range members.Judge(now, time.Time{}) {
-		change := events.SourceUpdate
-		if members[i].Nap.Active() {
-			change = events.SourceAdd
-		}
-		m := sleeper{Member: members[i], busy: g.busy[members[i].Set.Name]}
-		found.add(lookOf(m.Set, concernsOfSleep(m, v, timeout, change, now, f.retry)))
-	}
-}
-
-// sweepChange is as which change the sweep judges a set: one with an operation is always looked at, another only for
-// what can be seen in it.
-func sweepChange(status *api.Status) string {
-	if status.Active() {
-		return events.SourceAdd
-	}
-	return events.SourceUpdate
-}
-
-// mayLag reports whether the set asks for a resize that only a look at its claims can find unmet.
-func mayLag(set *appsv1.StatefulSet, status *api.Status) bool {
-	text, asked := set.Annotations[api.ResizeAnnotation]
-	return asked && !status.Active() && !sleeps(set) && !sts.Answered(status, text)
 }
 
 // sweepClaims compares the sets' claims with what they ask for, page by page.
@@ -267,7 +242,7 @@ func count(kept *telemetry.Kept, volume *corev1.PersistentVolume, orphaned bool)
 
 // sweepCleanups finds what no opted-in set tells of: cleanup pods whose set is gone, is another one, or has lost its document,
 // and sets with our finalizer that are not opted in any more and could not be deleted.
-func (f *Function) sweepCleanups(ctx context.Context, namespace string, found *findings) error {
+func (f *Function) sweepCleanups(ctx context.Context, namespace string, now time.Time, found *findings) error {
 	err := kube.Pages(ctx, f.client, plan.Pods, namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
@@ -282,7 +257,8 @@ func (f *Function) sweepCleanups(ctx context.Context, namespace string, found *f
 	selector := api.FinalizerLabel + "=" + api.FinalizerForCleanup + "," + api.ManagedLabel + "!=true"
 	return kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
-			found.add(lookOf(&l.Items[i], concernsOfCleanup(&l.Items[i], events.SourceUpdate)))
+			set := &l.Items[i]
+			found.add(lookOf(set, cleanup.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true})))
 		}
 	})
 }

@@ -57,7 +57,7 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 	type list = []metav1.Object
 	data, auto := build.Template("data", "64Mi", "fixed"), build.Resize("auto")
 	copying := build.Operation(api.Copying, build.Quiet(5))
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	old := func(until time.Time) metav1.Object {
 		return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Held(api.RoleRetired, "data-web-0"),
 			build.Annotation(api.RetainedUntilAnnotation, until.UTC().Format(time.RFC3339)))
@@ -89,12 +89,14 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 		"a fresh refusal whose cause may be gone is judged anew": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.QuotaExceeded, time.Minute))}}, "web: detect-resize"},
 		"but not of another request": {
-			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=64Mi"), build.Status(build.Operation(api.Refused, func(s *api.Status) {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=64Mi"), build.Status(build.Operation(api.Refused, func(s *api.Resize) {
 				s.Request, s.Reason = "data=1Ti", api.QuotaExceeded
 			})))}}, ""},
 		"nor on a set that sleeps": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.QuotaExceeded, time.Minute),
-				build.Nap(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), build.Replicas(0))}}, ""},
+				build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), build.Replicas(0))}}, ""},
+		"a claim of a frozen set lags": {
+			cluster{"statefulsets": list{build.Set("web", data, auto, build.Label(api.FrozenLabel, "true"))}, "persistentvolumeclaims": list{build.Claim("data-web-0", "32Mi")}}, "web: restore detect-resize"},
 		"two sets of which one lags": {
 			cluster{"statefulsets": list{build.Set("web", data, auto), build.Set("api", data, auto)},
 				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-api-0", "32Mi")}}, "api: detect-resize"},

@@ -11,13 +11,14 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 )
 
 // copyClaims starts movers up to the cap, takes in what they report, and hands over when every copy is verified. What it knows is
 // stored before a mover is made: a copy that is not known to be of a quiet set is none.
-func copyClaims(in Input, status *api.Status) plan.Plan {
+func copyClaims(in Input, status *api.Resize) plan.Plan {
 	next := status.Clone()
 	movers := &starter{free: slots(in, status) - unfinished(in, status, status.Round), choosing: map[string]bool{}}
 	open := 0
@@ -50,7 +51,7 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 		return handOver(in, status, next)
 	}
 	told := tell(in, status, next, api.CopyRunning, "the set is stopped, its claims are copied")
-	actions := slices.Concat(plan.Store(in.Set, next).Actions(), movers.actions, told, tellWarnings(in, status, next))
+	actions := slices.Concat(operation.Store(in.Set, next).Actions(), movers.actions, told, tellWarnings(in, status, next))
 	if len(actions) == 0 {
 		p := plan.Wait(api.CopyRunning, "%d claims are being copied", open)
 		p.Soon = movers.awaited // no event tells that a pod has got its node
@@ -60,16 +61,16 @@ func copyClaims(in Input, status *api.Status) plan.Plan {
 }
 
 // handOver has restore go on.
-func handOver(in Input, before, status *api.Status) plan.Plan {
-	next := plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
+func handOver(in Input, before, status *api.Resize) plan.Plan {
+	next := operation.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
 	next.Reason, next.Message = api.CopyVerified, wording(status).done
-	actions := append(plan.Store(in.Set, next).Actions(), tellWarnings(in, before, next)...)
-	return plan.Do(api.CopyVerified, append(actions, plan.NoteOf(in.Set, next, false))...).
+	actions := append(operation.Store(in.Set, next).Actions(), tellWarnings(in, before, next)...)
+	return plan.Do(api.CopyVerified, append(actions, operation.NoteOf(in.Set, next, false))...).
 		Then(events.BackupCompleted, status.Operation)
 }
 
 // unfinished counts the movers of the round that have not ended.
-func unfinished(in Input, status *api.Status, round int) int {
+func unfinished(in Input, status *api.Resize, round int) int {
 	n := 0
 	for _, job := range in.JobsOf(status.Operation) {
 		if link, err := api.LoadLink(job); err == nil && link.Round == round && outcome(in, job) == "" {
@@ -80,7 +81,7 @@ func unfinished(in Input, status *api.Status, round int) int {
 }
 
 // passOf is what is left to copy of a claim in this round.
-func passOf(status *api.Status, part *api.ClaimStatus) resources.Pass {
+func passOf(status *api.Resize, part *api.ClaimStatus) resources.Pass {
 	if part.Warm && status.Round == 1 {
 		return resources.FinalPass
 	}
@@ -88,7 +89,7 @@ func passOf(status *api.Status, part *api.ClaimStatus) resources.Pass {
 }
 
 // advance moves a claim on by what its Job says. It returns why the copy failed, or nothing.
-func advance(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.Job) string {
+func advance(in Input, status *api.Resize, part *api.ClaimStatus, job *batchv1.Job) string {
 	part.Phase = api.ClaimCopying
 	report, reported := in.Reports[part.Name]
 	switch outcome(in, job) {
@@ -147,14 +148,14 @@ func isOf(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy
 func progress(in Input, part *api.ClaimStatus, report moverreport.Line, reported bool) {
 	if reported && progressDue(in, part) && report.BytesDone != part.BytesDone {
 		part.BytesDone, part.BytesTotal = report.BytesDone, report.BytesTotal
-		part.ProgressAt = plan.Moment(in.Now)
+		part.ProgressAt = operation.Moment(in.Now)
 	}
 }
 
-func failed(in Input, status *api.Status, why string) plan.Plan {
-	next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, api.CopyFailed,
+func failed(in Input, status *api.Resize, why string) plan.Plan {
+	next := operation.RollBack(status, in.Now, in.Settings.SwitchTimeout, api.CopyFailed,
 		why+"; the set goes on with its old volumes, ask again with the annotation "+api.RetryAnnotation)
-	return plan.Do(api.CopyFailed, plan.Store(in.Set, next).Actions()...)
+	return plan.Do(api.CopyFailed, operation.Store(in.Set, next).Actions()...)
 }
 
 // outcome is how the Job has ended, or will have: one pod that has succeeded is all that it asks for, and a pod never leaves that

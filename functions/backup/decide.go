@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -34,7 +35,7 @@ func Decide(in Input) plan.Plan {
 	if why, message := hopeless(in, status); why != "" {
 		return giveUp(in, status, why, message)
 	}
-	for _, step := range []func(Input, *api.Status) (plan.Plan, bool){
+	for _, step := range []func(Input, *api.Resize) (plan.Plan, bool){
 		keepJournal, holdSources, makeTargets, refuseTargetsApart, warm, awaitFinalizers, stop, endEarlierRounds, proveQuiet,
 	} {
 		if p, taken := step(in, status); taken {
@@ -45,27 +46,27 @@ func Decide(in Input) plan.Plan {
 }
 
 // hopeless says why the operation has to be rolled back, or nothing.
-func hopeless(in Input, status *api.Status) (api.Reason, string) {
+func hopeless(in Input, status *api.Resize) (api.Reason, string) {
 	if problem := disowned(in, status); problem != "" {
 		return api.StatusInvalid, fmt.Sprintf("the annotation %s was not written by Drydock: %s. No volume was touched; if nobody wrote it, %s",
-			api.StatusAnnotation, problem, plan.AskAgain(status))
+			api.StatusAnnotation, problem, operation.AskAgain(status))
 	}
 	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort && !status.HalfBack() {
 		return api.Aborted, "aborted; the set goes on with its old volumes"
 	}
 	if in.Rejected != "" {
-		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then " + plan.AskAgain(status)
+		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then " + operation.AskAgain(status)
 	}
-	if plan.Overdue(status, in.Now) {
+	if operation.Overdue(status, in.Now) {
 		if held := heldByOthers(in, status); held != "" && status.Stopping == nil {
-			return api.DeadlineExceeded, fmt.Sprintf("the set was not stopped within %s: %s. Then %s", in.Settings.CopyTimeout, held, plan.AskAgain(status))
+			return api.DeadlineExceeded, fmt.Sprintf("the set was not stopped within %s: %s. Then %s", in.Settings.CopyTimeout, held, operation.AskAgain(status))
 		}
 		return api.DeadlineExceeded, fmt.Sprintf("%s took longer than %s; look at the %s pods, then %s",
-			wording(status).work, in.Settings.CopyTimeout, wording(status).podKind, plan.AskAgain(status))
+			wording(status).work, in.Settings.CopyTimeout, wording(status).podKind, operation.AskAgain(status))
 	}
 	if status.Round > maxRounds {
 		return api.StartedByOthers, fmt.Sprintf("another process scaled the set up or changed it %d times while it was %s. Stop the autoscaler, "+
-			"operator or deployment tool that does so, then %s", maxRounds, wording(status).stopped, plan.AskAgain(status))
+			"operator or deployment tool that does so, then %s", maxRounds, wording(status).stopped, operation.AskAgain(status))
 	}
 	for _, part := range pending(status) {
 		if part.Returns() && !comesBack(in, status, part) {
@@ -84,12 +85,12 @@ func hopeless(in Input, status *api.Status) (api.Reason, string) {
 }
 
 // pending returns the claims that are still to be switched.
-func pending(status *api.Status) []api.ClaimStatus {
+func pending(status *api.Resize) []api.ClaimStatus {
 	return slices.DeleteFunc(slices.Clone(status.Claims), func(c api.ClaimStatus) bool { return c.Settled() })
 }
 
 // keepJournal records the operation outside of the set, before anything is done that a lost set would leave behind.
-func keepJournal(in Input, status *api.Status) (plan.Plan, bool) {
+func keepJournal(in Input, status *api.Resize) (plan.Plan, bool) {
 	if in.Journal(status.Operation) != nil {
 		return plan.Plan{}, false
 	}
@@ -97,7 +98,7 @@ func keepJournal(in Input, status *api.Status) (plan.Plan, bool) {
 }
 
 // holdSources sets the volumes to Retain, so that no lost claim can take its data along, and links claims and volumes.
-func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
+func holdSources(in Input, status *api.Resize) (plan.Plan, bool) {
 	var actions []plan.Action
 	for _, part := range pending(status) {
 		link := linkOf(in, status, part, api.RoleSource)
@@ -113,7 +114,7 @@ func holdSources(in Input, status *api.Status) (plan.Plan, bool) {
 
 // stop scales the set to zero. Whoever wrote to its spec since it was quiet may have started pods, so every copy that
 // is not switched yet counts for nothing and a new round begins.
-func stop(in Input, status *api.Status) (plan.Plan, bool) {
+func stop(in Input, status *api.Resize) (plan.Plan, bool) {
 	next := status.Clone()
 	stale := status.Generation != 0 && !in.Current(status)
 	if stale {
@@ -143,24 +144,24 @@ func stop(in Input, status *api.Status) (plan.Plan, bool) {
 		next.StopGeneration = in.Set.Generation + 1
 	}
 	if next.Stopped == nil {
-		next.Stopped = plan.Moment(in.Now)
+		next.Stopped = operation.Moment(in.Now)
 	}
 	if next.Stopping == nil || stale { // else somebody who scales up again and again would put the deadline off
-		next.Stopping = plan.Moment(in.Now)
+		next.Stopping = operation.Moment(in.Now)
 	}
 	if found := sts.WhenScaled(in.Set); found != sts.Retain {
 		next.WhenScaled = found
 	}
-	actions := toZero(in, plan.Store(in.Set, next)).Actions()
+	actions := toZero(in, operation.Store(in.Set, next)).Actions()
 	if stale {
-		actions = append(actions, plan.NoteOf(in.Set, next, true))
+		actions = append(actions, operation.NoteOf(in.Set, next, true))
 	}
 	return plan.Do(next.Reason, actions...), true
 }
 
 // noteReplicas writes the count on the journal if the journal, which cannot be changed, has another one: it is all that is left if
 // the set loses its status while it is stopped.
-func noteReplicas(in Input, status *api.Status) []plan.Action {
+func noteReplicas(in Input, status *api.Resize) []plan.Action {
 	revision := in.Journal(status.Operation)
 	journal, err := api.LoadJournal(revision)
 	if err != nil || journal.Status.Replicas == status.Replicas && revision.Annotations[api.ReplicasAnnotation] == "" {
@@ -171,7 +172,7 @@ func noteReplicas(in Input, status *api.Status) []plan.Action {
 
 // endEarlierRounds deletes movers whose copies count for nothing, or that have made the first copy: they would keep the volumes
 // attached, and write to what the next one is about to verify.
-func endEarlierRounds(in Input, status *api.Status) (plan.Plan, bool) {
+func endEarlierRounds(in Input, status *api.Resize) (plan.Plan, bool) {
 	var actions []plan.Action
 	for _, job := range in.JobsOf(status.Operation) {
 		if link, err := api.LoadLink(job); err == nil && link.Round < status.Round && job.DeletionTimestamp == nil {
@@ -188,7 +189,7 @@ func endEarlierRounds(in Input, status *api.Status) (plan.Plan, bool) {
 }
 
 // warmMover is a pod that copies, or has copied, while the set ran; nil if there is none any more.
-func warmMover(in Input, status *api.Status) *corev1.Pod {
+func warmMover(in Input, status *api.Resize) *corev1.Pod {
 	for _, pod := range in.Movers(status.Operation) {
 		if link, _ := api.LoadLink(pod); link.Round == warmRound { // Movers returns linked pods only
 			return pod
@@ -199,7 +200,7 @@ func warmMover(in Input, status *api.Status) *corev1.Pod {
 
 // proveQuiet records the generation for which nothing runs, and only then has the copies begin: only those made from then on are
 // current.
-func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
+func proveQuiet(in Input, status *api.Resize) (plan.Plan, bool) {
 	if status.Generation != 0 {
 		return plan.Plan{}, false
 	}
@@ -214,7 +215,7 @@ func proveQuiet(in Input, status *api.Status) (plan.Plan, bool) {
 	}
 	next.StopGeneration = 0
 	if next.Quiesced == nil {
-		next.Quiesced = plan.Moment(in.Now)
+		next.Quiesced = operation.Moment(in.Now)
 	}
 	next.Reason, next.Message = api.CopyRunning, "the set is stopped, its claims are copied"
 	return copyClaims(in, next), true
@@ -225,12 +226,12 @@ const noticeStop = 30 * time.Second
 
 // waitQuiet waits for what still runs, and names it in the status and in an Event once it lasts longer than it should. stuck ends
 // the wait.
-func waitQuiet(in Input, status *api.Status, running string, soon bool) plan.Plan {
+func waitQuiet(in Input, status *api.Resize, running string, soon bool) plan.Plan {
 	late := status.Stopping != nil && in.Now.Sub(status.Stopping.Time) > sts.GracePeriod(in.Set)+noticeStop
 	message := fmt.Sprintf("%s; if it stays, the operation fails after %s", running, quiesceTimeout(in))
 	if next := status.Clone(); late && status.Message != message {
 		next.Reason, next.Message = api.Quiescing, message
-		return plan.Do(api.Quiescing, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...)
+		return plan.Do(api.Quiescing, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...)
 	}
 	p := plan.Wait(api.Quiescing, "%s", running)
 	p.Soon = soon
@@ -242,7 +243,7 @@ func quiesceTimeout(in Input) time.Duration {
 	return in.Settings.QuiesceTimeout + sts.GracePeriod(in.Set)
 }
 
-func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) api.Link {
+func linkOf(in Input, status *api.Resize, part api.ClaimStatus, role api.Role) api.Link {
 	link := api.Link{Operation: status.Operation, Role: role, Namespace: in.Set.Namespace, Set: status.Set, Claim: part.Name}
 	if role == api.RoleTarget || role == api.RoleMover {
 		link.Round = status.Round
@@ -251,7 +252,7 @@ func linkOf(in Input, status *api.Status, part api.ClaimStatus, role api.Role) a
 }
 
 // stuck notices waits that have lasted too long within the phase.
-func stuck(in Input, status *api.Status) (api.Reason, string) {
+func stuck(in Input, status *api.Resize) (api.Reason, string) {
 	if status.Generation == 0 && status.Stopping != nil {
 		allowed := quiesceTimeout(in)
 		running := in.Quiet(status)
@@ -260,7 +261,7 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 		}
 		if running != "" && in.Now.Sub(status.Stopping.Time) > allowed {
 			return api.DeadlineExceeded, fmt.Sprintf("after %s %s; find out what keeps it, then %s",
-				allowed, running, plan.AskAgain(status))
+				allowed, running, operation.AskAgain(status))
 		}
 	}
 	for _, job := range in.JobsOf(status.Operation) {
@@ -269,7 +270,7 @@ func stuck(in Input, status *api.Status) (api.Reason, string) {
 			continue // the copy is made when the set is stopped, then
 		}
 		if s := stallOf(in, status.Claim(link.Claim), job); s.over(in.Now) {
-			return api.CopyFailed, s.failure(status.Claim(link.Claim)) + ", then " + plan.AskAgain(status)
+			return api.CopyFailed, s.failure(status.Claim(link.Claim)) + ", then " + operation.AskAgain(status)
 		}
 	}
 	return "", ""

@@ -13,6 +13,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
@@ -56,19 +57,19 @@ func createdWith(claim *corev1.PersistentVolumeClaim) build.Option {
 
 var names = []string{"data-web-0", "data-web-1"}
 
-// operation is one on two claims in phase Copying.
-func operation(phase api.ClaimPhase, options ...func(*api.Status)) *api.Status {
-	return build.Operation(api.Copying, append([]func(*api.Status){build.Parts(phase, names...), build.Due(time.Hour),
-		func(s *api.Status) { s.Reason = api.CopyRunning }}, options...)...)
+// copyOperation is one on two claims in phase Copying.
+func copyOperation(phase api.ClaimPhase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.Copying, append([]func(*api.Resize){build.Parts(phase, names...), build.Due(time.Hour),
+		func(s *api.Resize) { s.Reason = api.CopyRunning }}, options...)...)
 }
 
-func set(status *api.Status, options ...build.Option) objects {
+func set(status *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Status(status), build.Template("data", "64Mi", "fixed")}, options...)...)}
 }
 
 // journal names a third claim, too, which some operations have.
 func journal() objects {
-	return objects{build.Journal(operation(api.ClaimPending, build.Parts(api.ClaimPending, "data-web-2")))}
+	return objects{build.Journal(copyOperation(api.ClaimPending, build.Parts(api.ClaimPending, "data-web-2")))}
 }
 
 // claims are the sources as found.
@@ -95,7 +96,7 @@ func held() objects {
 func targets(round int) objects {
 	var all objects
 	for _, name := range names {
-		all = append(all, build.Target(resources.CopyName(build.ID, name, round), name, "128Mi", round))
+		all = append(all, build.Target(api.CopyName(build.ID, name, round), name, "128Mi", round))
 	}
 	return all
 }
@@ -110,18 +111,18 @@ const (
 func TestDecideSaysWhoseTurnItIs(t *testing.T) {
 	check(t, map[string]row{
 		"there is no set: restore undoes what was begun": {in: world(claims()), want: "noop SetGone"},
-		"the set is being deleted":                       {in: world(set(operation(api.ClaimPending), build.Deleting()), claims()), want: "noop SetGone"},
+		"the set is being deleted":                       {in: world(set(copyOperation(api.ClaimPending), build.Deleting()), claims()), want: "noop SetGone"},
 		"the status cannot be read":                      {in: world(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{"))}), want: "noop StatusInvalid"},
 		"there is no operation":                          {in: world(objects{build.Set("web")}), want: "noop NotOurPhase"},
 		"the operation is planned":                       {in: world(set(build.Operation(api.Planned))), want: "noop NotOurPhase"},
 		"the operation has gone on to the switch":        {in: world(set(build.Operation(api.Switching))), want: "noop NotOurPhase"},
 		"I3: the status is another set's, it came along with a copied manifest": {
-			in: world(set(operation(api.ClaimPending), build.UID("uid-clone")), claims()), want: "noop NotOurPhase"},
+			in: world(set(copyOperation(api.ClaimPending), build.UID("uid-clone")), claims()), want: "noop NotOurPhase"},
 	})
 }
 
 func TestI2JournalAndRetainComeBeforeAnythingElse(t *testing.T) {
-	started, genuine := set(operation(api.ClaimPending), build.Replicas(3)), operation(api.ClaimPending, build.Genuine)
+	started, genuine := set(copyOperation(api.ClaimPending), build.Replicas(3)), copyOperation(api.ClaimPending, build.Genuine)
 	check(t, map[string]row{
 		"nothing was done: the journal comes first": {
 			in:   world(set(genuine, build.Replicas(3)), claims()),
@@ -148,17 +149,17 @@ func TestI2JournalAndRetainComeBeforeAnythingElse(t *testing.T) {
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"I4: somebody has scaled the set since: the journal is told first": {
-			in:   world(set(operation(api.ClaimPending), build.Replicas(0)), held(), targets(1)),
+			in:   world(set(copyOperation(api.ClaimPending), build.Replicas(0)), held(), targets(1)),
 			want: "do Preparing: patch controllerrevisions drydock-0123456789ab {+replicas}",
 		},
 		"I4: it gets back what it has now, and is frozen": {
-			in: world(set(operation(api.ClaimPending), build.Replicas(0)), objects{build.With(journal()[0].(*appsv1.ControllerRevision), build.Annotation(api.ReplicasAnnotation, "0"))},
+			in: world(set(copyOperation(api.ClaimPending), build.Replicas(0)), objects{build.With(journal()[0].(*appsv1.ControllerRevision), build.Annotation(api.ReplicasAnnotation, "0"))},
 				held()[1:], targets(1)),
 			want: "do CopyRunning: patch statefulsets web {+status, +label frozen}",
 			next: "Copying CopyRunning, attempt 1, round 1, generation 0, replicas 0, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"the volume of another set is never touched, whatever the status names": {
-			in:   world(set(operation(api.ClaimPending, func(s *api.Status) { s.Claims[0].OldVolume = "pv-of-payroll" }), build.Replicas(3)), held(), targets(1)),
+			in:   world(set(copyOperation(api.ClaimPending, func(s *api.Resize) { s.Claims[0].OldVolume = "pv-of-payroll" }), build.Replicas(3)), held(), targets(1)),
 			want: "do StatusInvalid: patch statefulsets web {+status}",
 			next: "RollingBack StatusInvalid at Copying, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending; data-web-1 Pending",
 		},
@@ -166,7 +167,7 @@ func TestI2JournalAndRetainComeBeforeAnythingElse(t *testing.T) {
 }
 
 func TestI1NothingIsCopiedBeforeTheSetIsQuiet(t *testing.T) {
-	stopping := operation(api.ClaimPending, build.Stopped(time.Minute))
+	stopping := copyOperation(api.ClaimPending, build.Stopped(time.Minute))
 	zero := set(stopping, build.Replicas(0), build.Generation(6))
 	prepared := append(held(), targets(1)...)
 	finished := build.With(build.PodOf("web", 0, "data"), build.InPhase(corev1.PodSucceeded))
@@ -215,7 +216,7 @@ func working(ordinal int) objects {
 }
 
 func TestQuietWaitIsWorthLookingAgainOnlyWhenTheControllerIsDone(t *testing.T) {
-	stopping := operation(api.ClaimPending, build.Stopped(time.Minute))
+	stopping := copyOperation(api.ClaimPending, build.Stopped(time.Minute))
 	prepared := append(held(), targets(1)...)
 	if p := Decide(world(set(stopping, build.Replicas(0), build.Counting(2, 0)), prepared)); p.Soon {
 		t.Error("looks again at once while pods have their grace period: the set's status update will tell")
@@ -227,16 +228,16 @@ func TestQuietWaitIsWorthLookingAgainOnlyWhenTheControllerIsDone(t *testing.T) {
 
 func TestCopying(t *testing.T) {
 	quiet := build.Quiet(5)
-	zero := set(operation(api.ClaimPending, quiet), build.Replicas(0))
-	copying := set(operation(api.ClaimCopying, quiet), build.Replicas(0))
+	zero := set(copyOperation(api.ClaimPending, quiet), build.Replicas(0))
+	copying := set(copyOperation(api.ClaimCopying, quiet), build.Replicas(0))
 	prepared := append(held(), targets(1)...)
 	tens := build.Parts(api.ClaimPending, "data-web-2")
 	done0, done1 := build.Job("data-web-0", 1, build.Complete()), build.Job("data-web-1", 1, build.Complete())
 	reported := world(copying, prepared, objects{build.Job("data-web-0", 1), done1})
 	reported.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 10, BytesTotal: 100}}
 	reported.Reports["data-web-1"] = moverreport.Line{Report: moverreport.Report{Bytes: 50, Files: 3, Digest: "d"}}
-	progressed := operation(api.ClaimCopying, quiet, func(s *api.Status) {
-		s.Claims[0].BytesDone, s.Claims[0].BytesTotal, s.Claims[0].ProgressAt = 10, 100, plan.Moment(build.Now.Add(-9*time.Second))
+	progressed := copyOperation(api.ClaimCopying, quiet, func(s *api.Resize) {
+		s.Claims[0].BytesDone, s.Claims[0].BytesTotal, s.Claims[0].ProgressAt = 10, 100, operation.Moment(build.Now.Add(-9*time.Second))
 	})
 	soon := world(set(progressed, build.Replicas(0)), prepared, objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1)})
 	soon.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 20, BytesTotal: 100}}
@@ -248,22 +249,22 @@ func TestCopying(t *testing.T) {
 	stuckAt.Reports["data-web-0"] = moverreport.Line{Progress: moverreport.Progress{BytesDone: 10, BytesTotal: 100}}
 	check(t, map[string]row{
 		"movers start up to the cap of two": {
-			in:   world(set(operation(api.ClaimPending, quiet, tens), build.Replicas(0)), prepared, third()),
+			in:   world(set(copyOperation(api.ClaimPending, quiet, tens), build.Replicas(0)), prepared, third()),
 			want: begun,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying; data-web-2 Pending",
 		},
 		"the set asks for another cap": {
-			in:   world(set(operation(api.ClaimPending, quiet), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1")), prepared),
+			in:   world(set(copyOperation(api.ClaimPending, quiet), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1")), prepared),
 			want: "do CopyRunning: patch statefulsets web {+status}; create jobs " + job0,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Pending",
 		},
 		"a cap that is no number is ignored": {
-			in:   world(set(operation(api.ClaimPending, quiet), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "-1")), prepared),
+			in:   world(set(copyOperation(api.ClaimPending, quiet), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "-1")), prepared),
 			want: begun,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying",
 		},
 		"a mover that is running holds one of the places": {
-			in:   world(set(operation(api.ClaimPending, quiet, tens), build.Replicas(0)), prepared, third(), objects{build.Job("data-web-1", 1)}),
+			in:   world(set(copyOperation(api.ClaimPending, quiet, tens), build.Replicas(0)), prepared, third(), objects{build.Job("data-web-1", 1)}),
 			want: "do CopyRunning: patch statefulsets web {+status}; create jobs " + job0,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Copying; data-web-1 Copying; data-web-2 Pending",
 		},
@@ -317,7 +318,7 @@ func TestCopying(t *testing.T) {
 			want: "wait CopyRunning (2 claims are being copied)",
 		},
 		"the place of a mover that has succeeded is free at once": {
-			in: world(set(operation(api.ClaimCopying, quiet, tens), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1")), prepared, third(),
+			in: world(set(copyOperation(api.ClaimCopying, quiet, tens), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1")), prepared, third(),
 				objects{build.Job("data-web-0", 1), build.Mover(build.Job("data-web-0", 1), build.InPhase(corev1.PodSucceeded))}),
 			want: "do CopyRunning: patch statefulsets web {+status}; create jobs " + job1,
 			next: "Copying CopyRunning, attempt 1, round 1, generation 5, replicas 3, due in 1h0m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Copying; data-web-2 Pending",
@@ -328,7 +329,7 @@ func TestCopying(t *testing.T) {
 			next: "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Verified on pv-new-data-web-1",
 		},
 		"every copy is verified": {
-			in:   world(set(operation(api.ClaimVerified, quiet), build.Replicas(0)), prepared, objects{done0, done1}),
+			in:   world(set(copyOperation(api.ClaimVerified, quiet), build.Replicas(0)), prepared, objects{done0, done1}),
 			want: handedOver,
 			next: "Switching CopyVerified, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Verified on pv-new-data-web-0; data-web-1 Verified on pv-new-data-web-1",
 		},
@@ -359,13 +360,13 @@ const handedOver = `do CopyVerified: patch statefulsets web {+status}; event Cop
 func third() objects {
 	claim := build.Claim("data-web-2", "64Mi", build.Link(api.RoleSource, "data-web-2", 0))
 	return objects{claim, build.VolumeOf(claim, build.Held(api.RoleSource, "data-web-2")),
-		build.Target(resources.CopyName(build.ID, "data-web-2", 1), "data-web-2", "128Mi", 1)}
+		build.Target(api.CopyName(build.ID, "data-web-2", 1), "data-web-2", "128Mi", 1)}
 }
 
 // later1 is an operation of which claim 0 is switched and claim 1 is still to be copied.
-func later1(options ...func(*api.Status)) *api.Status {
+func later1(options ...func(*api.Resize)) *api.Resize {
 	status := build.Operation(api.Copying, build.Parts(api.ClaimSwitched, "data-web-0"), build.Parts(api.ClaimPending, "data-web-1"),
-		build.Due(time.Hour), build.Quiet(5), func(s *api.Status) { s.Reason = api.CopyRunning })
+		build.Due(time.Hour), build.Quiet(5), func(s *api.Resize) { s.Reason = api.CopyRunning })
 	for _, option := range options {
 		option(status)
 	}
@@ -373,7 +374,7 @@ func later1(options ...func(*api.Status)) *api.Status {
 }
 
 func TestI1CopiesOfAnEarlierGenerationCountForNothing(t *testing.T) {
-	verified := operation(api.ClaimVerified, build.Quiet(5))
+	verified := copyOperation(api.ClaimVerified, build.Quiet(5))
 	prepared := append(held(), targets(1)...)
 	frozen := build.Label(api.FrozenLabel, "true")
 	const restart = "do StartedByOthers: patch statefulsets web {+status}; " +
@@ -401,31 +402,31 @@ func TestI1CopiesOfAnEarlierGenerationCountForNothing(t *testing.T) {
 			next: round2,
 		},
 		"an identity that no copy is current for": {
-			in:   world(set(operation(api.ClaimVerified, build.Quiet(-1)), build.Replicas(0), frozen), prepared),
+			in:   world(set(copyOperation(api.ClaimVerified, build.Quiet(-1)), build.Replicas(0), frozen), prepared),
 			want: restart,
 			next: round2,
 		},
 		"the next round gets targets of its own": {
-			in:   world(set(operation(api.ClaimPending, build.Round(2), build.Stopped(time.Second)), build.Replicas(0)), prepared),
+			in:   world(set(copyOperation(api.ClaimPending, build.Round(2), build.Stopped(time.Second)), build.Replicas(0)), prepared),
 			want: "do Preparing: create persistentvolumeclaims " + again0 + "; create persistentvolumeclaims " + again1,
 		},
 		"movers of the earlier round go, since they would keep the volumes attached": {
-			in: world(set(operation(api.ClaimPending, build.Round(2), build.Stopped(time.Second)), build.Replicas(0)), prepared, targets(2),
+			in: world(set(copyOperation(api.ClaimPending, build.Round(2), build.Stopped(time.Second)), build.Replicas(0)), prepared, targets(2),
 				objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1, build.Deleting()), build.Attachment("pv-data-web-0")}),
 			want: "do Preparing: delete jobs " + job0,
 		},
 		"while they go, the attachment is waited for": {
-			in: world(set(operation(api.ClaimPending, build.Round(2), build.Stopped(time.Second)), build.Replicas(0)), prepared, targets(2),
+			in: world(set(copyOperation(api.ClaimPending, build.Round(2), build.Stopped(time.Second)), build.Replicas(0)), prepared, targets(2),
 				objects{build.Job("data-web-0", 1, build.Deleting()), build.Attachment("pv-data-web-0")}),
 			want: "wait Quiescing (volume pv-data-web-0 is still attached to a node)",
 		},
 		"I8: three rounds are enough": {
-			in:   world(set(operation(api.ClaimPending, build.Round(4)), build.Replicas(0)), prepared),
+			in:   world(set(copyOperation(api.ClaimPending, build.Round(4)), build.Replicas(0)), prepared),
 			want: "do StartedByOthers: patch statefulsets web {+status}",
 			next: "RollingBack StartedByOthers at Copying, attempt 1, round 4, generation 0, replicas 3, due in 12m0s; data-web-0 Pending; data-web-1 Pending",
 		},
 		"in the third round it goes on": {
-			in:   world(set(operation(api.ClaimCopying, build.Round(3), build.Quiet(5)), build.Replicas(0)), held(), targets(3)),
+			in:   world(set(copyOperation(api.ClaimCopying, build.Round(3), build.Quiet(5)), build.Replicas(0)), held(), targets(3)),
 			want: "do CopyRunning: create jobs " + job0[:len(job0)-1] + "3; create jobs " + job1[:len(job1)-1] + "3",
 		},
 		"a claim that is switched stays so in the next round": {
@@ -437,7 +438,7 @@ func TestI1CopiesOfAnEarlierGenerationCountForNothing(t *testing.T) {
 }
 
 func TestI8EveryFailureRollsBack(t *testing.T) {
-	copying := operation(api.ClaimCopying, build.Quiet(5))
+	copying := copyOperation(api.ClaimCopying, build.Quiet(5))
 	zero := set(copying, build.Replicas(0))
 	prepared := append(held(), targets(1)...)
 	running := objects{build.Job("data-web-0", 1), build.Job("data-web-1", 1)}
@@ -461,7 +462,7 @@ func TestI8EveryFailureRollsBack(t *testing.T) {
 			next: "RollingBack Rejected" + rolledBack,
 		},
 		"the deadline has passed": {
-			in:   world(set(operation(api.ClaimCopying, build.Quiet(5), build.Due(-time.Second)), build.Replicas(0)), prepared),
+			in:   world(set(copyOperation(api.ClaimCopying, build.Quiet(5), build.Due(-time.Second)), build.Replicas(0)), prepared),
 			want: "do DeadlineExceeded: patch statefulsets web {+status}",
 			next: "RollingBack DeadlineExceeded" + rolledBack,
 		},
@@ -531,7 +532,7 @@ func TestI8EveryFailureRollsBack(t *testing.T) {
 			want: "wait CopyRunning (2 claims are being copied)",
 		},
 		"only a root mover could copy the files, and the namespace does not allow it any more": {
-			in:   world(set(operation(api.ClaimPending, build.Quiet(5)), build.Replicas(0), asRoot()), prepared),
+			in:   world(set(copyOperation(api.ClaimPending, build.Quiet(5)), build.Replicas(0), asRoot()), prepared),
 			want: "do CopyFailed: patch statefulsets web {+status}",
 			next: "RollingBack CopyFailed at Copying, attempt 1, round 1, generation 5, replicas 3, due in 12m0s; data-web-0 Pending; data-web-1 Pending",
 		},
@@ -541,13 +542,13 @@ func TestI8EveryFailureRollsBack(t *testing.T) {
 func TestStoppingIsTimedOncePerRound(t *testing.T) {
 	prepared := append(held(), targets(1)...)
 	for name, row := range map[string]struct {
-		status *api.Status
+		status *api.Resize
 		want   time.Duration
 	}{
-		"the first stop":                  {operation(api.ClaimPending), 0},
-		"somebody scaled up before quiet": {operation(api.ClaimPending, build.Stopped(time.Minute)), -time.Minute},
-		"somebody scaled up after quiet":  {operation(api.ClaimPending, build.Quiet(4)), 0},
-		"the switch sent the claims back": {operation(api.ClaimPending, build.Stopped(time.Minute), func(s *api.Status) { s.Stopping = nil }), 0},
+		"the first stop":                  {copyOperation(api.ClaimPending), 0},
+		"somebody scaled up before quiet": {copyOperation(api.ClaimPending, build.Stopped(time.Minute)), -time.Minute},
+		"somebody scaled up after quiet":  {copyOperation(api.ClaimPending, build.Quiet(4)), 0},
+		"the switch sent the claims back": {copyOperation(api.ClaimPending, build.Stopped(time.Minute), func(s *api.Resize) { s.Stopping = nil }), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := build.Stored(Decide(world(set(row.status, build.Replicas(3)), prepared)))
@@ -559,7 +560,7 @@ func TestStoppingIsTimedOncePerRound(t *testing.T) {
 }
 
 func TestI3WhatIsMadeSaysWhatItIsFor(t *testing.T) {
-	status := operation(api.ClaimPending, build.Quiet(5), build.Round(2))
+	status := copyOperation(api.ClaimPending, build.Quiet(5), build.Round(2))
 	all := append(Decide(world(set(status, build.Replicas(0)), held())).Actions,
 		Decide(world(set(status, build.Replicas(0)), held(), targets(2))).Actions[1:]...)
 	roles := []api.Role{api.RoleTarget, api.RoleTarget, api.RoleMover, api.RoleMover}
@@ -579,7 +580,7 @@ func TestQuiescingHasADeadline(t *testing.T) {
 	prepared := append(held(), targets(1)...)
 	user := objects{build.Pod("debug", []string{"data-web-0"})}
 	after := func(d time.Duration, options ...build.Option) objects {
-		return set(operation(api.ClaimPending, build.Stopped(d)), append([]build.Option{build.Replicas(0)}, options...)...)
+		return set(copyOperation(api.ClaimPending, build.Stopped(d)), append([]build.Option{build.Replicas(0)}, options...)...)
 	}
 	slow := build.Edit(gracePeriod)
 	const rolledBack = "RollingBack DeadlineExceeded at Copying, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending; data-web-1 Pending"
@@ -604,7 +605,7 @@ func TestQuiescingHasADeadline(t *testing.T) {
 			next: rolledBack,
 		},
 		"a set that was just told to stop anew has all the time": {
-			in:   world(set(operation(api.ClaimPending, build.Stopped(time.Hour), func(s *api.Status) { s.Stopping = nil }), build.Replicas(3)), prepared),
+			in:   world(set(copyOperation(api.ClaimPending, build.Stopped(time.Hour), func(s *api.Resize) { s.Stopping = nil }), build.Replicas(3)), prepared),
 			want: "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}",
 			next: "Copying Quiescing, attempt 1, round 1, generation 0, replicas 3, due in 1h0m0s; data-web-0 Pending; data-web-1 Pending",
 		},
@@ -617,7 +618,7 @@ func TestQuiescingHasADeadline(t *testing.T) {
 }
 
 func TestI8MessagesSayWhatToDo(t *testing.T) {
-	zero := set(operation(api.ClaimCopying, build.Quiet(5)), build.Replicas(0))
+	zero := set(copyOperation(api.ClaimCopying, build.Quiet(5)), build.Replicas(0))
 	prepared := append(held(), targets(1)...)
 	noSpace := world(zero, prepared, objects{build.Job("data-web-0", 1, build.Failed("PodFailurePolicy", "exit code 4"))})
 	noSpace.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Result: "failed", Reason: moverreport.ReasonNoSpace, Message: "no space left on the target"}}

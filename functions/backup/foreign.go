@@ -11,7 +11,7 @@ import (
 
 // keepForeign keeps the targets that hold data of others, before the operation ends and its temporary claims are deleted. A provisioner
 // may hand out a folder that exists, as one does whose path pattern names an annotation: then the volume is new, and what is on it is not.
-func keepForeign(in Input, status *api.Status) []plan.Action {
+func keepForeign(in Input, status *api.Resize) []plan.Action {
 	if disowned(in, status) != "" {
 		return nil
 	}

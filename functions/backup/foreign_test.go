@@ -17,7 +17,7 @@ func TestI1TargetWithDataOfOthersIsKeptFirst(t *testing.T) {
 		moverreport.ReasonTargetNotEmpty: true, moverreport.ReasonUsage: true, moverreport.ReasonNoSpace: false,
 	} {
 		for _, overdue := range []bool{false, true} {
-			in := world(running(operation(api.ClaimPending, justBegun)), users())
+			in := world(running(copyOperation(api.ClaimPending, justBegun)), users())
 			in.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Reason: reason}}
 			if overdue {
 				in.Set.Annotations[api.AbortAnnotation] = "now"
@@ -32,14 +32,14 @@ func TestI1TargetWithDataOfOthersIsKeptFirst(t *testing.T) {
 
 // TestI1TargetThatIsTheSourceIsKept: both volumes are the same folder. Who deletes one deletes the other.
 func TestI1TargetThatIsTheSourceIsKept(t *testing.T) {
-	in := world(running(operation(api.ClaimPending, justBegun)), users())
+	in := world(running(copyOperation(api.ClaimPending, justBegun)), users())
 	for _, name := range []string{"pv-data-web-0", "pv-new-data-web-0"} {
 		in.Volumes[name].Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/shop/data"}}
 	}
 	if p := Decide(in); !strings.Contains(p.String(), "patch persistentvolumes pv-new-data-web-0") || build.Stored(p) != nil {
 		t.Fatal(p)
 	}
-	link := linkOf(in, operation(api.ClaimPending, justBegun), api.ClaimStatus{Name: "data-web-0"}, api.RoleForeign)
+	link := linkOf(in, copyOperation(api.ClaimPending, justBegun), api.ClaimStatus{Name: "data-web-0"}, api.RoleForeign)
 	fresh := in.Volumes["pv-new-data-web-0"]
 	fresh.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	fresh.Labels = map[string]string{api.OperationLabel: link.Operation, api.NamespaceLabel: link.Namespace}

@@ -77,7 +77,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 // observeReport reads a mover's termination message or, while it runs and its progress may be written again, the last
 // line of its log. A report that cannot be read is progress that nobody sees, nothing worse: whether a copy is whole
 // is the Job's to say.
-func (f *Function) observeReport(ctx context.Context, in Input, status *api.Status, pod *corev1.Pod, claim string) {
+func (f *Function) observeReport(ctx context.Context, in Input, status *api.Resize, pod *corev1.Pod, claim string) {
 	text := []byte(terminationMessage(pod))
 	if len(text) == 0 {
 		part := status.Claim(claim)
@@ -112,7 +112,7 @@ const logPatience = 3 * time.Second
 
 // observeWarnings reads why Jobs have no pod and why pods do not start: the objects themselves do not tell that the API server
 // refuses a pod or that a volume cannot be mounted. Without a stall, nothing is read. An unreadable Event is a missing detail only.
-func (f *Function) observeWarnings(ctx context.Context, in Input, status *api.Status) {
+func (f *Function) observeWarnings(ctx context.Context, in Input, status *api.Resize) {
 	for _, job := range in.JobsOf(status.Operation) {
 		if outcome(in, job) != "" || job.DeletionTimestamp != nil {
 			continue

@@ -10,7 +10,7 @@ import (
 // disowned returns why the status was not written by Drydock for this set, or nothing. Whoever may edit the set can write one. Nothing
 // is touched unless the id is the set's own or, once there is a journal, which only Drydock writes, unless the journal names every
 // claim that is still to be switched, with its volumes.
-func disowned(in Input, status *api.Status) string {
+func disowned(in Input, status *api.Resize) string {
 	if in.Journal(status.Operation) == nil {
 		return unbegun(in, status)
 	}
@@ -27,7 +27,7 @@ func disowned(in Input, status *api.Status) string {
 }
 
 // unbegun returns why the status cannot be one of which nothing was written down yet, or nothing.
-func unbegun(in Input, status *api.Status) string {
+func unbegun(in Input, status *api.Resize) string {
 	if !status.HasIDOf(in.Set.UID) {
 		return fmt.Sprintf("%s is not the id of request %q on this StatefulSet", status.Operation, status.Request)
 	}

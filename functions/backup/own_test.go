@@ -18,32 +18,32 @@ func TestForgedStatusTouchesNoVolume(t *testing.T) {
 		invalid = "do StatusInvalid: patch statefulsets web {+status}"
 		lost    = "do ClaimLost: patch statefulsets web {+status}"
 	)
-	forged := func(changes ...func(*api.Status)) objects {
-		return set(operation(api.ClaimPending, changes...), build.Replicas(3))
+	forged := func(changes ...func(*api.Resize)) objects {
+		return set(copyOperation(api.ClaimPending, changes...), build.Replicas(3))
 	}
 	own := func(options ...build.Option) objects { // claims whose first one is as the options say
 		first, second := build.Claim(names[0], "64Mi", options...), build.Claim(names[1], "64Mi")
 		return objects{first, build.Volume("pv-data-web-0", build.Claim(names[0], "64Mi")), second, build.VolumeOf(second)}
 	}
 	retained := build.Volume("pv-evidence", build.Claim(names[0], "64Mi", build.UID("uid-deleted")), build.Released())
-	names := func(volume string) func(*api.Status) { return func(s *api.Status) { s.Claims[0].OldVolume = volume } }
+	names := func(volume string) func(*api.Resize) { return func(s *api.Resize) { s.Claims[0].OldVolume = volume } }
 	for name, row := range map[string]struct {
 		in   Input
 		want string
 	}{
 		"an id that is not the set's": {world(forged(), claims()), invalid},
-		"the id of another attempt":   {world(forged(build.Genuine, func(s *api.Status) { s.Attempt = 7 }), claims()), invalid},
-		"the id of another set":       {world(forged(func(s *api.Status) { s.Operation = api.OperationID("uid-other", s.Request, s.Attempt) }), claims()), invalid},
+		"the id of another attempt":   {world(forged(build.Genuine, func(s *api.Resize) { s.Attempt = 7 }), claims()), invalid},
+		"the id of another set":       {world(forged(func(s *api.Resize) { s.Operation = api.OperationID("uid-other", s.Request, s.Attempt) }), claims()), invalid},
 		"a claim that was switched before there was a journal": {
-			world(forged(build.Genuine, names("pv-evidence"), func(s *api.Status) { s.Claims[0].Phase = api.ClaimSwitched }), claims(), objects{retained}), invalid},
+			world(forged(build.Genuine, names("pv-evidence"), func(s *api.Resize) { s.Claims[0].Phase = api.ClaimSwitched }), claims(), objects{retained}), invalid},
 		"a released volume that the claim's name had before": {
 			world(forged(build.Genuine, names("pv-evidence")), claims(), objects{retained}), lost},
 		"the claim does not exist":              {world(forged(build.Genuine, names("pv-evidence")), objects{retained}), lost},
 		"the claim is bound to another volume":  {world(forged(build.Genuine), own(build.On("pv-x"))), lost},
 		"the volume is bound to another claim":  {world(forged(build.Genuine), own(build.UID("uid-data-web-0b"))), lost},
 		"the journal does not name the volume":  {world(forged(names("pv-evidence")), journal(), claims(), objects{retained}), invalid},
-		"the journal does not name the claim":   {world(set(operation(api.ClaimPending, build.Parts(api.ClaimPending, "data-web-7")), build.Replicas(3)), held()), invalid},
-		"the journal is of another operation":   {world(set(operation(api.ClaimPending, build.Genuine, names("pv-evidence")), build.Replicas(3)), held(), objects{retained}), lost},
+		"the journal does not name the claim":   {world(set(copyOperation(api.ClaimPending, build.Parts(api.ClaimPending, "data-web-7")), build.Replicas(3)), held()), invalid},
+		"the journal is of another operation":   {world(set(copyOperation(api.ClaimPending, build.Genuine, names("pv-evidence")), build.Replicas(3)), held(), objects{retained}), lost},
 		"the journal cannot be read":            {world(forged(), unreadable(), claims()), invalid},
 		"the journal belongs to another set":    {world(forged(), revision(func(r *appsv1.ControllerRevision) { r.Name = "evil-5c9f" }), claims()), invalid},
 		"a controller owns the journal":         {world(forged(), revision(controlled), claims()), invalid},

@@ -32,7 +32,7 @@ type starter struct {
 }
 
 // start adds the claim's mover if a place is free. It sets awaited if another mover of the same member has to choose the node first.
-func (s *starter) start(in Input, status *api.Status, part *api.ClaimStatus) error {
+func (s *starter) start(in Input, status *api.Resize, part *api.ClaimStatus) error {
 	if s.free <= 0 {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *starter) start(in Input, status *api.Status, part *api.ClaimStatus) err
 }
 
 // moverOf describes the claim's mover, without where it runs.
-func moverOf(in Input, status *api.Status, part api.ClaimStatus, pass resources.Pass) (resources.Mover, error) {
+func moverOf(in Input, status *api.Resize, part api.ClaimStatus, pass resources.Pass) (resources.Mover, error) {
 	if in.OptionsErr != nil {
 		return resources.Mover{}, in.OptionsErr
 	}
@@ -61,7 +61,7 @@ func moverOf(in Input, status *api.Status, part api.ClaimStatus, pass resources.
 		return resources.Mover{}, err
 	}
 	mover := resources.Mover{Set: in.Set, Link: linkOf(in, status, part, api.RoleMover), Pass: pass, Root: root, Admitted: status.Admitted,
-		Options: in.Options, Settings: in.Settings, Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round),
+		Options: in.Options, Settings: in.Settings, Source: part.Name, Target: api.CopyName(status.Operation, part.Name, status.Round),
 		Device: sts.IsBlock(in.Claim(part.Name))}
 	if part.To.Cmp(part.From) < 0 {
 		mover.Margin = in.Settings.ShrinkMargin
@@ -71,7 +71,7 @@ func moverOf(in Input, status *api.Status, part api.ClaimStatus, pass resources.
 
 // place decides where the mover of a stopped set runs. It reports false if another mover of the same member has no node yet: the
 // member's volumes have to be reachable from one node, so the first mover decides for all of them.
-func place(in Input, status *api.Status, part api.ClaimStatus, mover *resources.Mover) bool {
+func place(in Input, status *api.Resize, part api.ClaimStatus, mover *resources.Mover) bool {
 	target := in.TargetClaim(status.Operation, part.Name, status.Round)
 	mover.Member = memberOf(in, part.Name)
 	if mover.Pass == resources.FinalPass {
@@ -93,7 +93,7 @@ func place(in Input, status *api.Status, part api.ClaimStatus, mover *resources.
 
 // siblingNode returns the node of the mover that chose for the claim's member in this round, and whether there is such a mover. The
 // node is empty as long as that mover has none.
-func siblingNode(in Input, status *api.Status, claim string) (node string, chosen bool) {
+func siblingNode(in Input, status *api.Resize, claim string) (node string, chosen bool) {
 	member := memberOf(in, claim)
 	for _, job := range in.JobsOf(status.Operation) {
 		link, err := api.LoadLink(job)
@@ -114,7 +114,7 @@ func siblingNode(in Input, status *api.Status, claim string) (node string, chose
 
 // slots returns how many movers may run at once. All may where a source is on a node's own disk: a node autoscaler removes a node
 // without pods, and the only copy with it.
-func slots(in Input, status *api.Status) int {
+func slots(in Input, status *api.Resize) int {
 	for _, part := range status.Claims {
 		if !part.Settled() && onNode(in.Volume(part.OldVolume)) {
 			return len(status.Claims)

@@ -11,7 +11,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
@@ -19,13 +18,13 @@ import (
 var twoTemplates = []string{"data-web-0", "wal-web-0", "data-web-1"}
 
 // unplaced is a stopped set with those claims.
-func unplaced(options ...func(*api.Status)) objects {
-	status := build.Operation(api.Copying, append([]func(*api.Status){build.Parts(api.ClaimPending, twoTemplates...), build.Due(time.Hour), build.Quiet(5)}, options...)...)
+func unplaced(options ...func(*api.Resize)) objects {
+	status := build.Operation(api.Copying, append([]func(*api.Resize){build.Parts(api.ClaimPending, twoTemplates...), build.Due(time.Hour), build.Quiet(5)}, options...)...)
 	all := append(set(status, build.Replicas(0), build.Template("wal", "64Mi", "fixed"), build.Annotation(api.ResizeParallelismAnnotation, "9")), build.Journal(status))
 	for _, name := range twoTemplates {
 		claim := build.Claim(name, "64Mi", build.Link(api.RoleSource, name, 0))
 		all = append(all, claim, build.VolumeOf(claim, build.Held(api.RoleSource, name)),
-			build.Target(resources.CopyName(build.ID, name, 1), name, "128Mi", 1, build.On("")))
+			build.Target(api.CopyName(build.ID, name, 1), name, "128Mi", 1, build.On("")))
 	}
 	return all
 }
@@ -50,7 +49,7 @@ func TestFirstMoverOfAMemberChoosesTheNode(t *testing.T) {
 	}
 	first, other := build.Job("data-web-0", 1), build.Job("data-web-1", 1)
 	waits := func(pod ...build.Option) plan.Plan {
-		begun := func(s *api.Status) { s.Claims[0].Phase, s.Claims[2].Phase = api.ClaimCopying, api.ClaimCopying }
+		begun := func(s *api.Resize) { s.Claims[0].Phase, s.Claims[2].Phase = api.ClaimCopying, api.ClaimCopying }
 		return Decide(world(unplaced(begun), objects{first, build.Mover(first, pod...), other, build.Mover(other, node("node-9"))}))
 	}
 	if p := waits(); p.Kind != plan.KindWait || !p.Soon {
@@ -70,17 +69,17 @@ func TestFirstMoverOfAMemberChoosesTheNode(t *testing.T) {
 
 // TestColdMoverPrefersTheNodeOfItsMember: as it was when the set was stopped.
 func TestColdMoverPrefersTheNodeOfItsMember(t *testing.T) {
-	alone := running(operation(api.ClaimPending, justBegun, cold(0, 1)))
+	alone := running(copyOperation(api.ClaimPending, justBegun, cold(0, 1)))
 	next := build.Stored(Decide(world(alone, users())))
 	if next == nil || next.Stopping == nil || next.Claims[0].Node != "node-0" || next.Claims[1].Node != "node-1" {
 		t.Fatalf("the nodes are not remembered: %s", Decide(world(alone, users())))
 	}
-	remembered := func(s *api.Status) { s.Claims[0].Node = "node-0" }
-	again := build.Stored(Decide(world(running(operation(api.ClaimPending, justBegun, cold(0, 1), build.Stopped(time.Minute), remembered)))))
+	remembered := func(s *api.Resize) { s.Claims[0].Node = "node-0" }
+	again := build.Stored(Decide(world(running(copyOperation(api.ClaimPending, justBegun, cold(0, 1), build.Stopped(time.Minute), remembered)))))
 	if again == nil || again.Claims[0].Node != "node-0" {
 		t.Error("a second stop, after the pods have gone, forgets the node")
 	}
-	for name, in := range map[string]Input{"without a volume": world(unplaced(remembered)), "with one": world(running(operation(api.ClaimPending, build.Quiet(5), remembered), build.Replicas(0)))} {
+	for name, in := range map[string]Input{"without a volume": world(unplaced(remembered)), "with one": world(running(copyOperation(api.ClaimPending, build.Quiet(5), remembered), build.Replicas(0)))} {
 		job := jobsMade(Decide(in))["data-web-0"]
 		if _, prefers := nodesOf(job.Spec.Template.Spec.Affinity); prefers != "node-0" {
 			t.Errorf("%s: prefers %q", name, prefers)
@@ -120,7 +119,7 @@ func TestAllMoversStartWhereASourceIsOnANode(t *testing.T) {
 		"a node, or a zone":       {required(term("kubernetes.io/hostname"), term("topology.kubernetes.io/zone")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := running(operation(api.ClaimPending, build.Quiet(5)), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1"))
+			all := running(copyOperation(api.ClaimPending, build.Quiet(5)), build.Replicas(0), build.Annotation(api.ResizeParallelismAnnotation, "1"))
 			i := slices.IndexFunc(all, func(o metav1.Object) bool { return o.GetName() == "pv-data-web-1" })
 			row.volume(all[i].(*corev1.PersistentVolume))
 			if made := len(jobsMade(Decide(world(all)))); (made == 2) != row.all {

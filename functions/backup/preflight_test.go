@@ -16,14 +16,14 @@ func TestForeignFinalizerKeepsTheSetRunning(t *testing.T) {
 	const keeps = "claim data-web-0 has the finalizer example.com/keep: another controller keeps it. Find out which one and let it finish, " +
 		"or remove the finalizer if that controller is gone"
 	const message = "the set is not stopped yet: " + keeps
-	done := func(edits ...func(*api.Status)) *api.Status {
-		return operation(api.ClaimWarming, append([]func(*api.Status){beside("uid-web-0", "uid-web-1"), warmed(0, 1)}, edits...)...)
+	done := func(edits ...func(*api.Resize)) *api.Resize {
+		return copyOperation(api.ClaimWarming, append([]func(*api.Resize){beside("uid-web-0", "uid-web-1"), warmed(0, 1)}, edits...)...)
 	}
 	first := slices.Concat(users(), warming(0, build.Complete()), warming(1, build.Complete()))
 	kept := held()
 	kept[1] = build.With(kept[1].(*corev1.PersistentVolumeClaim), build.Finalizers("kubernetes.io/pvc-protection", "example.com/keep"))
-	told := done(func(s *api.Status) { s.Reason, s.Message = api.ForeignFinalizer, message })
-	recreate := func(s *api.Status) { s.Recreate = true }
+	told := done(func(s *api.Resize) { s.Reason, s.Message = api.ForeignFinalizer, message })
+	recreate := func(s *api.Resize) { s.Recreate = true }
 	check(t, map[string]row{
 		"a claim is held: the set is not stopped, and people are told why": {
 			in:   world(set(done(), build.Replicas(3)), kept, targets(1), first),
@@ -61,7 +61,7 @@ func TestVolumesThatNoNodeReachesTogetherEndTheOperation(t *testing.T) {
 		sources, made := held(), targets(1)
 		sources[2] = build.With(sources[2].(*corev1.PersistentVolume), inZone("a"))
 		fresh := build.VolumeOf(made[0].(*corev1.PersistentVolumeClaim), inZone(zone))
-		return world(set(operation(api.ClaimPending, justBegun), build.Replicas(3)), sources, made, objects{fresh}, users())
+		return world(set(copyOperation(api.ClaimPending, justBegun), build.Replicas(3)), sources, made, objects{fresh}, users())
 	}
 	check(t, map[string]row{
 		"the new volume is in another zone: nothing was stopped": {

@@ -14,9 +14,9 @@ import (
 const before = "ba9876543210"
 
 // regretted is operation on one claim that gets volume pv-old back.
-func regretted(phase api.ClaimPhase, options ...func(*api.Status)) *api.Status {
-	return build.Operation(api.Copying, append([]func(*api.Status){build.Parts(phase, "data-web-0"), build.Due(time.Hour), func(s *api.Status) {
-		s.Reason, s.Method, s.Claims[0].Method, s.Claims[0].NewVolume = api.CopyRunning, api.MethodRollback, api.MethodRollback, "pv-old"
+func regretted(phase api.ClaimPhase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.Copying, append([]func(*api.Resize){build.Parts(phase, "data-web-0"), build.Due(time.Hour), func(s *api.Resize) {
+		s.Reason, s.Kind, s.Claims[0].Method, s.Claims[0].NewVolume = api.CopyRunning, api.KindRollback, api.MethodRollback, "pv-old"
 		s.RollsBack = before
 	}}, options...)...)
 }
@@ -95,8 +95,8 @@ func TestI1OldVolumeKnowsWhoseItWas(t *testing.T) {
 // TestI1HalfARollbackIsNotGivenUp: one claim has its old data already, so giving the set back would mix data of different times.
 func TestI1HalfARollbackIsNotGivenUp(t *testing.T) {
 	half := build.Operation(api.Copying, build.Parts(api.ClaimSwitched, "data-web-1"), build.Parts(api.ClaimPending, "data-web-0"), build.Round(2),
-		build.Stopped(time.Minute), build.Due(time.Hour), func(s *api.Status) {
-			s.Reason, s.Method = api.StartedByOthers, api.MethodRollback
+		build.Stopped(time.Minute), build.Due(time.Hour), func(s *api.Resize) {
+			s.Reason, s.Kind = api.StartedByOthers, api.KindRollback
 			for i := range s.Claims {
 				s.Claims[i].Method, s.Claims[i].NewVolume = api.MethodRollback, "pv-old"
 			}
@@ -122,9 +122,9 @@ func TestI3OnlyTheClaimsOwnOldVolumeComesBack(t *testing.T) {
 	const lost = "do ClaimLost: patch statefulsets web {+status}"
 	const ended = "RollingBack ClaimLost at Copying, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending on "
 	pending := set(regretted(api.ClaimPending), build.Replicas(3))
-	forged := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "pv-data-web-0" }, build.Genuine), build.Replicas(3))
+	forged := set(regretted(api.ClaimPending, func(s *api.Resize) { s.Claims[0].NewVolume = "pv-data-web-0" }, build.Genuine), build.Replicas(3))
 	fresh := set(regretted(api.ClaimPending, build.Genuine), build.Replicas(3))
-	none := set(regretted(api.ClaimPending, func(s *api.Status) { s.Claims[0].NewVolume = "" }, build.Genuine), build.Replicas(3))
+	none := set(regretted(api.ClaimPending, func(s *api.Resize) { s.Claims[0].NewVolume = "" }, build.Genuine), build.Replicas(3))
 	rows := map[string]row{
 		"the volume in use is no old one":         {in: world(forged, one()), want: lost, next: ended + "pv-data-web-0"},
 		"it names none":                           {in: world(none, one()), want: lost, next: ended[:len(ended)-4]},

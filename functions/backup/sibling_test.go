@@ -16,7 +16,7 @@ func TestMoverWhoseSiblingsPodIsGoneIsStarted(t *testing.T) {
 	first := build.Job("data-web-0", 1, build.Edit(func(j *batchv1.Job) {
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	}))
-	begun := func(s *api.Status) { s.Claims[0].Phase, s.Claims[2].Phase = api.ClaimVerified, api.ClaimVerified }
+	begun := func(s *api.Resize) { s.Claims[0].Phase, s.Claims[2].Phase = api.ClaimVerified, api.ClaimVerified }
 	p := Decide(world(unplaced(begun), objects{first}))
 	if jobsMade(p)["wal-web-0"] == nil {
 		t.Errorf("no mover of wal-web-0 is created: %s", p)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -43,9 +44,9 @@ func deletedSince(d time.Duration) build.Option {
 }
 
 // stalled is the record of a stall of claim 0.
-func stalled(cause string, since time.Duration) func(*api.Status) {
-	return func(s *api.Status) {
-		s.Claims[0].Stalled, s.Claims[0].StalledSince = cause, plan.Moment(build.Now.Add(-since))
+func stalled(cause string, since time.Duration) func(*api.Resize) {
+	return func(s *api.Resize) {
+		s.Claims[0].Stalled, s.Claims[0].StalledSince = cause, operation.Moment(build.Now.Add(-since))
 		if cause != "" {
 			s.Reason, s.Message = api.MoverStalled, cause+" (claim data-web-0)"
 		}
@@ -63,7 +64,7 @@ func TestStallIsNamedThenFails(t *testing.T) {
 		noPod   bool
 		warning Warning
 		moved   time.Duration // how long ago
-		was     func(*api.Status)
+		was     func(*api.Resize)
 		want    string // the prefix of the cause; empty: none
 		fails   bool
 	}{
@@ -95,9 +96,9 @@ func TestStallIsNamedThenFails(t *testing.T) {
 	} {
 		for _, round := range []int{warmRound, 1} {
 			t.Run(map[int]string{warmRound: "running: ", 1: "stopped: "}[round]+name, func(t *testing.T) {
-				status := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))
+				status := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))
 				if round == 1 {
-					status = operation(api.ClaimCopying, build.Quiet(5))
+					status = copyOperation(api.ClaimCopying, build.Quiet(5))
 				}
 				if row.was != nil {
 					row.was(status)
@@ -123,7 +124,7 @@ func TestStallIsNamedThenFails(t *testing.T) {
 	}
 }
 
-func expectStalled(t *testing.T, p plan.Plan, before *api.Status, want string, fails bool) {
+func expectStalled(t *testing.T, p plan.Plan, before *api.Resize, want string, fails bool) {
 	t.Helper()
 	next := build.Stored(p)
 	if next == nil {
@@ -145,7 +146,7 @@ func expectStalled(t *testing.T, p plan.Plan, before *api.Status, want string, f
 
 // TestStallIsWrittenOnce: its details change with every look, and are no news.
 func TestStallIsWrittenOnce(t *testing.T) {
-	status := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), stalled("Unschedulable: 0/3 nodes are available", time.Minute))
+	status := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), stalled("Unschedulable: 0/3 nodes are available", time.Minute))
 	job := build.Job(names[0], warmRound, build.Age(2*time.Minute))
 	unschedulable := build.Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending

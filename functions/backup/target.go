@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 )
@@ -17,7 +18,7 @@ const clockSkew = 10 * time.Second
 
 // checkTargets returns why a target must not be written to, or nothing. The mover deletes what it finds on a target, so a volume
 // that was there before the temporary claim is never one.
-func checkTargets(in Input, status *api.Status) (api.Reason, string) {
+func checkTargets(in Input, status *api.Resize) (api.Reason, string) {
 	for _, part := range pending(status) {
 		target := in.TargetClaim(status.Operation, part.Name, status.Round)
 		if part.Returns() || target == nil || target.Spec.VolumeName == "" {
@@ -26,17 +27,17 @@ func checkTargets(in Input, status *api.Status) (api.Reason, string) {
 		volume := in.Volume(target.Spec.VolumeName)
 		if volume == nil {
 			return api.ClaimLost, fmt.Sprintf("volume %s of temporary claim %s is gone; look at kubectl describe pvc %s, then %s",
-				target.Spec.VolumeName, target.Name, target.Name, plan.AskAgain(status))
+				target.Spec.VolumeName, target.Name, target.Name, operation.AskAgain(status))
 		}
 		if sameStorage(in, part, volume.Name) {
 			return api.NotProvisioned, fmt.Sprintf("volume %s, provisioned for the copy of claim %s, is the same storage as its volume %s. "+
 				"It is kept, and its reclaim policy is Retain now: whoever deletes it deletes the data. Name a StorageClass that provisions a folder of its own, then %s",
-				volume.Name, part.Name, part.OldVolume, plan.AskAgain(status))
+				volume.Name, part.Name, part.OldVolume, operation.AskAgain(status))
 		}
 		if !plan.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
 			return api.NotProvisioned, fmt.Sprintf("temporary claim %s for the copy of claim %s was bound to volume %s, which was not provisioned for it. "+
 				"Nothing is copied to a volume that may hold data. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes, then %s",
-				target.Name, part.Name, volume.Name, volume.Name, plan.AskAgain(status))
+				target.Name, part.Name, volume.Name, volume.Name, operation.AskAgain(status))
 		}
 	}
 	return "", ""
@@ -44,7 +45,7 @@ func checkTargets(in Input, status *api.Status) (api.Reason, string) {
 
 // checkUnclaimed returns which existing volume Kubernetes would bind to a temporary claim instead of provisioning one, or nothing.
 // It is asked before the claim is created, since a mover can start before the binding is seen.
-func checkUnclaimed(in Input, claim *corev1.PersistentVolumeClaim, part api.ClaimStatus, status *api.Status) string {
+func checkUnclaimed(in Input, claim *corev1.PersistentVolumeClaim, part api.ClaimStatus, status *api.Resize) string {
 	i := slices.IndexFunc(in.Unclaimed, func(v *corev1.PersistentVolume) bool { return satisfies(v, claim) })
 	if i < 0 {
 		return ""
@@ -52,7 +53,7 @@ func checkUnclaimed(in Input, claim *corev1.PersistentVolumeClaim, part api.Clai
 	volume := in.Unclaimed[i].Name
 	return fmt.Sprintf("volume %s of StorageClass %q has no claim, so Kubernetes would bind it to the copy of claim %s instead of provisioning a volume. "+
 		"Nothing is copied to a volume that may hold data. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes, then %s",
-		volume, className(claim), part.Name, volume, plan.AskAgain(status))
+		volume, className(claim), part.Name, volume, operation.AskAgain(status))
 }
 
 // satisfies reports whether Kubernetes may bind the unclaimed volume to the claim. It asks the same as the volume binder, except
@@ -89,14 +90,14 @@ func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 }
 
 // lacksTarget reports whether a temporary claim is to be created.
-func lacksTarget(in Input, status *api.Status) bool {
+func lacksTarget(in Input, status *api.Resize) bool {
 	return slices.ContainsFunc(pending(status), func(part api.ClaimStatus) bool {
 		return !part.Returns() && in.TargetClaim(status.Operation, part.Name, status.Round) == nil
 	})
 }
 
 // makeTargets creates the temporary claims: a quota that has no room for them says so while the set still runs.
-func makeTargets(in Input, status *api.Status) (plan.Plan, bool) {
+func makeTargets(in Input, status *api.Resize) (plan.Plan, bool) {
 	var actions []plan.Action
 	for _, part := range pending(status) {
 		if part.Returns() || in.TargetClaim(status.Operation, part.Name, status.Round) != nil {

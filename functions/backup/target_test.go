@@ -16,7 +16,7 @@ import (
 // TestTargetThatWasNotProvisionedIsNeverWrittenTo covers a volume that was bound before it could be prevented: no mover starts, and
 // one that runs is ended with the operation.
 func TestTargetThatWasNotProvisionedIsNeverWrittenTo(t *testing.T) {
-	status := operation(api.ClaimPending, justBegun)
+	status := copyOperation(api.ClaimPending, justBegun)
 	for name, row := range map[string]struct {
 		volume build.Option
 		reason api.Reason // empty: the operation goes on
@@ -29,7 +29,7 @@ func TestTargetThatWasNotProvisionedIsNeverWrittenTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			target := targets(1)[0].(*corev1.PersistentVolumeClaim)
 			in := world(running(status), users(), objects{build.VolumeOf(target, row.volume)})
-			for _, in := range []Input{in, world(running(operation(api.ClaimWarming)), users(), warming(0), warming(1), objects{build.VolumeOf(target, row.volume)})} {
+			for _, in := range []Input{in, world(running(copyOperation(api.ClaimWarming)), users(), warming(0), warming(1), objects{build.VolumeOf(target, row.volume)})} {
 				next := build.Stored(Decide(in))
 				failed := next != nil && next.Phase == api.RollingBack
 				if failed != (row.reason != "") || failed && (next.Reason != row.reason || !strings.Contains(next.Message, "pv-new-data-web-0")) {
@@ -42,7 +42,7 @@ func TestTargetThatWasNotProvisionedIsNeverWrittenTo(t *testing.T) {
 
 // TestTargetWhoseVolumeIsGoneIsNotCopiedTo: the volume of a bound temporary claim was deleted, so nothing tells what it was.
 func TestTargetWhoseVolumeIsGoneIsNotCopiedTo(t *testing.T) {
-	in := world(running(operation(api.ClaimPending, justBegun)), users())
+	in := world(running(copyOperation(api.ClaimPending, justBegun)), users())
 	delete(in.Volumes, "pv-new-data-web-0")
 	if next := build.Stored(Decide(in)); next == nil || next.Reason != api.ClaimLost {
 		t.Errorf("%s", Decide(in))
@@ -51,7 +51,7 @@ func TestTargetWhoseVolumeIsGoneIsNotCopiedTo(t *testing.T) {
 
 // TestUnclaimedVolumeThatFitsPreventsTheCopy: Kubernetes prefers such a volume to provisioning one, so no temporary claim is created.
 func TestUnclaimedVolumeThatFitsPreventsTheCopy(t *testing.T) {
-	status := operation(api.ClaimPending, justBegun)
+	status := copyOperation(api.ClaimPending, justBegun)
 	edit := func(change func(*corev1.PersistentVolume)) build.Option { return build.Edit(change) }
 	for name, row := range map[string]struct {
 		volume  build.Option

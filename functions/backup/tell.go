@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 )
 
@@ -18,11 +19,11 @@ func (s *stall) note(in Input, part *api.ClaimStatus) {
 		part.Stalled, part.StalledSince = "", nil
 	case !told: // its time runs
 	case s.firstSeen && s.reason == noPod:
-		part.Stalled, part.StalledSince = "", plan.Moment(in.Now)
+		part.Stalled, part.StalledSince = "", operation.Moment(in.Now)
 	case s.firstSeen:
-		part.Stalled, part.StalledSince = bounded(s.cause()), plan.Moment(in.Now)
+		part.Stalled, part.StalledSince = bounded(s.cause()), operation.Moment(in.Now)
 	case !strings.HasPrefix(part.Stalled, s.reason+": "):
-		part.Stalled, part.StalledSince = bounded(s.cause()), plan.Moment(s.since)
+		part.Stalled, part.StalledSince = bounded(s.cause()), operation.Moment(s.since)
 	}
 }
 
@@ -39,7 +40,7 @@ func bounded(text string) string {
 
 // tell puts the stalls of the claims into the operation's reason and message, and returns the Event about a new one. Without a
 // stall, the message of one that has passed goes.
-func tell(in Input, status, next *api.Status, reason api.Reason, message string) []plan.Action {
+func tell(in Input, status, next *api.Resize, reason api.Reason, message string) []plan.Action {
 	var stalled []string
 	for i := range next.Claims {
 		if part := &next.Claims[i]; part.Stalled != "" {
@@ -58,7 +59,7 @@ func tell(in Input, status, next *api.Status, reason api.Reason, message string)
 	if next.Reason != api.MoverStalled || status.Reason == api.MoverStalled && status.Message == next.Message {
 		return nil
 	}
-	return []plan.Action{plan.NoteOf(in.Set, next, true)}
+	return []plan.Action{operation.NoteOf(in.Set, next, true)}
 }
 
 // failure is why the copy of the claim failed whose mover was stalled for too long.

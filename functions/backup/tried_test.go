@@ -16,7 +16,7 @@ import (
 func TestPreflightTriesTheMoverThatRuns(t *testing.T) {
 	large := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi"), corev1.ResourceCPU: resource.MustParse("2")}}
 	class := "kata"
-	in := world(unplaced(func(*api.Status) {}))
+	in := world(unplaced(func(*api.Resize) {}))
 	in.Set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "db", Resources: large}, {Name: "exporter", Resources: large}}
 	in.Set.Spec.Template.Spec.RuntimeClassName = &class
 	status, err := in.Status()
@@ -43,7 +43,7 @@ func TestPreflightTriesTheMoverThatRuns(t *testing.T) {
 // TestMoverRunsAsTheStoppedPodsDid: admission had given them their user, and no pod is left to tell it.
 func TestMoverRunsAsTheStoppedPodsDid(t *testing.T) {
 	user := int64(1000660000)
-	in := world(unplaced(func(s *api.Status) { s.Admitted = &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &user} }))
+	in := world(unplaced(func(s *api.Resize) { s.Admitted = &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &user} }))
 	in.Set.Spec.Template.Spec.SecurityContext = nil
 	run := jobsMade(Decide(in))["data-web-0"]
 	if run == nil {

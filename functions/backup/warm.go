@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -23,7 +24,7 @@ const warmMessage = "the set runs, its claims are copied for the first time"
 // warm makes a first copy of every claim while the set runs, so that the time for which it is stopped hardly depends on how much
 // data there is; and what could not be copied faithfully is found before any downtime. A claim for which that is not possible is
 // copied when the set is stopped.
-func warm(in Input, status *api.Status) (plan.Plan, bool) {
+func warm(in Input, status *api.Resize) (plan.Plan, bool) {
 	if status.Round != 1 || status.Stopping != nil || status.Generation != 0 || sts.Replicas(in.Set) == 0 {
 		return plan.Plan{}, false
 	}
@@ -71,7 +72,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 		next.Reason, next.Message = api.WarmCopyRunning, warmMessage
 	}
 	told := tell(in, status, next, api.WarmCopyRunning, warmMessage)
-	actions = slices.Concat(actions, plan.Store(in.Set, next).Actions(), told, tellWarnings(in, status, next))
+	actions = slices.Concat(actions, operation.Store(in.Set, next).Actions(), told, tellWarnings(in, status, next))
 	if len(actions) > 0 {
 		return plan.Do(api.WarmCopyRunning, actions...), true
 	}
@@ -79,7 +80,7 @@ func warm(in Input, status *api.Status) (plan.Plan, bool) {
 }
 
 // awaited reports whether the replica of a claim is about to run: it is worth waiting for, but not for ever.
-func awaited(in Input, status *api.Status, part *api.ClaimStatus) bool {
+func awaited(in Input, status *api.Resize, part *api.ClaimStatus) bool {
 	_, ordinal, _ := sts.ParseClaimName(in.Set, part.Name)
 	span := sts.Span(in.Set)
 	wanted := ordinal >= span.Start && ordinal < span.End && !sts.OnePodOnly(in.Claim(part.Name))
@@ -87,12 +88,12 @@ func awaited(in Input, status *api.Status, part *api.ClaimStatus) bool {
 }
 
 // began is when the copying began.
-func began(in Input, status *api.Status) time.Time {
+func began(in Input, status *api.Resize) time.Time {
 	return status.Deadline.Add(-in.Settings.CopyTimeout)
 }
 
 // absence describes the wait for the replica of an awaited claim.
-func absence(in Input, status *api.Status, part *api.ClaimStatus) *stall {
+func absence(in Input, status *api.Resize, part *api.ClaimStatus) *stall {
 	since := began(in, status)
 	return &stall{reason: "PodNotRunning", since: since, notice: noticeStart, detail: fmt.Sprintf(
 		"%s. Its first copy waits for a running pod until %s, then the claim is copied with the set stopped; look at kubectl describe pod %s",
@@ -101,7 +102,7 @@ func absence(in Input, status *api.Status, part *api.ClaimStatus) *stall {
 
 // advanceWarm moves a claim on by what its Job says, and returns why the operation has to end, or nothing. What fails now would
 // fail when the set is stopped.
-func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batchv1.Job) string {
+func advanceWarm(in Input, status *api.Resize, part *api.ClaimStatus, job *batchv1.Job) string {
 	if job == nil {
 		return ""
 	}
@@ -120,7 +121,7 @@ func advanceWarm(in Input, status *api.Status, part *api.ClaimStatus, job *batch
 		switch {
 		case s.over(in.Now) && s.unplaced && unprovisioned(in, status, part):
 			return fmt.Sprintf("no volume was provisioned for the copy of claim %s within %s; look at kubectl describe pvc %s: %s",
-				part.Name, s.allowed, resources.CopyName(status.Operation, part.Name, status.Round), bounded(s.cause()))
+				part.Name, s.allowed, api.CopyName(status.Operation, part.Name, status.Round), bounded(s.cause()))
 		case s.over(in.Now) && !s.unplaced:
 			return s.failure(part)
 		case s.over(in.Now), inTheWay(in, status, part):
@@ -142,7 +143,7 @@ func staysWarm(in Input, part *api.ClaimStatus) bool {
 }
 
 // unprovisioned reports whether the scheduler has found a node for the mover, and the storage no volume.
-func unprovisioned(in Input, status *api.Status, part *api.ClaimStatus) bool {
+func unprovisioned(in Input, status *api.Resize, part *api.ClaimStatus) bool {
 	target := in.TargetClaim(status.Operation, part.Name, status.Round)
 	return target != nil && target.Spec.VolumeName == "" && target.Annotations[selectedNode] != ""
 }
@@ -159,7 +160,7 @@ func deleteJob(job *batchv1.Job) []plan.Action {
 }
 
 // inTheWay reports whether the pod that uses the claim is to run elsewhere than the mover, which has the volume on its node.
-func inTheWay(in Input, status *api.Status, part *api.ClaimStatus) bool {
+func inTheWay(in Input, status *api.Resize, part *api.ClaimStatus) bool {
 	for _, mover := range in.Movers(status.Operation) {
 		link, _ := api.LoadLink(mover) // Movers returns linked pods only
 		if link.Claim != part.Name || link.Round != warmRound || mover.Spec.NodeName == "" || sts.Done(mover) {

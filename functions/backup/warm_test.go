@@ -47,13 +47,13 @@ func warming(ordinal int, options ...build.Option) objects {
 }
 
 // running is the set with its replicas, and all that is prepared.
-func running(status *api.Status, options ...build.Option) objects {
+func running(status *api.Resize, options ...build.Option) objects {
 	return append(append(set(status, append([]build.Option{build.Replicas(3)}, options...)...), held()...), targets(1)...)
 }
 
 // beside says which pods used the claims when the first copy was begun.
-func beside(uids ...types.UID) func(*api.Status) {
-	return func(s *api.Status) {
+func beside(uids ...types.UID) func(*api.Resize) {
+	return func(s *api.Resize) {
 		for i, uid := range uids {
 			s.Claims[i].WarmPod, s.Claims[i].WarmNode = uid, "node-"+string(rune('0'+i))
 		}
@@ -61,16 +61,16 @@ func beside(uids ...types.UID) func(*api.Status) {
 }
 
 // warmed are claims, by their index, of which the first copy is made.
-func warmed(parts ...int) func(*api.Status) {
-	return func(s *api.Status) {
+func warmed(parts ...int) func(*api.Resize) {
+	return func(s *api.Resize) {
 		for _, i := range parts {
 			s.Claims[i].Phase, s.Claims[i].Warm = api.ClaimWarmed, true
 		}
 	}
 }
 
-func cold(parts ...int) func(*api.Status) {
-	return func(s *api.Status) {
+func cold(parts ...int) func(*api.Resize) {
+	return func(s *api.Resize) {
 		for _, i := range parts {
 			s.Claims[i].Cold = true
 		}
@@ -82,8 +82,8 @@ func dueIn(s string) string {
 }
 
 func TestWarmCopy(t *testing.T) {
-	begun := operation(api.ClaimPending, justBegun)
-	both := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))
+	begun := copyOperation(api.ClaimPending, justBegun)
+	both := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))
 	const started = "do WarmCopyRunning: create jobs " + warm0 + "; create jobs " + warm1 + "; patch statefulsets web {+status}"
 	const stops = "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}"
 	reported := world(running(both), users(), warming(0), warming(1))
@@ -91,8 +91,8 @@ func TestWarmCopy(t *testing.T) {
 	done := world(running(both), users(), warming(0, build.Complete()), warming(1))
 	done.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Bytes: 100, Files: 7, Digest: "of no use yet"}}
 	thirdClaim := append(third(), build.With(build.PodOf("web", 2, "data"), node("node-2")))
-	three := func(phase api.ClaimPhase) *api.Status {
-		return operation(phase, justBegun, beside("uid-web-0", "uid-web-1"), build.Parts(api.ClaimPending, "data-web-2"))
+	three := func(phase api.ClaimPhase) *api.Resize {
+		return copyOperation(phase, justBegun, beside("uid-web-0", "uid-web-1"), build.Parts(api.ClaimPending, "data-web-2"))
 	}
 	onlyOne := build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
@@ -111,7 +111,7 @@ func TestWarmCopy(t *testing.T) {
 			in: world(running(three(api.ClaimWarming)), users(), thirdClaim, warming(0), warming(1)), want: "wait WarmCopyRunning (3 claims are copied while the set runs)"},
 		"one that is done does not": {
 			in:   world(running(three(api.ClaimWarming)), users(), thirdClaim, warming(0, build.Complete()), warming(1)),
-			want: "do WarmCopyRunning: create jobs " + resources.CopyName(build.ID, "data-web-2", 0) + "; patch statefulsets web {+status}",
+			want: "do WarmCopyRunning: create jobs " + api.CopyName(build.ID, "data-web-2", 0) + "; patch statefulsets web {+status}",
 			next: "Copying WarmCopyRunning" + dueIn("20h0m0s") + "; data-web-0 Warmed; data-web-1 Warming; data-web-2 Warming",
 		},
 		"I7: nothing new is no write": {
@@ -121,10 +121,10 @@ func TestWarmCopy(t *testing.T) {
 		"one is done": {
 			in: done, want: "do WarmCopyRunning: patch statefulsets web {+status}", next: "Copying CopyRunning" + dueIn("1h0m0s") + "; data-web-0 Warmed 100/100; data-web-1 Warming"},
 		"the other one is waited for": {
-			in:   world(running(operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0))), users(), warming(0, build.Complete()), warming(1)),
+			in:   world(running(copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0))), users(), warming(0, build.Complete()), warming(1)),
 			want: "wait WarmCopyRunning (1 claims are copied while the set runs)"},
 		"all are done: the set is stopped": {
-			in:   world(running(operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1))), users(), warming(0, build.Complete()), warming(1, build.Complete())),
+			in:   world(running(copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1))), users(), warming(0, build.Complete()), warming(1, build.Complete())),
 			want: stops, next: "Copying Quiescing" + dueIn("1h0m0s") + "; data-web-0 Warmed; data-web-1 Warmed"},
 		"a Job was deleted by hand: it is made anew": {
 			in:   world(running(both), users(), warming(0)),
@@ -132,7 +132,7 @@ func TestWarmCopy(t *testing.T) {
 			next: "Copying WarmCopyRunning" + dueIn("1h0m0s") + "; data-web-0 Warming; data-web-1 Warming",
 		},
 		"a claim that nobody uses is copied when the set is stopped": {
-			in:   world(running(operation(api.ClaimWarming, build.Parts(api.ClaimPending, "data-web-2"), beside("uid-web-0", "uid-web-1"), warmed(0, 1))), users(), third()),
+			in:   world(running(copyOperation(api.ClaimWarming, build.Parts(api.ClaimPending, "data-web-2"), beside("uid-web-0", "uid-web-1"), warmed(0, 1))), users(), third()),
 			want: stops, next: "Copying Quiescing" + dueIn("1h0m0s") + "; data-web-0 Warmed; data-web-1 Warmed; data-web-2 Pending"},
 		"a replica that is about to run is waited for": {
 			in: world(running(begun), objects{user(0, node("")), user(1, build.Deleting())}), want: "wait WarmCopyRunning (2 claims are copied while the set runs)"},
@@ -142,10 +142,10 @@ func TestWarmCopy(t *testing.T) {
 			next: "Copying WarmCopyRunning" + dueIn("20h0m0s") + "; data-web-0 Pending; data-web-1 Warming",
 		},
 		"I8: but not for ever": {
-			in: world(running(operation(api.ClaimPending, build.Due(build.Settings().CopyTimeout-build.Settings().StartTimeout)))), want: stops,
+			in: world(running(copyOperation(api.ClaimPending, build.Due(build.Settings().CopyTimeout-build.Settings().StartTimeout)))), want: stops,
 			next: "Copying Quiescing" + dueIn("19h49m0s") + "; data-web-0 Pending; data-web-1 Pending"},
 		"a second before, it is": {
-			in: world(running(operation(api.ClaimPending, build.Due(build.Settings().CopyTimeout-build.Settings().StartTimeout+time.Second)))),
+			in: world(running(copyOperation(api.ClaimPending, build.Due(build.Settings().CopyTimeout-build.Settings().StartTimeout+time.Second)))),
 			want: `do WarmCopyRunning: patch statefulsets web {+status}; event MoverStalled "PodNotRunning: no pod uses it. Its first copy waits for a running pod ` +
 				`until 2026-03-01T12:00:01Z, then the claim is copied with the set stopped; look at kubectl describe pod web-0 (claim data-web-0). 1 more claims wait, see status.claims"`,
 			next: "Copying MoverStalled" + dueIn("19h49m1s") + "; data-web-0 Pending; data-web-1 Pending"},
@@ -155,10 +155,10 @@ func TestWarmCopy(t *testing.T) {
 			next: "Copying WarmCopyRunning" + dueIn("20h0m0s") + "; data-web-0 Pending; data-web-1 Warming",
 		},
 		"in the second round there is none": {
-			in: world(set(operation(api.ClaimPending, justBegun, build.Round(2)), build.Replicas(3)), held(), targets(2), users()), want: stops,
+			in: world(set(copyOperation(api.ClaimPending, justBegun, build.Round(2)), build.Replicas(3)), held(), targets(2), users()), want: stops,
 			next: "Copying Quiescing, attempt 1, round 2, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending; data-web-1 Pending"},
 		"once the set was told to stop there is none": {
-			in: world(running(operation(api.ClaimPending, justBegun, build.Stopped(time.Minute)), build.Counting(3, 3)), users()), want: stops,
+			in: world(running(copyOperation(api.ClaimPending, justBegun, build.Stopped(time.Minute)), build.Counting(3, 3)), users()), want: stops,
 			next: "Copying Quiescing" + dueIn("20h0m0s") + "; data-web-0 Pending; data-web-1 Pending"},
 		"somebody aborts": {
 			in: world(running(both, build.Annotation(api.AbortAnnotation, "")), users(), warming(0), warming(1)), want: "do Aborted: patch statefulsets web {+status, -abort}",
@@ -174,7 +174,7 @@ func TestWarmCopy(t *testing.T) {
 
 // TestWarmCopyThatIsGivenUp: such a claim is copied when the set is stopped, and the operation goes on.
 func TestWarmCopyThatIsGivenUp(t *testing.T) {
-	both := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))
+	both := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))
 	old := build.Age(build.Settings().StartTimeout + time.Second)
 	pending := func(age build.Option, pod ...build.Option) objects {
 		job := build.Job("data-web-0", 0, age)
@@ -204,7 +204,7 @@ func TestWarmCopyThatIsGivenUp(t *testing.T) {
 			}
 		})
 	}
-	given := world(running(operation(api.ClaimWarming, cold(0), warmed(1), beside("uid-web-0", "uid-web-1"))), users(), warming(1, build.Complete()))
+	given := world(running(copyOperation(api.ClaimWarming, cold(0), warmed(1), beside("uid-web-0", "uid-web-1"))), users(), warming(1, build.Complete()))
 	if p := Decide(given).String(); p != "do Quiescing: patch statefulsets web {+status, replicas 3 to 0, +label frozen}" {
 		t.Errorf("the other claim is warm, but: %s", p)
 	}
@@ -212,7 +212,7 @@ func TestWarmCopyThatIsGivenUp(t *testing.T) {
 
 // TestI1WhatIsBelievedOfAFirstCopy: only if nobody but the pod beside which it was made has used the claim since.
 func TestI1WhatIsBelievedOfAFirstCopy(t *testing.T) {
-	status := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1))
+	status := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1))
 	for name, row := range map[string]struct {
 		pods objects
 		want bool // of claim 0
@@ -233,15 +233,15 @@ func TestI1WhatIsBelievedOfAFirstCopy(t *testing.T) {
 			}
 		})
 	}
-	unknown := operation(api.ClaimWarming, warmed(0, 1)) // the process died before it could write down which pod it was
+	unknown := copyOperation(api.ClaimWarming, warmed(0, 1)) // the process died before it could write down which pod it was
 	if next := build.Stored(Decide(world(running(unknown), users()))); next == nil || next.Claims[0].Warm {
 		t.Errorf("nobody knows beside which pod it was made: %+v", next)
 	}
-	again := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute))
+	again := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute))
 	if next := build.Stored(Decide(world(running(again), users()))); next == nil || next.Claims[0].Warm || next.Claims[1].Warm {
 		t.Errorf("it was told to stop already, so its pods are others: %+v", next)
 	}
-	idle := with(status.Clone(), func(s *api.Status) { s.Replicas = 0 })
+	idle := with(status.Clone(), func(s *api.Resize) { s.Replicas = 0 })
 	stopped := append(append(set(idle, build.Replicas(0)), build.Journal(idle)), append(held()[1:], targets(1)...)...)
 	if next := build.Stored(Decide(world(stopped))); next == nil || next.Claims[0].Warm || next.Stopping == nil {
 		t.Errorf("nobody uses the claims any more: %+v", next)
@@ -251,7 +251,7 @@ func TestI1WhatIsBelievedOfAFirstCopy(t *testing.T) {
 // TestI1AFirstCopyIsBelievedIfNoReplicaWasWantedSince: also one that was wanted for a moment.
 func TestI1AFirstCopyIsBelievedIfNoReplicaWasWantedSince(t *testing.T) {
 	for generation, want := range map[int64]bool{5: true, 4: false, 3: false} {
-		stopped := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute), func(s *api.Status) { s.StopGeneration = generation })
+		stopped := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute), func(s *api.Resize) { s.StopGeneration = generation })
 		next := build.Stored(Decide(world(running(stopped, build.Replicas(0), build.Label(api.FrozenLabel, "true")))))
 		if next == nil || next.Generation != 5 || next.Claims[0].Warm != want || next.StopGeneration != 0 {
 			t.Errorf("stopped with generation %d: %+v", generation, next)
@@ -262,7 +262,7 @@ func TestI1AFirstCopyIsBelievedIfNoReplicaWasWantedSince(t *testing.T) {
 // TestI8AMoverOfTheFirstCopyThatStays: as on a node that is lost. The set is given back, not held until the copy's deadline.
 func TestI8AMoverOfTheFirstCopyThatStays(t *testing.T) {
 	long := build.Settings().QuiesceTimeout + time.Hour
-	stopped := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(long), justBegun)
+	stopped := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(long), justBegun)
 	p := Decide(world(running(stopped, build.Replicas(0), build.Label(api.FrozenLabel, "true")), warming(0, build.Complete(), build.Deleting())))
 	if next := build.Stored(p); next == nil || next.Phase != api.RollingBack || next.Reason != api.DeadlineExceeded {
 		t.Errorf("%s: %+v", p, next)
@@ -271,7 +271,7 @@ func TestI8AMoverOfTheFirstCopyThatStays(t *testing.T) {
 
 // TestI1NoMoverOfTheFirstCopyIsThereWhenTheLastBegins: it would write to what that is about to verify.
 func TestI1NoMoverOfTheFirstCopyIsThereWhenTheLastBegins(t *testing.T) {
-	stopped := operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute))
+	stopped := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Stopped(time.Minute))
 	zero := running(stopped, build.Replicas(0), build.Label(api.FrozenLabel, "true"))
 	left := warming(0, build.Complete(), build.Deleting())
 	check(t, map[string]row{
@@ -294,7 +294,7 @@ func TestI1NoMoverOfTheFirstCopyIsThereWhenTheLastBegins(t *testing.T) {
 	}
 }
 
-func with(status *api.Status, options ...func(*api.Status)) *api.Status {
+func with(status *api.Resize, options ...func(*api.Resize)) *api.Resize {
 	for _, option := range options {
 		option(status)
 	}
@@ -318,11 +318,11 @@ func madeFor(t *testing.T, in Input) *batchv1.Job {
 
 // TestMoverOfEachPass: what it is told, and where it runs.
 func TestMoverOfEachPass(t *testing.T) {
-	quiet := func(options ...func(*api.Status)) objects {
-		return running(operation(api.ClaimPending, append([]func(*api.Status){beside("uid-web-0", "uid-web-1"), build.Quiet(5)}, options...)...), build.Replicas(0))
+	quiet := func(options ...func(*api.Resize)) objects {
+		return running(copyOperation(api.ClaimPending, append([]func(*api.Resize){beside("uid-web-0", "uid-web-1"), build.Quiet(5)}, options...)...), build.Replicas(0))
 	}
-	second := append(append(set(operation(api.ClaimPending, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Quiet(5), build.Round(2)), build.Replicas(0)), held()...), targets(2)...)
-	shrinks := func(s *api.Status) { s.Claims[0].To = resource.MustParse("32Mi") }
+	second := append(append(set(copyOperation(api.ClaimPending, beside("uid-web-0", "uid-web-1"), warmed(0, 1), build.Quiet(5), build.Round(2)), build.Replicas(0)), held()...), targets(2)...)
+	shrinks := func(s *api.Resize) { s.Claims[0].To = resource.MustParse("32Mi") }
 	device := func(all objects) objects {
 		return slices.Collect(func(yield func(metav1.Object) bool) {
 			for _, o := range all {
@@ -335,7 +335,7 @@ func TestMoverOfEachPass(t *testing.T) {
 			}
 		})
 	}
-	first := running(operation(api.ClaimPending, justBegun))
+	first := running(copyOperation(api.ClaimPending, justBegun))
 	margin := func(in Input) Input {
 		in.Settings.ShrinkMargin = 17
 		return in
@@ -354,7 +354,7 @@ func TestMoverOfEachPass(t *testing.T) {
 		"of a claim that was given up":       {world(quiet(cold(0))), "--own-target", 1, "", ""},
 		"I1: in the next round nothing was":  {world(second), "--own-target", 2, "", ""},
 		"a volume that shrinks keeps a rest": {margin(world(quiet(shrinks))), "--own-target --margin=17", 1, "", ""},
-		"and is told so at first":            {margin(world(running(operation(api.ClaimPending, justBegun, shrinks)), users())), "--warm --own-target --margin=17", 0, "node-0", ""},
+		"and is told so at first":            {margin(world(running(copyOperation(api.ClaimPending, justBegun, shrinks)), users())), "--warm --own-target --margin=17", 0, "node-0", ""},
 		"one that grows does not":            {margin(world(quiet())), "--own-target", 1, "", ""},
 		"a raw device":                       {world(device(quiet())), "--device", 1, "", ""},
 		"a raw device, while the set runs":   {world(device(first), users()), "--warm --device", 0, "node-0", ""},
@@ -369,10 +369,10 @@ func TestMoverOfEachPass(t *testing.T) {
 				t.Errorf("args %s\nwant %s", args, want)
 			}
 			link, _ := api.LoadLink(job)
-			if link.Round != row.round || job.Name != resources.CopyName(build.ID, names[0], row.round) {
+			if link.Round != row.round || job.Name != api.CopyName(build.ID, names[0], row.round) {
 				t.Errorf("%s of round %d", job.Name, link.Round)
 			}
-			if claims := [2]string{pod.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Volumes[1].PersistentVolumeClaim.ClaimName}; claims != [2]string{names[0], resources.CopyName(build.ID, names[0], max(row.round, 1))} {
+			if claims := [2]string{pod.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Volumes[1].PersistentVolumeClaim.ClaimName}; claims != [2]string{names[0], api.CopyName(build.ID, names[0], max(row.round, 1))} {
 				t.Errorf("copies %v", claims)
 			}
 			if pinned, prefers := nodesOf(pod.Affinity); pinned != row.pinned || prefers != row.prefer {
@@ -401,8 +401,8 @@ func nodesOf(affinity *corev1.Affinity) (pinned, prefers string) {
 
 // TestI8MoverThatCannotBeMade: before the set is stopped, if it runs.
 func TestI8MoverThatCannotBeMade(t *testing.T) {
-	first, quiet := running(operation(api.ClaimPending, justBegun)), running(operation(api.ClaimPending, build.Quiet(5)), build.Replicas(0))
-	rooted := running(operation(api.ClaimPending, justBegun), asRoot())
+	first, quiet := running(copyOperation(api.ClaimPending, justBegun)), running(copyOperation(api.ClaimPending, build.Quiet(5)), build.Replicas(0))
+	rooted := running(copyOperation(api.ClaimPending, justBegun), asRoot())
 	for name, in := range map[string]Input{"while the set runs": world(first, users()), "when it is stopped": world(quiet)} {
 		in.OptionsErr = errors.New("key mover: unknown field speed")
 		next := build.Stored(Decide(in))
@@ -413,7 +413,7 @@ func TestI8MoverThatCannotBeMade(t *testing.T) {
 	if next := build.Stored(Decide(world(rooted, users()))); next == nil || next.Reason != api.CopyFailed || !strings.Contains(next.Message, api.RootMoverLabel) {
 		t.Errorf("only root could: %+v", next)
 	}
-	unfaithful := world(running(operation(api.ClaimWarming)), users(), warming(0, build.Failed("PodFailurePolicy", "exit code 6")), warming(1))
+	unfaithful := world(running(copyOperation(api.ClaimWarming)), users(), warming(0, build.Failed("PodFailurePolicy", "exit code 6")), warming(1))
 	unfaithful.Reports[names[0]] = moverreport.Line{Report: moverreport.Report{Result: "failed", Reason: moverreport.ReasonNotFaithful, Message: "owner of /x"}}
 	if next := build.Stored(Decide(unfaithful)); !strings.Contains(next.Message, "kubectl label namespace shop "+api.RootMoverLabel) {
 		t.Errorf("it does not say what allows it: %s", next.Message)

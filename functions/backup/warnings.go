@@ -18,7 +18,7 @@ const (
 const moreWarnings = "there are more warnings; they are in the log of the mover's pod"
 
 // addWarnings stores a mover's warnings with its claim, each once.
-func addWarnings(status *api.Status, part *api.ClaimStatus, warnings []string, omitted int) {
+func addWarnings(status *api.Resize, part *api.ClaimStatus, warnings []string, omitted int) {
 	if omitted > 0 {
 		warnings = append(slices.Clone(warnings), moreWarnings)
 	}
@@ -50,7 +50,7 @@ func shorten(text string, limit int) string {
 }
 
 // tellWarnings makes an Event of each warning that is new.
-func tellWarnings(in Input, before, after *api.Status) []plan.Action {
+func tellWarnings(in Input, before, after *api.Resize) []plan.Action {
 	var notes []plan.Action
 	for i := range after.Claims {
 		part := &after.Claims[i]

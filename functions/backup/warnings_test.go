@@ -24,7 +24,7 @@ func eventsOf(p plan.Plan) (events []string) {
 
 func TestWarningsOfFirstAndFinalPassBecomeEventsOnce(t *testing.T) {
 	const first, second = "2 subvolumes are plain directories", "inode flags are not kept"
-	warm := world(running(operation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))), users(), warming(0, build.Complete()), warming(1))
+	warm := world(running(copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))), users(), warming(0, build.Complete()), warming(1))
 	warm.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Warnings: []string{first}}}
 	want := "true CopyWarning: the copy of claim data-web-0: " + first
 	if got := strings.Join(eventsOf(Decide(warm)), "; "); got != want {
@@ -32,7 +32,7 @@ func TestWarningsOfFirstAndFinalPassBecomeEventsOnce(t *testing.T) {
 	}
 
 	quiet := build.Quiet(5)
-	known := operation(api.ClaimCopying, quiet, func(s *api.Status) { s.Claims[0].Warnings = []string{first} })
+	known := copyOperation(api.ClaimCopying, quiet, func(s *api.Resize) { s.Claims[0].Warnings = []string{first} })
 	final := world(set(known, build.Replicas(0)), append(held(), targets(1)...),
 		objects{build.Job("data-web-0", 1, build.Complete()), build.Job("data-web-1", 1)})
 	final.Reports["data-web-0"] = moverreport.Line{Report: moverreport.Report{Warnings: []string{first, second}}}
@@ -55,7 +55,7 @@ func TestRootMoversAreAdvisedOnlyWhereTheyHelp(t *testing.T) {
 	for reason, want := range map[moverreport.Reason]bool{
 		moverreport.ReasonNotFaithful: true, moverreport.ReasonSELinux: false, moverreport.ReasonTargetNotEmpty: false,
 	} {
-		in := world(running(operation(api.ClaimWarming)), users(), warming(0, build.Failed("PodFailurePolicy", "exit code")), warming(1))
+		in := world(running(copyOperation(api.ClaimWarming)), users(), warming(0, build.Failed("PodFailurePolicy", "exit code")), warming(1))
 		in.Reports[names[0]] = moverreport.Line{Report: moverreport.Report{Result: "failed", Reason: reason, Message: "because"}}
 		next := build.Stored(copyFailed(in))
 		if next == nil || strings.Contains(next.Message, api.RootMoverLabel) != want || !strings.Contains(next.Message, string(reason)) {
@@ -78,7 +78,7 @@ func TestWarningsAreBounded(t *testing.T) {
 		many = append(many, fmt.Sprint(i, strings.Repeat("\xff\u00fc", 500)))
 	}
 	for _, claims := range []int{0, 1, 2, 80, 256} {
-		status := &api.Status{Claims: make([]api.ClaimStatus, claims)}
+		status := &api.Resize{Claims: make([]api.ClaimStatus, claims)}
 		bytes := 0
 		for i := range status.Claims {
 			part := &status.Claims[i]

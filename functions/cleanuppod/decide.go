@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -47,7 +48,7 @@ func Decide(in Input) plan.Plan {
 	if in.Set == nil {
 		return in.letGoOfAll()
 	}
-	doc, err := sts.CleanupOf(in.Set)
+	doc, err := api.LoadCleanup(in.Set)
 	if err != nil {
 		return plan.Do(api.StatusInvalid, plan.Record(in.Set.Namespace, in.Set.Name,
 			plan.Note{Warning: true, Reason: api.StatusInvalid, Message: err.Error(), UID: in.Set.UID}))
@@ -79,7 +80,7 @@ func Decide(in Input) plan.Plan {
 }
 
 // deleted is about a set that is being deleted. With our finalizer it is cleaned up as if it was scaled to nothing.
-func (in Input) deleted(doc *api.Status) plan.Plan {
+func (in Input) deleted(doc *api.Cleanup) plan.Plan {
 	if !cleanup.Finalized(in.Set) {
 		return in.cancel(doc, api.SetGone, "the StatefulSet is being deleted")
 	}
@@ -96,19 +97,17 @@ func (in Input) ordinals() []cleanup.Ordinal {
 
 // resizes reports whether the set is being resized, or one of its claims is not whole.
 func (in Input) resizes() bool {
-	resize, err := (&sts.Observed{Set: in.Set}).Status()
-	return err != nil || resize.Active() || resize.Held() || slices.Contains(in.Records, api.RoleJournal)
+	return operation.Of(in.Set).Resizing() || slices.Contains(in.Records, api.RoleJournal)
 }
 
 // sleeps reports whether the set is asleep: then its replicas are away and not gone. The records tell so also when somebody has
 // removed the set's own document, which would make every claim one that a scale-down has left behind.
 func (in Input) sleeps() bool {
-	nap, err := sts.SleepOf(in.Set)
-	return err != nil || nap.Active() || slices.Contains(in.Records, api.RoleSleep) || slices.Contains(in.Records, api.RoleOwner)
+	return operation.Of(in.Set).Sleeping() || slices.Contains(in.Records, api.RoleSleep) || slices.Contains(in.Records, api.RoleOwner)
 }
 
 // cleanUp takes the next step for the ordinals that are left behind.
-func (in Input) cleanUp(doc *api.Status) plan.Plan {
+func (in Input) cleanUp(doc *api.Cleanup) plan.Plan {
 	ordinals := in.ordinals()
 	if p := in.remember(ordinals); p.Kind == plan.KindDo {
 		return p

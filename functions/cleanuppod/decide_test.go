@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -23,14 +23,14 @@ func doubted(in Input) Input {
 func retried(in Input) Input { return in.with(func(in *Input) { in.Retry = true }) }
 
 // refusedOnce is the document of a template that was refused.
-func refusedOnce(options ...func(*api.Status)) build.Option {
-	return tells(api.Refused, append([]func(*api.Status){func(s *api.Status) { s.Reason, s.Message = api.TemplateInvalid, "it was wrong" }}, options...)...)
+func refusedOnce(options ...func(*api.Cleanup)) build.Option {
+	return tells(api.Refused, append([]func(*api.Cleanup){func(s *api.Cleanup) { s.Reason, s.Message = api.TemplateInvalid, "it was wrong" }}, options...)...)
 }
 
 func TestWhoIsLookedAfter(t *testing.T) {
 	resizing := build.Status(build.Operation(api.Copying))
-	held := build.Status(build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching }))
-	asleep := build.Nap(build.Sleep(api.Asleep))
+	held := build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }))
+	asleep := build.WithSleep(build.Sleep(api.Asleep))
 	scaledDown := left("data-web-1")
 	check(t, map[string]row{
 		"there is no set": {in: on(),
@@ -73,7 +73,7 @@ func TestWhoIsLookedAfter(t *testing.T) {
 			want: "noop InProgress"},
 		"the sleep cannot be read": {in: on(web(build.Annotation(api.SleepAnnotation, "{"), build.Replicas(0), ready(1)), left("data-web-0")),
 			want: "noop InProgress"},
-		"it has slept": {in: on(web(build.Nap(build.Sleep(api.Succeeded)), ready(1)), scaledDown),
+		"it has slept": {in: on(web(build.WithSleep(build.Sleep(api.Succeeded)), ready(1)), scaledDown),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 1, accounted 0-1"},
 		"aborted, with nothing to abort": {in: on(web(abort, ready(1)), left("data-web-0"), replica(0)),
 			want: "noop CleanupReady"},
@@ -141,7 +141,7 @@ func TestFinalizer(t *testing.T) {
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
 		"it is asked for, but the set goes": {in: on(web(onDelete, build.Deleting(), ready(1))),
 			want: "noop SetGone"},
-		"it is asked for while the set sleeps": {in: on(web(onDelete, build.Nap(build.Sleep(api.Asleep)), build.Replicas(0))),
+		"it is asked for while the set sleeps": {in: on(web(onDelete, build.WithSleep(build.Sleep(api.Asleep)), build.Replicas(0))),
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
 		"it is asked for, the template is wrong": {in: on(web(onDelete, build.Annotation(api.CleanupTemplateAnnotation, "{}"))),
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
@@ -157,7 +157,7 @@ func TestRefusal(t *testing.T) {
 			want: "noop AlreadyRefused"},
 		"another one is wrong": {in: on(web(wrong, refusedOnce(digest("older")))),
 			want: `do TemplateInvalid: patch statefulsets web {+cleanup}; event TemplateInvalid "annotation drydock.dev/cleanup-pod-template: spec.containers is empty; name the container that cleans up" -> operation.failed`, next: "Refused TemplateInvalid, attempt 1, replicas 1, finished 0s"},
-		"it was right before": {in: on(web(wrong, ready(3, digest("older"), func(s *api.Status) { s.Attempt = 4 }))),
+		"it was right before": {in: on(web(wrong, ready(3, digest("older"), func(s *api.Cleanup) { s.Attempt = 4 }))),
 			want: `do TemplateInvalid: patch statefulsets web {+cleanup}; event TemplateInvalid "annotation drydock.dev/cleanup-pod-template: spec.containers is empty; name the container that cleans up" -> operation.failed`, next: "Refused TemplateInvalid, attempt 4, replicas 1, accounted 0-3, finished 0s"},
 		"a cleanup has failed before": {in: on(web(wrong, gaveUp(digest("older")))),
 			want: `do TemplateInvalid: patch statefulsets web {+cleanup}; event TemplateInvalid "annotation drydock.dev/cleanup-pod-template: spec.containers is empty; name the container that cleans up" -> operation.failed`, next: "Refused TemplateInvalid, attempt 1, replicas 1, accounted 0-1, finished 0s"},
@@ -223,8 +223,8 @@ func TestRetry(t *testing.T) {
 			want: "wait CleanupRunning (pod web-1 is Running)"},
 		"a new ordinal is left behind": {in: on(web(gaveUp(entry(1, api.CleanupFailed, tries(3)))), one, left("data-web-2"), replica(0)),
 			want: "noop CleanupFailed"},
-		"aborted: what is left is told": {in: on(web(tells(api.Failed, func(s *api.Status) {
-			s.Reason, s.FailedAt, s.Finished = api.Aborted, api.Cleaning, plan.Moment(build.Now)
+		"aborted: what is left is told": {in: on(web(tells(api.Failed, func(s *api.Cleanup) {
+			s.Reason, s.FailedAt, s.Finished = api.Aborted, api.Cleaning, operation.Moment(build.Now)
 		})), one, replica(0)),
 			want: "do Aborted: patch statefulsets web {+cleanup}", next: "Failed Aborted at Cleaning, attempt 1, replicas 1, accounted 0-1, finished 0s"},
 	})
@@ -233,7 +233,7 @@ func TestRetry(t *testing.T) {
 func TestSettling(t *testing.T) {
 	unknown := build.Claim("data-web-2", "64Mi")
 	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
-	told := func(s *api.Status) {
+	told := func(s *api.Cleanup) {
 		in := on(web(), unknown)
 		s.Ordinals = in.reports(in.ordinals())
 	}
@@ -264,7 +264,7 @@ func TestSettling(t *testing.T) {
 			want: "do CleanupReady: patch statefulsets web {+cleanup}", next: "Succeeded CleanupReady, attempt 1, replicas 1, accounted 0-1"},
 		"somebody knows better": {in: on(web(ready(1, told)), build.With(build.Claim("data-web-2", "64Mi"), mark), replica(0)),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 1, accounted 0-1"},
-		"another template": {in: on(web(ready(1, digest("older"), func(s *api.Status) { s.Attempt = 3 })), replica(0)),
+		"another template": {in: on(web(ready(1, digest("older"), func(s *api.Cleanup) { s.Attempt = 3 })), replica(0)),
 			want: "do CleanupReady: patch statefulsets web {+cleanup}", next: "Succeeded CleanupReady, attempt 3, replicas 1, accounted 0-1"},
 		"at zero": {in: on(web(build.Replicas(0), ready(0))),
 			want: "noop CleanupReady"},
@@ -286,7 +286,7 @@ func TestTally(t *testing.T) {
 		"two are left":       {on(web(ready(1)), left("data-web-1"), left("data-web-2")), 2, 0},
 		"one runs":           {on(web(cleaning()), left("data-web-1"), left("data-web-2"), on1(2)), 1, 1},
 		"a stray is none":    {on(web(ready(1)), left("data-web-1"), on1(1)), 1, 0},
-		"it sleeps":          {on(web(build.Nap(build.Sleep(api.Asleep)), ready(1)), left("data-web-1")), 0, 0},
+		"it sleeps":          {on(web(build.WithSleep(build.Sleep(api.Asleep)), ready(1)), left("data-web-1")), 0, 0},
 		"it is not opted in": {on(web(optOut), left("data-web-1")), 0, 0},
 		"unreadable":         {on(web(build.Annotation(api.CleanupAnnotation, "{")), left("data-web-1")), 0, 0},
 		"no template":        {on(build.Set("web", build.Template("data", "1Mi", "fixed")), left("data-web-1")), 0, 0},

@@ -10,28 +10,29 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
 
 // fresh is a document that tells of no operation yet.
-func (in Input) fresh(doc *api.Status, phase api.Phase, reason api.Reason, message string) *api.Status {
-	next := &api.Status{Version: api.StatusVersion, Kind: api.KindCleanup, Set: api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: *plan.Moment(in.Now)}
+func (in Input) fresh(doc *api.Cleanup, phase api.Phase, reason api.Reason, message string) *api.Cleanup {
+	next := &api.Cleanup{Header: api.Header{Version: api.RecordVersion, Kind: api.KindCleanup,
+		Set: api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: *operation.Moment(in.Now)}}
 	if doc != nil {
 		next.Attempt, next.Span = doc.Attempt, doc.Span
 	}
-	next.Operation = resources.OperationID(in.Set.UID, api.KindCleanup, next.Attempt)
+	next.Operation = api.OperationID(in.Set.UID, string(api.KindCleanup), next.Attempt)
 	next.Phase, next.Reason, next.Message = phase, reason, message
 	next.Request, next.Replicas = cleanup.Digest(in.Set), sts.Replicas(in.Set)
 	return next
 }
 
 // begin writes down that there is a cleanup, before anything is done.
-func (in Input) begin(doc *api.Status, left []cleanup.Ordinal) plan.Plan {
+func (in Input) begin(doc *api.Cleanup, left []cleanup.Ordinal) plan.Plan {
 	next := in.fresh(doc, api.Cleaning, api.CleanupStarted, "cleaning up "+ordinalsOf(left))
 	next.Attempt++
-	next.Operation = resources.OperationID(in.Set.UID, api.KindCleanup, next.Attempt)
+	next.Operation = api.OperationID(in.Set.UID, string(api.KindCleanup), next.Attempt)
 	next.Trace = in.Trace
 	return plan.Do(api.CleanupStarted, in.store(next).Actions()...)
 }
@@ -54,9 +55,9 @@ func ordinalsOf(left []cleanup.Ordinal) string {
 }
 
 // store patches the set's document. A retry that somebody has asked for by annotation is taken.
-func (in Input) store(next *api.Status) *plan.Patch {
-	patch := plan.Store(in.Set, next)
-	if doc, err := sts.CleanupOf(in.Set); err == nil && in.retried(doc) {
+func (in Input) store(next *api.Cleanup) *plan.Patch {
+	patch := operation.Store(in.Set, next)
+	if doc, err := api.LoadCleanup(in.Set); err == nil && in.retried(doc) {
 		patch.Unannotate(api.RetryAnnotation)
 	}
 	return patch
@@ -64,10 +65,10 @@ func (in Input) store(next *api.Status) *plan.Patch {
 
 // settle brings the document of a set of which nothing is to be cleaned up to what there is: which ordinals are accounted for,
 // and which claims are left alone.
-func (in Input) settle(doc *api.Status, ordinals []cleanup.Ordinal) plan.Plan {
+func (in Input) settle(doc *api.Cleanup, ordinals []cleanup.Ordinal) plan.Plan {
 	left := in.left(doc, ordinals)
 	next := in.fresh(doc, api.Succeeded, api.CleanupReady, "what a scale-down leaves behind will be cleaned up")
-	next.Operation = resources.OperationID(in.Set.UID, string(api.CleanupReady), next.Attempt) // it is none, and not the one before
+	next.Operation = api.OperationID(in.Set.UID, string(api.CleanupReady), next.Attempt) // it is none, and not the one before
 	if doc != nil && doc.Request == next.Request && doc.Phase != api.Refused && (doc.Phase != api.Failed || len(left) > 0) {
 		next = doc.Clone()
 	}
@@ -75,7 +76,7 @@ func (in Input) settle(doc *api.Status, ordinals []cleanup.Ordinal) plan.Plan {
 }
 
 // keep stores the document of a cleanup that is over, if it tells anything new.
-func (in Input) keep(doc, next *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
+func (in Input) keep(doc, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	next.Replicas, next.Generation = sts.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	if in.Set.DeletionTimestamp == nil {
 		next.Span = in.accounted(next.Span, ordinals)
@@ -90,7 +91,7 @@ func (in Input) keep(doc, next *api.Status, ordinals, left []cleanup.Ordinal) pl
 }
 
 // tell makes Events of the reports that the document does not have yet.
-func (in Input) tell(doc *api.Status, reports []api.OrdinalStatus) []plan.Action {
+func (in Input) tell(doc *api.Cleanup, reports []api.OrdinalStatus) []plan.Action {
 	var notes []plan.Action
 	for _, r := range reports {
 		if entry := entryOf(doc, r.Ordinal); entry == nil || *entry != r {
@@ -138,15 +139,12 @@ func (in Input) unbound(claim string) bool {
 const mostReports = 20
 
 // conclude ends the cleanup. A set that was held for it may go.
-func (in Input) conclude(doc *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
-	next := doc.Clone()
-	next.Phase, next.Reason, next.Message, next.Finished = api.Succeeded, api.CleanupCompleted, "nothing is left behind", plan.Moment(in.Now)
-	failed := failedOf(doc, left)
-	if len(failed) > 0 {
-		next.Phase, next.FailedAt = api.Failed, api.Cleaning
-		next.Reason, next.Message = failed[0].Reason, failed[0].Message
+func (in Input) conclude(doc *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
+	if failed := failedOf(doc, left); len(failed) > 0 {
+		next := operation.Fail(doc, api.Failed, in.Now, failed[0].Reason, failed[0].Message)
 		return in.keep(doc, next, ordinals, left).Then(events.OperationFailed, doc.Operation).For(api.KindCleanup)
 	}
+	next := operation.Conclude(doc, api.Succeeded, in.Now, api.CleanupCompleted, "nothing is left behind")
 	if in.Set.DeletionTimestamp != nil {
 		next.Ordinals = in.reports(ordinals)
 		actions := append(unfinalize(in.store(next)).Actions(), in.tell(doc, next.Ordinals)...)
@@ -159,7 +157,7 @@ func (in Input) conclude(doc *api.Status, ordinals, left []cleanup.Ordinal) plan
 }
 
 // refuse says once why nothing can be cleaned up.
-func (in Input) refuse(doc *api.Status, problem *cleanup.Problem) plan.Plan {
+func (in Input) refuse(doc *api.Cleanup, problem *cleanup.Problem) plan.Plan {
 	if doc.Active() {
 		return in.cancel(doc, problem.Reason, problem.Message)
 	}
@@ -167,20 +165,20 @@ func (in Input) refuse(doc *api.Status, problem *cleanup.Problem) plan.Plan {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	next := in.fresh(doc, api.Refused, problem.Reason, problem.Message)
-	next.Operation = resources.OperationID(in.Set.UID, string(api.Refused)+next.Request, next.Attempt) // not the one before
-	next.Finished = plan.Moment(in.Now)
-	return plan.Do(problem.Reason, append(in.store(next).Actions(), plan.NoteOf(in.Set, next, true))...).
+	next.Operation = api.OperationID(in.Set.UID, string(api.Refused)+next.Request, next.Attempt) // not the one before
+	next.Finished = operation.Moment(in.Now)
+	return plan.Do(problem.Reason, append(in.store(next).Actions(), operation.NoteOf(in.Set, next, true))...).
 		Then(events.OperationFailed, next.Operation).For(api.KindCleanup)
 }
 
 // note makes a Kubernetes Event of the cleanup.
-func (in Input) note(doc *api.Status, reason api.Reason, warning bool, message string, args ...any) plan.Action {
+func (in Input) note(doc *api.Cleanup, reason api.Reason, warning bool, message string, args ...any) plan.Action {
 	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason,
 		Message: fmt.Sprintf(message, args...), UID: in.Set.UID, Operation: doc.Operation})
 }
 
 // entryOf is what the document tells of the ordinal; nil if nothing.
-func entryOf(doc *api.Status, ordinal int) *api.OrdinalStatus {
+func entryOf(doc *api.Cleanup, ordinal int) *api.OrdinalStatus {
 	if doc == nil {
 		return nil
 	}
@@ -192,14 +190,14 @@ func entryOf(doc *api.Status, ordinal int) *api.OrdinalStatus {
 }
 
 // withEntry is the document with the entry in place of what it told of the ordinal.
-func withEntry(doc *api.Status, entry api.OrdinalStatus) *api.Status {
+func withEntry(doc *api.Cleanup, entry api.OrdinalStatus) *api.Cleanup {
 	next := withoutEntry(doc, entry.Ordinal)
 	next.Ordinals = append(next.Ordinals, entry)
 	slices.SortStableFunc(next.Ordinals, func(a, b api.OrdinalStatus) int { return b.Ordinal - a.Ordinal })
 	return next
 }
 
-func withoutEntry(doc *api.Status, ordinal int) *api.Status {
+func withoutEntry(doc *api.Cleanup, ordinal int) *api.Cleanup {
 	next := doc.Clone()
 	next.Ordinals = slices.DeleteFunc(next.Ordinals, func(o api.OrdinalStatus) bool { return o.Ordinal == ordinal })
 	return next
@@ -211,7 +209,7 @@ func given(entry *api.OrdinalStatus) bool {
 }
 
 // failedOf are the entries of ordinals that are left and whose cleanup has been given up.
-func failedOf(doc *api.Status, left []cleanup.Ordinal) []api.OrdinalStatus {
+func failedOf(doc *api.Cleanup, left []cleanup.Ordinal) []api.OrdinalStatus {
 	var failed []api.OrdinalStatus
 	for _, o := range left {
 		if entry := entryOf(doc, o.Number); given(entry) {

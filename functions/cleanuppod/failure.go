@@ -8,15 +8,16 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 )
 
 // obstructed tells what is in the way of a cleanup, and gives it up after a time.
-func (in Input) obstructed(doc *api.Status, o cleanup.Ordinal, reason api.Reason, message string) plan.Plan {
+func (in Input) obstructed(doc *api.Cleanup, o cleanup.Ordinal, reason api.Reason, message string) plan.Plan {
 	entry := entryOf(doc, o.Number)
 	switch {
 	case entry == nil || entry.Reason != reason:
-		next := api.OrdinalStatus{Ordinal: o.Number, Reason: reason, Message: message, Deadline: plan.Moment(in.Now.Add(in.Settings.CleanupTimeout))}
+		next := api.OrdinalStatus{Ordinal: o.Number, Reason: reason, Message: message, Deadline: operation.Moment(in.Now.Add(in.Settings.CleanupTimeout))}
 		if entry != nil {
 			next.Tries, next.Pod = entry.Tries, entry.Pod
 		}
@@ -29,7 +30,7 @@ func (in Input) obstructed(doc *api.Status, o cleanup.Ordinal, reason api.Reason
 
 // failed counts a try that has failed, and says when the next one is, if there is one. A replica that is wanted back is not
 // kept waiting.
-func (in Input) failed(doc *api.Status, o cleanup.Ordinal, message string) plan.Plan {
+func (in Input) failed(doc *api.Cleanup, o cleanup.Ordinal, message string) plan.Plan {
 	next, entry := api.OrdinalStatus{Ordinal: o.Number, Tries: 1, Message: message}, entryOf(doc, o.Number)
 	if o.Pod != nil {
 		next.Pod = o.Pod.UID
@@ -45,12 +46,12 @@ func (in Input) failed(doc *api.Status, o cleanup.Ordinal, message string) plan.
 		next.Message = fmt.Sprintf("%s; %s kept. Annotate the StatefulSet with %s to try again", message, areKept(o), api.RetryAnnotation)
 		return in.giveUp(doc, o, next)
 	}
-	next.Reason, next.NextTry = api.CleanupTriedOnce, plan.Moment(in.Now.Add(backoff(in.Settings.CleanupBackoff, next.Tries)))
+	next.Reason, next.NextTry = api.CleanupTriedOnce, operation.Moment(in.Now.Add(backoff(in.Settings.CleanupBackoff, next.Tries)))
 	return plan.Do(api.CleanupTriedOnce, append(in.store(withEntry(doc, next)).Actions(), in.note(doc, next.Reason, true, "%s", message))...)
 }
 
 // giveUp ends the cleanup of an ordinal. Its claims are kept.
-func (in Input) giveUp(doc *api.Status, o cleanup.Ordinal, entry api.OrdinalStatus) plan.Plan {
+func (in Input) giveUp(doc *api.Cleanup, o cleanup.Ordinal, entry api.OrdinalStatus) plan.Plan {
 	entry.Ordinal = o.Number
 	p := plan.Do(entry.Reason, append(in.store(withEntry(doc, entry)).Actions(), in.note(doc, entry.Reason, true, "%s", entry.Message))...)
 	p.Outcomes = []plan.Outcome{in.outcome(plan.Failed, o.Pod)}

@@ -14,6 +14,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -73,7 +74,7 @@ func objectsOf(in Input) []metav1.Object {
 }
 
 // stored is the document of a cleanup that the plan writes on the set, or nil.
-func stored(p plan.Plan) *api.Status {
+func stored(p plan.Plan) *api.Cleanup {
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
 			text, ok := op.Value.(string)
@@ -91,7 +92,7 @@ func stored(p plan.Plan) *api.Status {
 }
 
 // summary renders what a document says, without its messages. Times are from now.
-func summary(s *api.Status) string {
+func summary(s *api.Cleanup) string {
 	if s == nil {
 		return ""
 	}
@@ -160,10 +161,12 @@ func web(options ...build.Option) *appsv1.StatefulSet {
 }
 
 // tells stores the document of a cleanup on the set, with the set's own digest, identity and count.
-func tells(phase api.Phase, options ...func(*api.Status)) build.Option {
+func tells(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
-		doc := &api.Status{Version: api.StatusVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1,
-			Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set), Generation: set.Generation, Started: metav1.NewTime(build.Now.Add(-time.Minute))}
+		doc := &api.Cleanup{
+			Header:   api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
+			Replicas: sts.Replicas(set), Generation: set.Generation,
+		}
 		for _, option := range options {
 			option(doc)
 		}
@@ -171,29 +174,29 @@ func tells(phase api.Phase, options ...func(*api.Status)) build.Option {
 	})
 }
 
-func cleaning(options ...func(*api.Status)) build.Option { return tells(api.Cleaning, options...) }
+func cleaning(options ...func(*api.Cleanup)) build.Option { return tells(api.Cleaning, options...) }
 
 // ready is the document of a set of whose replicas, up to the end, everything is known.
-func ready(end int, options ...func(*api.Status)) build.Option {
-	return tells(api.Succeeded, append([]func(*api.Status){func(s *api.Status) {
+func ready(end int, options ...func(*api.Cleanup)) build.Option {
+	return tells(api.Succeeded, append([]func(*api.Cleanup){func(s *api.Cleanup) {
 		s.Reason, s.Message, s.Span = api.CleanupReady, "what a scale-down leaves behind will be cleaned up", &api.Span{End: end}
 	}}, options...)...)
 }
 
 // gaveUp is the document of a cleanup that has failed a minute ago.
-func gaveUp(options ...func(*api.Status)) build.Option {
-	return tells(api.Failed, append([]func(*api.Status){func(s *api.Status) {
-		s.Reason, s.FailedAt, s.Finished, s.Span = api.CleanupFailed, api.Cleaning, plan.Moment(build.Now.Add(-time.Minute)), &api.Span{End: 1}
+func gaveUp(options ...func(*api.Cleanup)) build.Option {
+	return tells(api.Failed, append([]func(*api.Cleanup){func(s *api.Cleanup) {
+		s.Reason, s.FailedAt, s.Finished, s.Span = api.CleanupFailed, api.Cleaning, operation.Moment(build.Now.Add(-time.Minute)), &api.Span{End: 1}
 	}}, options...)...)
 }
 
 // entry is what a document tells of an ordinal.
-func entry(n int, reason api.Reason, options ...func(*api.OrdinalStatus)) func(*api.Status) {
+func entry(n int, reason api.Reason, options ...func(*api.OrdinalStatus)) func(*api.Cleanup) {
 	e := api.OrdinalStatus{Ordinal: n, Reason: reason, Message: "said before"}
 	for _, option := range options {
 		option(&e)
 	}
-	return func(s *api.Status) { s.Ordinals = append(s.Ordinals, e) }
+	return func(s *api.Cleanup) { s.Ordinals = append(s.Ordinals, e) }
 }
 
 func tries(n int) func(*api.OrdinalStatus) { return func(e *api.OrdinalStatus) { e.Tries = n } }
@@ -203,16 +206,16 @@ func ofPod(uid string) func(*api.OrdinalStatus) {
 }
 
 func next(in time.Duration) func(*api.OrdinalStatus) {
-	return func(e *api.OrdinalStatus) { e.NextTry = plan.Moment(build.Now.Add(in)) }
+	return func(e *api.OrdinalStatus) { e.NextTry = operation.Moment(build.Now.Add(in)) }
 }
 
 func due(in time.Duration) func(*api.OrdinalStatus) {
-	return func(e *api.OrdinalStatus) { e.Deadline = plan.Moment(build.Now.Add(in)) }
+	return func(e *api.OrdinalStatus) { e.Deadline = operation.Moment(build.Now.Add(in)) }
 }
 
-func digest(text string) func(*api.Status) { return func(s *api.Status) { s.Request = text } }
+func digest(text string) func(*api.Cleanup) { return func(s *api.Cleanup) { s.Request = text } }
 
-func counted(n int32) func(*api.Status) { return func(s *api.Status) { s.Replicas = n } }
+func counted(n int32) func(*api.Cleanup) { return func(s *api.Cleanup) { s.Replicas = n } }
 
 // left is a claim that a replica of web has used.
 func left(name string, options ...build.Option) *corev1.PersistentVolumeClaim {
@@ -293,8 +296,8 @@ func endedSince(ago time.Duration) build.Option {
 }
 
 // finished says how long ago the cleanup has ended.
-func finished(ago time.Duration) func(*api.Status) {
-	return func(s *api.Status) { s.Finished = plan.Moment(build.Now.Add(-ago)) }
+func finished(ago time.Duration) func(*api.Cleanup) {
+	return func(s *api.Cleanup) { s.Finished = operation.Moment(build.Now.Add(-ago)) }
 }
 
 // finishedAt says when the pod's container ended, from now.

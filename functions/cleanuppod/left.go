@@ -7,12 +7,13 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
 // left are the ordinals to clean up, from the highest down: those that the set does not ask for, with claims that replicas
 // have used, and those on which a cleanup pod works already.
-func (in Input) left(doc *api.Status, ordinals []cleanup.Ordinal) []cleanup.Ordinal {
+func (in Input) left(doc *api.Cleanup, ordinals []cleanup.Ordinal) []cleanup.Ordinal {
 	return slices.DeleteFunc(slices.Clone(ordinals), func(o cleanup.Ordinal) bool {
 		switch {
 		case in.tended(doc, o):
@@ -45,20 +46,20 @@ func (in Input) ending(ordinals []cleanup.Ordinal) string {
 }
 
 // tended reports whether a pod of this cleanup is there.
-func (in Input) tended(doc *api.Status, o cleanup.Ordinal) bool {
+func (in Input) tended(doc *api.Cleanup, o cleanup.Ordinal) bool {
 	return o.Pod != nil && in.ours(doc, o.Pod)
 }
 
 // ours reports whether the pod was made by the set's present cleanup.
-func (in Input) ours(doc *api.Status, pod *corev1.Pod) bool {
+func (in Input) ours(doc *api.Cleanup, pod *corev1.Pod) bool {
 	link := cleanup.LinkOf(pod, in.Name)
 	return link != nil && doc.Active() && link.Operation == doc.Operation && link.Set.UID == in.Set.UID
 }
 
 // begins reports whether there is a reason to begin a cleanup: the last one has not failed, or something has changed since.
-func (in Input) begins(doc *api.Status) bool {
+func (in Input) begins(doc *api.Cleanup) bool {
 	switch {
-	case !sts.CleanupRests(doc):
+	case !operation.CleanupRests(doc):
 		return true
 	case in.retried(doc), doc.Request != cleanup.Digest(in.Set), doc.Replicas != sts.Replicas(in.Set):
 		return true
@@ -67,9 +68,9 @@ func (in Input) begins(doc *api.Status) bool {
 }
 
 // retried reports whether somebody asks to take up what has failed.
-func (in Input) retried(doc *api.Status) bool {
+func (in Input) retried(doc *api.Cleanup) bool {
 	_, annotated := in.Set.Annotations[api.RetryAnnotation]
-	return (annotated || in.Retry) && sts.CleanupRests(doc)
+	return (annotated || in.Retry) && operation.CleanupRests(doc)
 }
 
 func (in Input) aborted() bool {
@@ -82,7 +83,7 @@ func (in Input) mayBegin() bool {
 	if in.Set == nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) {
 		return false
 	}
-	doc, err := sts.CleanupOf(in.Set)
+	doc, err := api.LoadCleanup(in.Set)
 	return err == nil && !doc.Active() && in.due(in.left(doc, in.ordinals())) && in.begins(doc)
 }
 
@@ -91,7 +92,7 @@ func (in Input) Tally() (pending, running int) {
 	if in.Set == nil {
 		return 0, 0
 	}
-	doc, err := sts.CleanupOf(in.Set)
+	doc, err := api.LoadCleanup(in.Set)
 	if err != nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) || in.resizes() || in.sleeps() {
 		return 0, 0
 	}

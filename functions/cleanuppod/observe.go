@@ -115,7 +115,7 @@ func (f *Function) try(ctx context.Context, in *Input) error {
 	if template == nil || problem != nil {
 		return nil
 	}
-	pod := resources.MakeCleanupPod(in.Set, template, resources.OperationID(in.Set.UID, api.KindCleanup, 0), sts.Span(in.Set).End, nil)
+	pod := resources.MakeCleanupPod(in.Set, template, api.OperationID(in.Set.UID, string(api.KindCleanup), 0), sts.Span(in.Set).End, nil)
 	pod.Name, pod.OwnerReferences = "", nil
 	pod.GenerateName = "drydock-"
 	err := fault.FromAPI(f.client.Create(ctx, plan.Pods, in.Set.Namespace, pod, true))

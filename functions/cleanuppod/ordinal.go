@@ -10,13 +10,14 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
 
 // goOn takes the next step of a cleanup: with OrderedReady for one ordinal, the highest, with Parallel for several.
-func (in Input) goOn(doc *api.Status, ordinals, left []cleanup.Ordinal) plan.Plan {
+func (in Input) goOn(doc *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	if doc.Request != cleanup.Digest(in.Set) { // what failed is tried again with the new template
 		next := doc.Clone()
 		next.Request = cleanup.Digest(in.Set)
@@ -64,7 +65,7 @@ func isTry(p plan.Plan) bool {
 }
 
 // step takes the next step for an ordinal. A noop means that its cleanup has been given up.
-func (in Input) step(doc *api.Status, o cleanup.Ordinal) plan.Plan {
+func (in Input) step(doc *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	entry := entryOf(doc, o.Number)
 	switch pod := o.Pod; {
 	case in.tended(doc, o):
@@ -91,7 +92,7 @@ func (in Input) step(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 }
 
 // start makes the cleanup pod.
-func (in Input) start(doc *api.Status, o cleanup.Ordinal) plan.Plan {
+func (in Input) start(doc *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	template, _ := cleanup.Template(in.Set)
 	pod := resources.MakeCleanupPod(in.Set, template, doc.Operation, o.Number, o.Claims)
 	words, next := "", doc
@@ -100,7 +101,7 @@ func (in Input) start(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 		words = fmt.Sprintf(", after %d failures", entry.Tries)
 	case entry != nil && entry.Tries > 0: // what was in the way is gone, the failures before it count
 		words = fmt.Sprintf(", after %d failures", entry.Tries)
-		next = withEntry(doc, api.OrdinalStatus{Ordinal: o.Number, Tries: entry.Tries, Pod: entry.Pod, NextTry: plan.Moment(in.Now),
+		next = withEntry(doc, api.OrdinalStatus{Ordinal: o.Number, Tries: entry.Tries, Pod: entry.Pod, NextTry: operation.Moment(in.Now),
 			Reason: api.CleanupTriedOnce, Message: entry.Message})
 	case entry != nil:
 		next = withoutEntry(doc, o.Number)
@@ -112,7 +113,7 @@ func (in Input) start(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 
 // stop waits for the end of a replica. Those of a set that is being deleted are ended here: the StatefulSet controller leaves
 // them alone, and the garbage collector, when it deletes in the background, waits for the set to be gone.
-func (in Input) stop(doc *api.Status, o cleanup.Ordinal) plan.Plan {
+func (in Input) stop(doc *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	pod := o.Pod
 	switch {
 	case pod.DeletionTimestamp == nil && in.Set.DeletionTimestamp != nil:

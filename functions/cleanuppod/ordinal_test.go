@@ -29,14 +29,14 @@ func TestBeginning(t *testing.T) {
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 1, accounted 0-1"},
 		"the replica is still there: it is waited for": {in: on(web(ready(2)), left("data-web-0"), left("data-web-1"), replica(0), replica(1)),
 			want: "wait ReplicaEnding (pod web-1 is still there)"},
-		"below the start is nothing of ours": {in: on(web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5} }), ready(5, func(s *api.Status) { s.Span.Start = 5 })),
+		"below the start is nothing of ours": {in: on(web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5} }), ready(5, func(s *api.Cleanup) { s.Span.Start = 5 })),
 			left("data-web-0"), left("data-web-4")),
 			want: "noop CleanupReady"},
 		"the set has no document yet": {in: on(web(), left("data-web-1")),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 1, replicas 1"},
-		"I3: the document came along from another set": {in: on(web(cleaning(func(s *api.Status) { s.Set.UID = "uid-2"; s.Attempt = 7 })), left("data-web-1")),
+		"I3: the document came along from another set": {in: on(web(cleaning(func(s *api.Cleanup) { s.Set.UID = "uid-2"; s.Attempt = 7 })), left("data-web-1")),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 1, replicas 1"},
-		"the next one has an operation of its own": {in: on(web(ready(1, func(s *api.Status) { s.Attempt = 7 })), left("data-web-1")),
+		"the next one has an operation of its own": {in: on(web(ready(1, func(s *api.Cleanup) { s.Attempt = 7 })), left("data-web-1")),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 8, replicas 1, accounted 0-1"},
 	})
 }

@@ -51,7 +51,7 @@ func (c chance) reason() api.Reason {
 }
 
 func (c chance) document() build.Option {
-	var options []func(*api.Status)
+	var options []func(*api.Cleanup)
 	for n := range 7 {
 		if c.in(4) {
 			var of []func(*api.OrdinalStatus)
@@ -71,13 +71,13 @@ func (c chance) document() build.Option {
 		options = append(options, counted(int32(c.IntN(4))))
 	}
 	if c.in(12) {
-		options = append(options, func(s *api.Status) { s.Set.UID = "uid-2" })
+		options = append(options, func(s *api.Cleanup) { s.Set.UID = "uid-2" })
 	}
 	if c.in(12) {
-		options = append(options, func(s *api.Status) { s.Operation = "other" })
+		options = append(options, func(s *api.Cleanup) { s.Operation = "000000000000" })
 	}
 	if c.in(2) {
-		options = append(options, func(s *api.Status) { s.Span = &api.Span{Start: c.IntN(2), End: c.IntN(5)} })
+		options = append(options, func(s *api.Cleanup) { s.Span = &api.Span{Start: c.IntN(2), End: c.IntN(5)} })
 	}
 	if c.calm {
 		options = nil
@@ -94,7 +94,7 @@ func (c chance) set() *appsv1.StatefulSet {
 	options = append(options, c.maybe(3, build.Template("logs", "1Mi", "fixed"), parallel, cancels, onDelete)...)
 	options = append(options, c.maybe(8, retry, abort, optOut, startingAt(c.IntN(3)),
 		build.Annotation(api.CleanupTemplateAnnotation, one(c, "", "{}", "{", template+" ")))...)
-	options = append(options, c.maybe(20, build.Status(build.Operation(one(c, api.Copying, api.Succeeded))), build.Nap(build.Sleep(one(c, api.Asleep, api.Succeeded))),
+	options = append(options, c.maybe(20, build.Status(build.Operation(one(c, api.Copying, api.Succeeded))), build.WithSleep(build.Sleep(one(c, api.Asleep, api.Succeeded))),
 		build.Annotation(api.StatusAnnotation, "{"), build.WhenScaled("Delete"))...)
 	if c.in(3) {
 		options = append(options, build.Label(api.FinalizerLabel, api.FinalizerForCleanup), build.Finalizers(one(c, []string{api.CleanupFinalizer},
@@ -278,7 +278,7 @@ func (in Input) wrong(a plan.Action) string {
 
 // uncleaned says why the claim must not be deleted.
 func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
-	doc, err := sts.CleanupOf(in.Set)
+	doc, err := api.LoadCleanup(in.Set)
 	if err != nil || !doc.Active() {
 		return "no cleanup runs"
 	}
@@ -302,7 +302,7 @@ func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {
 	if !ok || in.Set == nil || seen != nil {
 		return "it is no pod, of no set, or it is there"
 	}
-	doc, _ := sts.CleanupOf(in.Set) //nolint:errcheck // nil fails below
+	doc, _ := api.LoadCleanup(in.Set) //nolint:errcheck // nil fails below
 	link := cleanup.LinkOf(pod, in.Name)
 	n, replica := sts.ParsePodName(in.Set, pod.Name)
 	span := sts.Span(in.Set)

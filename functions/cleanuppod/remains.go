@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -58,18 +59,18 @@ func (in Input) letGoOfAll() plan.Plan {
 
 // letGoOfStrays removes cleanup pods that no cleanup of this very set tells of: those of another set of the same name, or of a
 // cleanup that is over. What they have done is not known to be for this set's good, so their claims are kept.
-func (in Input) letGoOfStrays(doc *api.Status) plan.Plan {
+func (in Input) letGoOfStrays(doc *api.Cleanup) plan.Plan {
 	return in.letGo(func(pod *corev1.Pod) bool { return !in.ours(doc, pod) })
 }
 
 // cancel ends a cleanup that nobody wants any more: its pods go, the claims stay. A set that is not opted in is written to first:
 // the tick does not find it again once its pods are gone.
-func (in Input) cancel(doc *api.Status, reason api.Reason, message string) plan.Plan {
+func (in Input) cancel(doc *api.Cleanup, reason api.Reason, message string) plan.Plan {
 	if !doc.Active() {
 		return plan.Noop(reason)
 	}
 	next := in.canceled(doc, reason, message)
-	p := plan.Do(reason, append(in.store(next).Unannotate(api.AbortAnnotation).Actions(), plan.NoteOf(in.Set, next, true))...)
+	p := plan.Do(reason, append(in.store(next).Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(in.Set, next, true))...)
 	if !sts.Managed(in.Set) {
 		return p
 	}
@@ -79,10 +80,9 @@ func (in Input) cancel(doc *api.Status, reason api.Reason, message string) plan.
 	return p.Then(events.OperationFailed, doc.Operation).For(api.KindCleanup)
 }
 
-func (in Input) canceled(doc *api.Status, reason api.Reason, message string) *api.Status {
-	next := doc.Clone()
-	next.Phase, next.FailedAt, next.Finished, next.Ordinals = api.Failed, api.Cleaning, plan.Moment(in.Now), nil
-	next.Reason, next.Message = reason, message+"; the claims that are left are kept"
+func (in Input) canceled(doc *api.Cleanup, reason api.Reason, message string) *api.Cleanup {
+	next := operation.Fail(doc, api.Failed, in.Now, reason, message+"; the claims that are left are kept")
+	next.Ordinals = nil
 	next.Request, next.Replicas, next.Generation = cleanup.Digest(in.Set), sts.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	return next
 }
@@ -103,7 +103,7 @@ func (in Input) finalize() plan.Plan {
 // replaced reports whether restore replaces the set, or its claims: it takes our finalizer off before it deletes the set, and the set
 // that it creates has it.
 func (in Input) replaced() bool {
-	resize, err := (&sts.Observed{Set: in.Set}).Status()
+	resize, err := api.LoadResize(in.Set)
 	return err == nil && resize != nil && resize.Phase == api.Switching
 }
 
@@ -112,7 +112,7 @@ func unfinalize(patch *plan.Patch) *plan.Patch {
 }
 
 // unheld says why a set that is being deleted goes without a cleanup; empty if it is to be cleaned up.
-func (in Input) unheld(doc *api.Status) string {
+func (in Input) unheld(doc *api.Cleanup) string {
 	switch {
 	case !cleanup.Finalizes(in.Set):
 		return "it does not ask for a cleanup on deletion any more"
@@ -147,7 +147,7 @@ func (in Input) orphaned(pod *corev1.Pod) bool {
 }
 
 // letGoOfSet takes our finalizer away from a set that is being deleted. The claims are kept.
-func (in Input) letGoOfSet(doc *api.Status, why string) plan.Plan {
+func (in Input) letGoOfSet(doc *api.Cleanup, why string) plan.Plan {
 	if p := in.letGo(func(*corev1.Pod) bool { return true }); p.Kind != plan.KindNoop {
 		return p
 	}

@@ -90,7 +90,7 @@ func TestDeletion(t *testing.T) {
 			want: `do CleanupTried: patch statefulsets web {+cleanup}; event CleanupTried "the API server refuses: pods is forbidden"`, next: "Cleaning , attempt 1, replicas 1; 0 CleanupTried, tries 1, next 10s"},
 		"a resize was under way": {in: on(goingWeb(build.Status(build.Operation(api.Copying)), ready(1)), zero),
 			want: `do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}; event FinalizerRemoved "the StatefulSet goes without a cleanup: a resize was under way; its claims are kept"`},
-		"it was asleep": {in: on(goingWeb(build.Nap(build.Sleep(api.Asleep)), build.Replicas(0), ready(1)), zero),
+		"it was asleep": {in: on(goingWeb(build.WithSleep(build.Sleep(api.Asleep)), build.Replicas(0), ready(1)), zero),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 0, accounted 0-1"},
 		"it does not ask for it any more": {in: on(goingWeb(build.Annotation(api.CleanupOnDeleteAnnotation, ""), ready(1)), zero),
 			want: `do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}; event FinalizerRemoved "the StatefulSet goes without a cleanup: it does not ask for a cleanup on deletion any more; its claims are kept"`},

@@ -9,7 +9,7 @@ import (
 )
 
 // template is the set's, if nothing is wrong with it. What the API server said about it is known while it is new.
-func (in Input) template(doc *api.Status) (*corev1.PodTemplateSpec, *cleanup.Problem) {
+func (in Input) template(doc *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup.Problem) {
 	if in.refused(doc) {
 		return nil, &cleanup.Problem{Reason: doc.Reason, Message: doc.Message}
 	}
@@ -21,13 +21,13 @@ func (in Input) template(doc *api.Status) (*corev1.PodTemplateSpec, *cleanup.Pro
 }
 
 // refused reports whether the template was refused, and neither it nor anybody asks for another judgement.
-func (in Input) refused(doc *api.Status) bool {
+func (in Input) refused(doc *api.Cleanup) bool {
 	return doc != nil && doc.Phase == api.Refused && doc.Request == cleanup.Digest(in.Set) && !in.retried(doc)
 }
 
 // newTemplate is the template if the set's document does not tell yet that it was understood.
 func (in Input) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
-	doc, err := sts.CleanupOf(in.Set)
+	doc, err := api.LoadCleanup(in.Set)
 	asked := sts.CleanupAsked(in.Set) && sts.Managed(in.Set) && in.Set.DeletionTimestamp == nil
 	judged := doc != nil && doc.Request == cleanup.Digest(in.Set) && (doc.Phase != api.Refused || in.refused(doc))
 	if err != nil || !asked || judged {

@@ -12,7 +12,7 @@ import (
 )
 
 // tend takes the next step for an ordinal with a cleanup pod.
-func (in Input) tend(doc *api.Status, o cleanup.Ordinal) plan.Plan {
+func (in Input) tend(doc *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	pod, entry := o.Pod, entryOf(doc, o.Number)
 	succeeded := hasSucceeded(pod)
 	claims := cleanup.Ordinal{Claims: cleanup.Tended(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
@@ -52,7 +52,7 @@ func (in Input) tend(doc *api.Status, o cleanup.Ordinal) plan.Plan {
 // release deletes the claims that a cleanup pod has succeeded on. The pod holds the replica's name until they are gone, and
 // claim protection holds the claims until the pod is (kubernetes pkg/controller/volume/pvcprotection): no replica can start on
 // one that is about to go.
-func (in Input) release(doc *api.Status, o cleanup.Ordinal, claims []*corev1.PersistentVolumeClaim) plan.Plan {
+func (in Input) release(doc *api.Cleanup, o cleanup.Ordinal, claims []*corev1.PersistentVolumeClaim) plan.Plan {
 	if entry := entryOf(doc, o.Number); entry != nil && entry.NextTry != nil && in.Now.Before(entry.NextTry.Time) {
 		return plan.Wait(api.BackingOff, "its claims are deleted at %s", entry.NextTry.UTC().Format(time.RFC3339))
 	}

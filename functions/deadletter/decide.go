@@ -6,6 +6,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -27,7 +28,7 @@ func Decide(in Input) plan.Plan {
 		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+err.Error()))
 	}
 	letter := in.Letter
-	letter.Time = *plan.Moment(in.Now)
+	letter.Time = *operation.Moment(in.Now)
 	at := slices.IndexFunc(letters, func(l api.Letter) bool { return l.Key() == letter.Key() })
 	switch {
 	case at >= 0 && letters[at].Resent == nil:

@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -49,7 +50,7 @@ func told(why string) string {
 }
 
 func TestDecide(t *testing.T) {
-	resent := func(l *api.Letter) { l.Resent = plan.Moment(build.Now) }
+	resent := func(l *api.Letter) { l.Resent = operation.Moment(build.Now) }
 	worded := func(l *api.Letter) { l.ID, l.Message = "other", "no space" }
 	for name, row := range map[string]struct {
 		set      []build.Option

@@ -7,6 +7,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/sts"
@@ -71,7 +72,7 @@ func want(in Input) (*resize.Wish, plan.Plan) {
 	case reason == api.Retrying:
 		return nil, takeUpAgain(in)
 	case reason == api.UpToDate:
-		return nil, plan.Do(reason, plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation).Actions()...)
+		return nil, plan.Do(reason, takeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
 	}
 	return nil, plan.Noop(reason)
 }
@@ -91,9 +92,9 @@ func begin(in Input, w *resize.Wish) plan.Plan {
 	if grown == 0 {
 		return hand(in, status)
 	}
-	status.Phase, status.Deadline = api.Expanding, plan.Moment(in.Now.Add(in.Settings.ExpandTimeout))
-	store := plan.Store(in.Set, status).Unannotate(api.RetryAnnotation)
-	return plan.Do(api.ResizeDetected, append(store.Actions(), plan.NoteOf(in.Set, status, false))...)
+	status.Phase, status.Deadline = api.Expanding, operation.Moment(in.Now.Add(in.Settings.ExpandTimeout))
+	store := takeRetry(in, operation.Store(in.Set, status))
+	return plan.Do(api.ResizeDetected, append(store.Actions(), operation.NoteOf(in.Set, status, false))...)
 }
 
 func announcement(copied, grown int) string {
@@ -109,15 +110,15 @@ func announcement(copied, grown int) string {
 }
 
 // hand gives the operation to pause-owner, and from there to those who stop the set, or create it again.
-func hand(in Input, status *api.Status) plan.Plan {
-	next := plan.Enter(status, api.Planned, in.Now, in.Settings.PlanTimeout)
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RetryAnnotation).Unannotate(api.RollbackAnnotation)
+func hand(in Input, status *api.Resize) plan.Plan {
+	next := operation.Enter(status, api.Planned, in.Now, in.Settings.PlanTimeout)
+	patch := takeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Unannotate(api.RollbackAnnotation)
 	if found := sts.WhenScaled(in.Set); found != sts.Retain && !next.Live() {
 		next.WhenScaled = found // or the scale to zero itself would delete the data
 		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
 	}
 	patch.Annotate(api.StatusAnnotation, next.Encode())
-	return plan.Do(next.Reason, append(patch.Actions(), plan.NoteOf(in.Set, next, false))...).
+	return plan.Do(next.Reason, append(patch.Actions(), operation.NoteOf(in.Set, next, false))...).
 		Then(events.ResizeDetected, next.Operation)
 }
 
@@ -125,15 +126,14 @@ func hand(in Input, status *api.Status) plan.Plan {
 func refused(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
 	if standing := in.Standing(); standing != nil && standing.Reason == found.Reason {
 		if next := in.Restated(standing, found); next != nil {
-			return plan.Do(found.Reason, plan.Store(in.Set, next).Actions()...)
+			return plan.Do(found.Reason, operation.Store(in.Set, next).Actions()...)
 		}
 		return plan.Noop(api.AlreadyRefused)
 	}
 	status := w.Document(in.Input, api.Refused)
 	status.Trace, status.Judged = in.Trace, resize.JudgedOn(in.Set)
-	status.Reason, status.Message, status.Finished = found.Reason, found.Message, plan.Moment(in.Now)
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).
-		Unannotate(api.RetryAnnotation).Annotate(api.StatusAnnotation, status.Encode())
+	status.Reason, status.Message, status.Finished = found.Reason, found.Message, operation.Moment(in.Now)
+	patch := takeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Annotate(api.StatusAnnotation, status.Encode())
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, status.Operation, found.Reason, found.Message))...).
 		Then(events.OperationFailed, status.Operation)
 }

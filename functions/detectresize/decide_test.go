@@ -15,7 +15,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
@@ -82,8 +81,8 @@ const (
 
 func TestNothingToDo(t *testing.T) {
 	retry := build.Annotation(api.RetryAnnotation, "")
-	failed := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	failed := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	check(t, map[string]row{
 		"there is no set":                     {in: world(), want: "noop SetGone"},
 		"the set is being deleted":            {in: world(set(build.Deleting()), both()), want: "noop SetGone"},
@@ -112,7 +111,7 @@ func TestNothingToDo(t *testing.T) {
 }
 
 func TestMoverPodThatTheAPIServerRefusesIsARefusal(t *testing.T) {
-	copy0 := resources.CopyName(resources.OperationID("uid-web", "data=128Mi", 1), "data-web-0", 1)
+	copy0 := api.CopyName(api.OperationID("uid-web", "data=128Mi", 1), "data-web-0", 1)
 	denied := func(in Input) Input {
 		in.Denied = "pods is forbidden: exceeded quota: team"
 		return in
@@ -153,8 +152,8 @@ func growable(in Input) Input {
 
 func TestResizeBegins(t *testing.T) {
 	retry := build.Annotation(api.RetryAnnotation, "now")
-	failed := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
-	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Status) { s.FailedAt = api.Switching })
+	failed := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
+	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Resize) { s.FailedAt = api.Switching })
 	logs := build.Template("logs", "32Mi", "fixed")
 	check(t, map[string]row{
 		"by annotation": {in: world(set(), both()), want: begun, next: planned + parts},
@@ -240,7 +239,7 @@ func TestResizeBegins(t *testing.T) {
 func TestWhatAnOperationBeginsWith(t *testing.T) {
 	in := world(set(build.Template("logs", "32Mi", "fixed"), build.Resize("logs=48Mi@fast,data=128Mi@fixed")), claims("data-web-0"), bound(build.Claim("logs-web-0", "32Mi")))
 	s := build.Stored(Decide(in))
-	if s.Operation != resources.OperationID("uid-web", s.Request, 1) || s.Set != (api.SetRef{Name: "web", UID: "uid-web"}) || s.Method != api.MethodCopy || !s.Recreate {
+	if s.Operation != api.OperationID("uid-web", s.Request, 1) || s.Set != (api.SetRef{Name: "web", UID: "uid-web"}) || s.Method != api.MethodCopy || !s.Recreate {
 		t.Errorf("%+v", s)
 	}
 	data, logs := s.Claims[0], s.Claims[1]
@@ -398,10 +397,10 @@ func TestWhatIsNoReasonToRefuse(t *testing.T) {
 // TestRetryEvent: the event does what the annotation does, and nothing where nothing failed.
 func TestRetryEvent(t *testing.T) {
 	annotation := build.Annotation(api.RetryAnnotation, "now")
-	failed := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
+	failed := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
 	refused := build.Operation(api.Refused)
-	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Status) { s.FailedAt = api.Switching })
-	another := build.Operation(api.Failed, func(s *api.Status) { s.Request = "data=100Mi" })
+	held := build.Operation(api.Failed, build.Parts(api.ClaimVerified, "data-web-0"), build.Quiet(5), func(s *api.Resize) { s.FailedAt = api.Switching })
+	another := build.Operation(api.Failed, func(s *api.Resize) { s.Request = "data=100Mi" })
 	linked := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0", 0)))
 	asks := func(in Input) Input { return asking(in, "") }
 	second := strings.Replace(planned, "attempt 1", "attempt 2", 1) + parts

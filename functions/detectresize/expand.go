@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -20,7 +21,7 @@ import (
 const moments = 20 * time.Second
 
 // growing is the operation on the set whose claims grow on their volumes; nil if there is none.
-func growing(in Input) *api.Status {
+func growing(in Input) *api.Resize {
 	if in.Set == nil || in.Set.DeletionTimestamp != nil {
 		return nil
 	}
@@ -32,7 +33,7 @@ func growing(in Input) *api.Status {
 
 // expand has every claim ask for more and waits until its volume, and the file system on it, have it. Of a claim nothing but the
 // request is written.
-func expand(in Input, status *api.Status) plan.Plan {
+func expand(in Input, status *api.Resize) plan.Plan {
 	if status.FailedAt != "" {
 		return takeBack(in, status)
 	}
@@ -55,13 +56,13 @@ func expand(in Input, status *api.Status) plan.Plan {
 			waiting = part.Name
 		}
 	}
-	if len(asks) > 0 && !plan.Overdue(status, in.Now) {
+	if len(asks) > 0 && !operation.Overdue(status, in.Now) {
 		return plan.Do(api.ExpansionRunning, asks...)
 	}
 	if waiting == "" {
 		return expanded(in, next)
 	}
-	if store := plan.Store(in.Set, next); !store.Empty() {
+	if store := operation.Store(in.Set, next); !store.Empty() {
 		return plan.Do(api.ExpansionRunning, store.Actions()...)
 	}
 	if pod := toRestart(in, status); pod != nil {
@@ -69,7 +70,7 @@ func expand(in Input, status *api.Status) plan.Plan {
 		return plan.Do(api.ReplicaRestarted, plan.Delete(plan.Pods, pod),
 			plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: api.ReplicaRestarted, Message: message, UID: in.Set.UID, Operation: status.Operation}))
 	}
-	if plan.Overdue(status, in.Now) {
+	if operation.Overdue(status, in.Now) {
 		return giveUp(in, status, api.DeadlineExceeded, fmt.Sprintf("the volumes did not grow within %s, the claims go on asking for it; look at kubectl describe pvc, "+
 			"then ask again with the annotation %s; to have them copied instead, write %s=%s first", in.Settings.ExpandTimeout, api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodCopy))
 	}
@@ -79,10 +80,10 @@ func expand(in Input, status *api.Status) plan.Plan {
 }
 
 // giveUp writes down why, before anything is taken back.
-func giveUp(in Input, status *api.Status, why api.Reason, message string) plan.Plan {
+func giveUp(in Input, status *api.Resize, why api.Reason, message string) plan.Plan {
 	next := status.Clone()
 	next.FailedAt, next.Reason, next.Message = api.Expanding, why, message
-	return plan.Do(why, plan.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
+	return plan.Do(why, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 }
 
 // request has a claim ask for at least so much.
@@ -103,7 +104,7 @@ func grown(in Input, claim *corev1.PersistentVolumeClaim, part *api.ClaimStatus)
 }
 
 // hopeless says why the expansion has to be given up, or nothing.
-func hopeless(in Input, status *api.Status) (api.Reason, string) {
+func hopeless(in Input, status *api.Resize) (api.Reason, string) {
 	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort {
 		return api.Aborted, "aborted; claims that have grown already stay as they are"
 	}
@@ -137,7 +138,7 @@ func whyInfeasible(claim *corev1.PersistentVolumeClaim) string {
 
 // toRestart is the pod whose file system does not grow under it, one at a time and the highest ordinal first; nil if there is
 // none, or the set is not ready. A pod that was started after its volume had grown is not started again: it would not help.
-func toRestart(in Input, status *api.Status) *corev1.Pod {
+func toRestart(in Input, status *api.Resize) *corev1.Pod {
 	if !sts.Ready(in.Set) || !everyPodStays(in) {
 		return nil
 	}
@@ -178,23 +179,23 @@ func everyPodStays(in Input) bool {
 }
 
 // expanded goes on to the claims that need another volume and to the set's own templates, or ends the operation.
-func expanded(in Input, next *api.Status) plan.Plan {
-	next.Reason, next.Message = api.ClaimsExpanded, plan.Summary(next, in.Settings.Retention)
-	if next.Recreate && sts.TwoRevisions(in.Set) && !plan.Overdue(next, in.Now) {
+func expanded(in Input, next *api.Resize) plan.Plan {
+	next.Reason, next.Message = api.ClaimsExpanded, operation.Summary(next, in.Settings.Retention)
+	if next.Recreate && sts.TwoRevisions(in.Set) && !operation.Overdue(next, in.Now) {
 		return plan.Wait(api.RolloutRunning, "a partition keeps replicas of an older revision")
 	}
 	if next.Recreate || !next.Live() {
 		next.Message = "every claim that can has grown on its volume"
 		return hand(in, next)
 	}
-	next.Phase, next.Reason, next.Deadline, next.Finished = api.Succeeded, api.ResizeCompleted, nil, plan.Moment(in.Now)
-	store := plan.Store(in.Set, next).Unannotate(api.DeadLettersAnnotation)
-	return plan.Do(next.Reason, append(store.Actions(), plan.NoteOf(in.Set, next, false))...).Then(events.RestoreCompleted, next.Operation)
+	next.Phase, next.Reason, next.Deadline, next.Finished = api.Succeeded, api.ResizeCompleted, nil, operation.Moment(in.Now)
+	store := operation.Store(in.Set, next).Unannotate(api.DeadLettersAnnotation)
+	return plan.Do(next.Reason, append(store.Actions(), operation.NoteOf(in.Set, next, false))...).Then(events.RestoreCompleted, next.Operation)
 }
 
 // takeBack has the claims whose volumes will not grow ask for as little as they may, so that nobody goes on trying, and ends the
 // operation. After a deadline they are left as they are: the storage may be slow.
-func takeBack(in Input, status *api.Status) plan.Plan {
+func takeBack(in Input, status *api.Resize) plan.Plan {
 	var lowers []plan.Action
 	for _, part := range status.Claims {
 		claim := in.Claim(part.Name)
@@ -213,9 +214,9 @@ func takeBack(in Input, status *api.Status) plan.Plan {
 	if in.Rejected != "" && status.Reason != api.Rejected {
 		next.Message += ". The claims go on asking for it: " + in.Rejected
 	}
-	next.Phase, next.Deadline, next.Finished = api.Failed, nil, plan.Moment(in.Now)
-	store := plan.Store(in.Set, next).Unannotate(api.AbortAnnotation)
-	return plan.Do(next.Reason, append(store.Actions(), plan.NoteOf(in.Set, next, true))...).
+	next.Phase, next.Deadline, next.Finished = api.Failed, nil, operation.Moment(in.Now)
+	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation)
+	return plan.Do(next.Reason, append(store.Actions(), operation.NoteOf(in.Set, next, true))...).
 		Then(events.OperationFailed, next.Operation)
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
@@ -36,20 +37,20 @@ func growingWorld(groups ...objects) Input {
 }
 
 // roomySet is StatefulSet web with two replicas whose class allows expansion, with the operation.
-func roomySet(status *api.Status, options ...build.Option) objects {
+func roomySet(status *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", roomy),
 		build.Resize("data=128Mi"), build.Status(status)}, options...)...)}
 }
 
 // expanding is an operation whose two claims are to grow to 128Mi, in place.
-func expanding(options ...func(*api.Status)) *api.Status {
-	return build.Operation(api.Expanding, append([]func(*api.Status){build.Parts(api.ClaimPending, "data-web-0", "data-web-1"), grows(0, 1),
-		build.Due(time.Hour), func(s *api.Status) { s.Reason, s.Replicas, s.Recreate = api.ResizeDetected, 2, true }}, options...)...)
+func expanding(options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.Expanding, append([]func(*api.Resize){build.Parts(api.ClaimPending, "data-web-0", "data-web-1"), grows(0, 1),
+		build.Due(time.Hour), func(s *api.Resize) { s.Reason, s.Replicas, s.Recreate = api.ResizeDetected, 2, true }}, options...)...)
 }
 
 // grows are claims of the operation, by their index, that grow in place.
-func grows(parts ...int) func(*api.Status) {
-	return func(s *api.Status) {
+func grows(parts ...int) func(*api.Resize) {
+	return func(s *api.Resize) {
 		s.Method = api.MethodExpand
 		for i := range s.Claims {
 			if s.Claims[i].Method = api.MethodExpand; !slices.Contains(parts, i) {
@@ -59,16 +60,16 @@ func grows(parts ...int) func(*api.Status) {
 	}
 }
 
-func noRecreation(s *api.Status) { s.Recreate = false }
+func noRecreation(s *api.Resize) { s.Recreate = false }
 
 // gaveUp is an expansion that is to end, with what is still asked for.
-func gaveUp(reason api.Reason) func(*api.Status) {
-	return func(s *api.Status) { s.FailedAt, s.Reason, s.Message = api.Expanding, reason, "because" }
+func gaveUp(reason api.Reason) func(*api.Resize) {
+	return func(s *api.Resize) { s.FailedAt, s.Reason, s.Message = api.Expanding, reason, "because" }
 }
 
 // settled are claims of the operation, by their index, that have what they are to have.
-func settled(parts ...int) func(*api.Status) {
-	return func(s *api.Status) {
+func settled(parts ...int) func(*api.Resize) {
+	return func(s *api.Resize) {
 		for _, i := range parts {
 			s.Claims[i].Phase = api.ClaimExpanded
 		}
@@ -201,7 +202,7 @@ func TestExpand(t *testing.T) {
 
 func TestExpandLooksAgainOnlyAtFirst(t *testing.T) {
 	since := func(ago time.Duration) plan.Plan {
-		return Decide(growingWorld(roomySet(expanding(settled(0), build.Began(ago))), grower("data-web-0", "128Mi", "128Mi"), grower("data-web-1", "128Mi", "64Mi")))
+		return Decide(growingWorld(roomySet(expanding(settled(0), func(s *api.Resize) { s.Started = *operation.Moment(build.Now.Add(-ago)) })), grower("data-web-0", "128Mi", "128Mi"), grower("data-web-1", "128Mi", "64Mi")))
 	}
 	if p := since(moments - time.Second); !p.Soon {
 		t.Error("no event tells that a claim has grown: it is worth looking again at once")
@@ -389,7 +390,7 @@ func TestI8WhatIsGivenUpIsTakenBack(t *testing.T) {
 
 // TestI7ClaimThatWasTakenBackIsLeftAlone: it asks for a byte more than it has for ever, since the API server takes no less.
 func TestI7ClaimThatWasTakenBackIsLeftAlone(t *testing.T) {
-	failed := expanding(gaveUp(api.ExpandInfeasible), func(s *api.Status) { s.Phase = api.Failed })
+	failed := expanding(gaveUp(api.ExpandInfeasible), func(s *api.Resize) { s.Phase = api.Failed })
 	claims := append(grower("data-web-0", "128Mi", "128Mi"), grower("data-web-1", "67108865", "64Mi")...)
 	check(t, map[string]row{
 		"the same request waits for a retry": {in: growingWorld(roomySet(failed), claims), want: "noop AlreadyRefused"},
@@ -431,7 +432,7 @@ func newModel(r *rand.Rand) *model {
 		all = append(all, grower(name, []string{"64Mi", "64Mi", "128Mi", "70Mi"}[m.IntN(4)], has)...)
 		all = append(all, replica(i, time.Hour))
 	}
-	status := build.Operation(api.Expanding, build.Parts(api.ClaimPending, names...), build.Due(time.Hour), func(s *api.Status) { s.Replicas, s.Recreate = replicas, m.IntN(2) == 0 })
+	status := build.Operation(api.Expanding, build.Parts(api.ClaimPending, names...), build.Due(time.Hour), func(s *api.Resize) { s.Replicas, s.Recreate = replicas, m.IntN(2) == 0 })
 	grow := []int{0}
 	for i := range status.Claims {
 		if m.IntN(5) > 0 {
@@ -585,7 +586,7 @@ func (m *model) judge(t *testing.T, p plan.Plan) {
 }
 
 // judgeRequest: a claim asks for what the operation says, or goes back to no less than it had.
-func (m *model) judgeRequest(t *testing.T, status *api.Status, name, value string) {
+func (m *model) judgeRequest(t *testing.T, status *api.Resize, name, value string) {
 	t.Helper()
 	claim, size := m.in.Claim(name), resource.MustParse(value)
 	asks, has := sts.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
@@ -606,7 +607,7 @@ func (m *model) judgeRequest(t *testing.T, status *api.Status, name, value strin
 }
 
 // judgeSuccess: every claim that was to grow has what it was to have, or gets it from the next pod.
-func (m *model) judgeSuccess(t *testing.T, next *api.Status) {
+func (m *model) judgeSuccess(t *testing.T, next *api.Resize) {
 	t.Helper()
 	for i := range next.Claims {
 		part := &next.Claims[i]

@@ -36,7 +36,7 @@ func TestMethod(t *testing.T) {
 	larger := grower("data-web-1", "100Mi", "100Mi")
 	retry := build.Annotation(api.RetryAnnotation, "")
 	forbids := twice("data=128Mi").with(func(c *sts.Cluster) { c.Classes[roomy] = &storagev1.StorageClass{AllowVolumeExpansion: ptr.To(false)} })
-	slow := build.Status(expanding(func(s *api.Status) { s.Phase, s.FailedAt = api.Failed, api.Expanding }))
+	slow := build.Status(expanding(func(s *api.Resize) { s.Phase, s.FailedAt = api.Failed, api.Expanding }))
 	for name, row := range map[string]struct {
 		in      Input
 		want    string // claim:method:from>to, in order
@@ -105,7 +105,7 @@ func TestMethod(t *testing.T) {
 }
 
 // becomes is what each claim of the operation is to become, and how.
-func becomes(s *api.Status) string {
+func becomes(s *api.Resize) string {
 	var all []string
 	for _, c := range s.Claims {
 		text := c.Name + ":" + string(c.Method) + ":" + c.From.String() + ">" + c.To.String()

@@ -7,7 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
 	"drydock.dev/test/kit/build"
 )
@@ -15,9 +15,9 @@ import (
 // standing stores that the set's request was refused, as the set is so far.
 func standing(reason api.Reason, message string) build.Option {
 	return build.Edit(func(s *appsv1.StatefulSet) {
-		build.Status(build.Operation(api.Refused, func(status *api.Status) {
+		build.Status(build.Operation(api.Refused, func(status *api.Resize) {
 			status.Request, status.Reason, status.Message, status.Judged = s.Annotations[api.ResizeAnnotation], reason, message, resize.JudgedOn(s)
-			status.Finished = plan.Moment(build.Now.Add(-time.Hour))
+			status.Finished = operation.Moment(build.Now.Add(-time.Hour))
 		}))(s)
 	})
 }

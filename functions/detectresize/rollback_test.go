@@ -18,12 +18,12 @@ func behind(claim string) objects {
 
 func TestRollback(t *testing.T) {
 	regret := build.Annotation(api.RollbackAnnotation, build.ID)
-	done := build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0", "data-web-1"), func(s *api.Status) {
+	done := build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0", "data-web-1"), func(s *api.Resize) {
 		for i := range s.Claims {
 			s.Claims[i].OldVolume = "pv-old-" + s.Claims[i].Name
 		}
 	})
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	kept := append(behind("data-web-0"), behind("data-web-1")...)
 	const begun = `do ResizeDetected: patch statefulsets web {-rollback, +status}; event ResizeDetected "2 claims will get the volumes back that operation 0123456789ab has left behind" -> resize.detected`
 	const next = "Planned ResizeDetected, attempt 2, round 1, generation 0, replicas 2, due in 10m0s; data-web-0 Pending on pv-old-data-web-0; data-web-1 Pending on pv-old-data-web-1"
@@ -36,10 +36,10 @@ func TestRollback(t *testing.T) {
 		"a document of the set before says nothing": {in: world(set(regret, build.Status(done), build.UID("uid-2")), both(), kept), want: begun,
 			next: "Planned ResizeDetected, attempt 1, round 1, generation 0, replicas 2, due in 10m0s; data-web-0 Pending on pv-old-data-web-0; data-web-1 Pending on pv-old-data-web-1"},
 		"I3: it waits for the end of another operation": {in: world(set(regret, build.Status(build.Operation(api.Copying))), both(), kept), want: "noop InProgress"},
-		"I3: it waits for the set to wake":              {in: world(set(regret, build.Nap(build.Sleep(api.Asleep))), both(), kept), want: "noop InProgress"},
+		"I3: it waits for the set to wake":              {in: world(set(regret, build.WithSleep(build.Sleep(api.Asleep))), both(), kept), want: "noop InProgress"},
 		"the set is not opted in":                       {in: world(set(regret, build.Label(api.ManagedLabel, "")), both(), kept), want: "noop NotManaged"},
 		"a document that cannot be read": {in: world(set(regret, build.Annotation(api.StatusAnnotation, "{}")), both(), kept),
-			want: `do StatusInvalid: event StatusInvalid "annotation drydock.dev/status of StatefulSet shop/web: version is 0, this Drydock reads version 1; update Drydock"`},
+			want: `do StatusInvalid: event StatusInvalid "annotation drydock.dev/status of StatefulSet shop/web: version is 0, this Drydock reads version 2; remove the annotation if no operation runs"`},
 		"it waits while the claims are still cleaned up": {in: world(set(regret, build.Status(done)), linked, claims("data-web-1"), kept),
 			want: `do CleaningUp: event CleaningUp "the resize waits: claim data-web-0 is still part of operation 0123456789ab"`},
 		"I8: nothing is kept: it is said, and the document stays": {in: world(set(regret, build.Status(build.Operation(api.Succeeded))), both()),
@@ -53,7 +53,7 @@ func TestRollback(t *testing.T) {
 				`mend the cause and go on with the annotation drydock.dev/retry first"`},
 	})
 	status := build.Stored(Decide(world(set(regret, build.Status(done)), both(), kept)))
-	if status.Method != api.MethodRollback || !status.Claims[0].Returns() || status.Operation == build.ID || status.Request != "data=128Mi" {
+	if !status.IsRollback() || !status.Claims[0].Returns() || status.Operation == build.ID || status.Request != "data=128Mi" {
 		t.Errorf("%+v", status)
 	}
 }
@@ -62,8 +62,8 @@ func TestRollback(t *testing.T) {
 // not take that away.
 func TestI1RetryIsNoRollback(t *testing.T) {
 	status := func(phase api.ClaimPhase, at api.Phase) build.Option {
-		return build.Status(build.Operation(api.Failed, build.Parts(phase, "data-web-0", "data-web-1"), build.Round(4), func(s *api.Status) {
-			s.Operation, s.Method, s.RollsBack, s.FailedAt = "ba9876543210", api.MethodRollback, build.ID, at
+		return build.Status(build.Operation(api.Failed, build.Parts(phase, "data-web-0", "data-web-1"), build.Round(4), func(s *api.Resize) {
+			s.Operation, s.Kind, s.RollsBack, s.FailedAt = "ba9876543210", api.KindRollback, build.ID, at
 			for i := range s.Claims {
 				s.Claims[i].Method, s.Claims[i].NewVolume = api.MethodRollback, "pv-old-"+s.Claims[i].Name
 			}
@@ -76,10 +76,10 @@ func TestI1RetryIsNoRollback(t *testing.T) {
 	for name, in := range map[string]Input{
 		"by the annotation":                   world(set(aborted, retry), both(), kept),
 		"by an event":                         byEvent,
-		"of a sleep that failed":              world(set(aborted, retry, build.Nap(build.Sleep(api.Failed))), both(), kept),
+		"of a sleep that failed":              world(set(aborted, retry, build.WithSleep(build.Sleep(api.Failed))), both(), kept),
 		"of a request that is another by now": world(set(aborted, retry, build.Resize("data=256Mi")), both(), kept),
 	} {
-		if next := build.Stored(Decide(in)); next != nil && next.Method == api.MethodRollback {
+		if next := build.Stored(Decide(in)); next != nil && next.IsRollback() {
 			t.Errorf("%s: %s", name, build.Summary(next))
 		}
 	}
@@ -92,7 +92,7 @@ func TestI1RetryIsNoRollback(t *testing.T) {
 
 // TestI7RequestIsNotBegunAgain: what was rolled back is not asked for by an annotation that stands.
 func TestI7RequestIsNotBegunAgain(t *testing.T) {
-	back := build.Status(build.Operation(api.Succeeded, func(s *api.Status) { s.Method = api.MethodRollback }))
+	back := build.Status(build.Operation(api.Succeeded, func(s *api.Resize) { s.Kind = api.KindRollback }))
 	check(t, map[string]row{"the request stands": {in: world(set(back), both()), want: "noop AlreadyRefused"}})
 	for name, options := range map[string][]build.Option{
 		"another request": {back, build.Resize("data=256Mi")},

@@ -24,15 +24,15 @@ func startedByOthers(in Input, group idle.Group, m idle.Member) plan.Plan {
 	if next.Starts < contested {
 		return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), sts.Replicas(m.Set)))
 	}
-	next.FailedAt, next.Reason = m.Nap.Phase, api.StartedByOthers
+	next.FailedAt, next.Reason = m.Sleep.Phase, api.StartedByOthers
 	return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf(
 		"%s started it in %d sleeps, one after the other. Remove replicas from what it applies, "+
 			"as from the manifest in Git; the set is not put to sleep for %s", writer(m.Set), next.Starts, idle.Rest(next, in.Settings.SleepRetry)))
 }
 
 // countStarts returns the sleep with the count of sleeps that the present field manager of the replicas has ended.
-func countStarts(in Input, m idle.Member) *api.Status {
-	next, manager := m.Nap.Clone(), sts.ReplicasManager(m.Set)
+func countStarts(in Input, m idle.Member) *api.Sleep {
+	next, manager := m.Sleep.Clone(), sts.ReplicasManager(m.Set)
 	short := next.Quiesced == nil || in.Now.Sub(next.Quiesced.Time) < shortSleep
 	if manager != next.StartedBy || !short {
 		next.Starts = 0

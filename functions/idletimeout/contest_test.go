@@ -12,13 +12,13 @@ import (
 
 // TestToolThatAppliesReplicasIsToldAndLeftAlone: the second sleep that the same field manager ends has failed.
 func TestToolThatAppliesReplicasIsToldAndLeftAlone(t *testing.T) {
-	before := func(manager string, starts int) func(*api.Status) {
-		return func(s *api.Status) { s.StartedBy, s.Starts = manager, starts }
+	before := func(manager string, starts int) func(*api.Sleep) {
+		return func(s *api.Sleep) { s.StartedBy, s.Starts = manager, starts }
 	}
 	for name, row := range map[string]struct {
 		by     string
 		slept  time.Duration
-		before func(*api.Status)
+		before func(*api.Sleep)
 		starts int
 		rest   string
 	}{
@@ -31,8 +31,8 @@ func TestToolThatAppliesReplicasIsToldAndLeftAlone(t *testing.T) {
 		"one who leaves no name, again": {"", time.Minute, before("", 1), 2, "26m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := on(web(build.Replicas(2), scaler(row.by), nap(api.Asleep, build.Slept(row.slept), row.before)))
-			next := build.Stored(Decide(in))
+			in := on(web(build.Replicas(2), scaler(row.by), sleep(api.Asleep, build.Slept(row.slept), row.before)))
+			next := build.StoredSleep(Decide(in))
 			if next.Phase != api.Waking || next.Reason != api.StartedByOthers || next.Starts != row.starts || next.StartedBy != row.by {
 				t.Errorf("%s %s, started %d times by %q", next.Phase, next.Reason, next.Starts, next.StartedBy)
 			}
@@ -45,13 +45,13 @@ func TestToolThatAppliesReplicasIsToldAndLeftAlone(t *testing.T) {
 
 // TestContestIsForgottenAfterASleepThatEndsWell, and not before.
 func TestContestIsForgottenAfterASleepThatEndsWell(t *testing.T) {
-	contested := func(s *api.Status) { s.StartedBy, s.Starts = "argocd-controller", 3 }
+	contested := func(s *api.Sleep) { s.StartedBy, s.Starts = "argocd-controller", 3 }
 	ended := build.Ended(api.StartedByOthers, 48*time.Hour)
-	if next := build.Stored(Decide(on(web(nap(api.Failed, ended, contested))))); next.Phase != api.Planned || next.Starts != 3 || next.StartedBy != "argocd-controller" {
+	if next := build.StoredSleep(Decide(on(web(sleep(api.Failed, ended, contested))))); next.Phase != api.Planned || next.Starts != 3 || next.StartedBy != "argocd-controller" {
 		t.Errorf("the next sleep tells %+v", next)
 	}
-	waking := nap(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active"), contested)
-	if next := build.Stored(Decide(on(web(waking)))); next.Phase != api.Succeeded || next.Starts != 0 || next.StartedBy != "" {
+	waking := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active"), contested)
+	if next := build.StoredSleep(Decide(on(web(waking)))); next.Phase != api.Succeeded || next.Starts != 0 || next.StartedBy != "" {
 		t.Errorf("a sleep that ended well tells %+v", next)
 	}
 }
@@ -59,7 +59,7 @@ func TestContestIsForgottenAfterASleepThatEndsWell(t *testing.T) {
 // TestRestOfAContestedSleep: the sweep and idle-timeout leave the set alone as long as the message says.
 func TestRestOfAContestedSleep(t *testing.T) {
 	for ago, rests := range map[time.Duration]bool{25 * time.Minute: true, 27 * time.Minute: false} {
-		m := idle.MemberOf(web(nap(api.Failed, build.Ended(api.StartedByOthers, ago), func(s *api.Status) { s.Starts = 2 })))
+		m := idle.MemberOf(web(sleep(api.Failed, build.Ended(api.StartedByOthers, ago), func(s *api.Sleep) { s.Starts = 2 })))
 		if got := m.Rests(idle.Verdict{Request: idle.ForIdle}, build.Now, 13*time.Minute); got != rests {
 			t.Errorf("after %s it rests: %v", ago, got)
 		}

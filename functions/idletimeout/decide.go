@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -91,7 +92,7 @@ func Decide(in Input) plan.Plan {
 // ends reports whether the plan is the end of a member's wake-up. It is left to an event that names the member, because
 // pause-owner waits for what that announces; such an event comes when the member is ready, or with the tick.
 func ends(m idle.Member, p plan.Plan) bool {
-	return m.Nap.Active() && m.Nap.Phase == api.Waking && (p.Announce == events.Scaled || p.Announce == events.OperationFailed)
+	return m.Sleep.Active() && m.Sleep.Phase == api.Waking && (p.Announce == events.Scaled || p.Announce == events.OperationFailed)
 }
 
 // judge returns the group in the order in which it wakes, with a verdict on each member. A group without an order stays awake.
@@ -121,10 +122,10 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 	switch {
 	case m.Set.DeletionTimestamp != nil:
 		return plan.Noop(api.SetGone)
-	case m.NapErr != nil:
+	case m.SleepErr != nil:
 		return unreadable(in, m)
-	case m.Nap.Active():
-		return napping(in, group, m, v)
+	case m.Sleep.Active():
+		return continueSleep(in, group, m, v)
 	case in.unreadable(m) != nil && m.Set.Name == in.Name:
 		return plan.Do(api.LinkInvalid, plan.Record(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
 			Message: fmt.Sprintf("%v; scale the set to what it had, and delete the record", in.unreadable(m)), UID: m.Set.UID}))
@@ -133,7 +134,7 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 	case !sts.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}
-	if resize, err := (&sts.Observed{Set: m.Set}).Status(); err != nil || resize.Active() || resize.Held() || sts.CleansUp(m.Set) {
+	if m.Busy {
 		return plan.Noop(api.InProgress)
 	}
 	switch {
@@ -155,7 +156,7 @@ func unreadable(in Input, m idle.Member) plan.Plan {
 		return plan.Noop(api.StatusInvalid)
 	}
 	return plan.Do(api.StatusInvalid, plan.Record(m.Set.Namespace, m.Set.Name,
-		plan.Note{Warning: true, Reason: api.StatusInvalid, Message: m.NapErr.Error(), UID: m.Set.UID}))
+		plan.Note{Warning: true, Reason: api.StatusInvalid, Message: m.SleepErr.Error(), UID: m.Set.UID}))
 }
 
 // atZero starts a set at zero that no sleep holds there, if it is needed and may be woken. Otherwise the set stays at zero.
@@ -164,9 +165,9 @@ func atZero(in Input, group idle.Group, m idle.Member) plan.Plan {
 	if !needed || m.Revives() == 0 {
 		return plan.Noop(api.AtZeroAlready)
 	}
-	nap := in.sleep(m, api.Waking, idle.ForAsk)
-	nap.Replicas = m.Revives()
-	return wake(in, group, m, nap, api.WakingUp, "somebody needs it")
+	sleep := in.sleep(m, api.Waking, idle.ForAsk)
+	sleep.Replicas = m.Revives()
+	return wake(in, group, m, sleep, api.WakingUp, "somebody needs it")
 }
 
 // fallAsleep begins a sleep, unless something has to be over first.
@@ -183,14 +184,14 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if v.Request == idle.ForIdle && !cleared(in, group) {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	nap := in.sleep(m, api.Planned, v.Request)
-	nap.Deadline = plan.Moment(in.Now.Add(in.Settings.PlanTimeout))
-	nap.Reason, nap.Message = api.SleepDecided, v.Why
-	store := plan.Store(m.Set, nap)
-	if m.Retried() {
+	sleep := in.sleep(m, api.Planned, v.Request)
+	sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))
+	sleep.Reason, sleep.Message = api.SleepDecided, v.Why
+	store := operation.Store(m.Set, sleep)
+	if m.Retried {
 		store.Unannotate(api.RetryAnnotation)
 	}
-	return plan.Do(api.SleepDecided, append(store.Actions(), plan.NoteOf(m.Set, nap, false))...).Then(events.SleepDecided, nap.Operation)
+	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, sleep, false))...).Then(events.SleepDecided, sleep.Operation)
 }
 
 // rests reports whether the member's failed sleep is left alone for a while, and no event asks for another try.
@@ -199,20 +200,20 @@ func (in Input) rests(m idle.Member, v idle.Verdict) bool {
 }
 
 // sleep makes the document of a new sleep.
-func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Status {
-	if m.Nap == nil {
+func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
+	if m.Sleep == nil {
 		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
-	nap := idle.NewSleep(m.Set, phase, request, m.Nap.Attempt+1, in.Now, in.Trace)
-	nap.StartedBy, nap.Starts = m.Nap.StartedBy, m.Nap.Starts
-	return nap
+	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
+	sleep.StartedBy, sleep.Starts = m.Sleep.StartedBy, m.Sleep.Starts
+	return sleep
 }
 
 // mayBegin reports whether the event may be the beginning of a sleep.
 func (in Input) mayBegin() bool {
 	group, verdicts := in.judge()
 	for i, m := range group {
-		if !verdicts[i].Awake && !m.Nap.Active() && sts.Replicas(m.Set) > 0 {
+		if !verdicts[i].Awake && !m.Sleep.Active() && sts.Replicas(m.Set) > 0 {
 			return true
 		}
 	}
@@ -224,7 +225,7 @@ func (in Input) toProbe() []idle.Member {
 	group, verdicts := in.judge()
 	var probes []idle.Member
 	for i, m := range group {
-		due := verdicts[i].Request == idle.ForIdle && !m.Nap.Active() && !in.rests(m, verdicts[i])
+		due := verdicts[i].Request == idle.ForIdle && !m.Sleep.Active() && !in.rests(m, verdicts[i])
 		if due && m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && sts.Managed(m.Set) {
 			probes = append(probes, m)
 		}
@@ -267,7 +268,7 @@ func (in Input) rank(m idle.Member) int {
 func cleared(in Input, group idle.Group) bool {
 	return !slices.ContainsFunc(group, func(m idle.Member) bool {
 		_, asked := in.Probes[m.Set.Name]
-		return m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && !m.Nap.Active() && !asked
+		return m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
 	})
 }
 
@@ -276,16 +277,16 @@ func refuse(in Input, m idle.Member, reason api.Reason, message string) plan.Pla
 	if reason == api.RequestInvalid && m.Complained() {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	nap := in.sleep(m, api.Refused, idle.ForIdle)
-	nap.Reason, nap.Message, nap.Finished = reason, message, plan.Moment(in.Now)
-	if m.Nap != nil {
-		nap.Ready = m.Nap.Ready // since then it has been up
+	sleep := in.sleep(m, api.Refused, idle.ForIdle)
+	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
+	if m.Sleep != nil {
+		sleep.Ready = m.Sleep.Ready // since then it has been up
 	}
-	store := plan.Store(m.Set, nap)
-	if m.Retried() {
+	store := operation.Store(m.Set, sleep)
+	if m.Retried {
 		store.Unannotate(api.RetryAnnotation)
 	}
-	return plan.Do(reason, append(store.Actions(), plan.NoteOf(m.Set, nap, true))...).Then(events.OperationFailed, nap.Operation)
+	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, sleep, true))...).Then(events.OperationFailed, sleep.Operation)
 }
 
 // dependent names a member that depends on this one and is not asleep, or is empty.
@@ -299,7 +300,7 @@ func dependent(group idle.Group, m idle.Member) string {
 }
 
 func asleep(m idle.Member) bool {
-	return sts.AtZero(m.Set) && (!m.Nap.Active() || m.Nap.Phase == api.Asleep)
+	return sts.AtZero(m.Set) && (!m.Sleep.Active() || m.Sleep.Phase == api.Asleep)
 }
 
 // dependency names a member that this one depends on and that is not ready, or is empty.
@@ -309,7 +310,7 @@ func dependency(group idle.Group, m idle.Member) string {
 		if other == nil || !other.Wakes() { // it left the group meanwhile, or stays at zero: waiting for it would not end
 			continue
 		}
-		if !idle.EnoughReady(other.Set, other.Nap.Active()) {
+		if !idle.EnoughReady(other.Set, other.Sleep.Active()) {
 			return name
 		}
 	}

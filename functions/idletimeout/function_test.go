@@ -28,7 +28,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -198,8 +198,8 @@ func failure(code int, reason metav1.StatusReason) (int, any) {
 }
 
 // justNow is the beginning of a sleep on today's clock, which a function looks at.
-func justNow(s *api.Status) {
-	s.Started, s.Deadline = metav1.NewTime(time.Now().Add(-time.Minute)), plan.Moment(time.Now().Add(time.Hour))
+func justNow(s *api.Sleep) {
+	s.Started, s.Deadline = metav1.NewTime(time.Now().Add(-time.Minute)), operation.Moment(time.Now().Add(time.Hour))
 }
 
 // today is a set as web, on that clock.
@@ -260,7 +260,7 @@ func TestHandle(t *testing.T) {
 		"an event without a time":                    {[]metav1.Object{today()}, tells(events.Activity, "1", time.Time{}, aboutWeb), "", "PATCH web"},
 		"an old use, and it sleeps on":               {[]metav1.Object{today()}, tells(events.Activity, "1", time.Now().Add(-3*time.Hour), aboutWeb), "web sleep.decided", "PATCH web"},
 		"somebody asks":                              {[]metav1.Object{today(build.Annotation(api.LastActivityAnnotation, ago(time.Minute)))}, tells(events.Sleep, "1", time.Now(), aboutWeb), "web sleep.decided", "PATCH web"},
-		"the owner consents":                         {[]metav1.Object{today(nap(api.Stopping, justNow))}, tells(events.OwnerPaused, "1", time.Now(), aboutWeb), "web scaled", "POST controllerrevisions, PATCH web, PATCH web"},
+		"the owner consents":                         {[]metav1.Object{today(sleep(api.Stopping, justNow))}, tells(events.OwnerPaused, "1", time.Now(), aboutWeb), "web scaled", "POST controllerrevisions, PATCH web, PATCH web"},
 		"it was lost":                                {[]metav1.Object{today(zero), recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision}, tells(events.ObjectChanged, "1", time.Now(), aboutWeb), "web wake.decided", "PATCH web"},
 		"its record is over":                         {[]metav1.Object{recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision}, tells(events.ObjectChanged, "1", time.Now(), aboutWeb), "", "DELETE drydock-" + build.SleepID + "-sleep"},
 		"a group, of which the first stands for all": {group(), tells(events.Activity, "1", time.Now(), later), "", "PATCH db"},
@@ -304,9 +304,9 @@ func TestHandleProbes(t *testing.T) {
 	for query, want := range map[string]struct{ answer, reason string }{"0": {"web sleep.decided", "SleepDecided"}, "7": {"", ""}, "x": {"web operation.failed", "ProbeFailed"}} {
 		c := newCluster(t, today(build.Annotation(api.ActivityProbeAnnotation, "prometheus:"+query)))
 		answer := handle(t, c.function(settings), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))
-		nap, err := api.LoadSleep(c.set("web"))
-		if reason := ""; err != nil || answer != want.answer || nap != nil && string(nap.Reason) != want.reason || nap == nil && reason != want.reason {
-			t.Errorf("%s: answers %q, %+v, %v", query, answer, nap, err)
+		sleep, err := api.LoadSleep(c.set("web"))
+		if reason := ""; err != nil || answer != want.answer || sleep != nil && string(sleep.Reason) != want.reason || sleep == nil && reason != want.reason {
+			t.Errorf("%s: answers %q, %+v, %v", query, answer, sleep, err)
 		}
 		if active := c.set("web").Annotations[api.LastActivityAnnotation] > ago(time.Minute); active != (query == "7") {
 			t.Errorf("%s: active %t", query, active)
@@ -316,13 +316,13 @@ func TestHandleProbes(t *testing.T) {
 
 // TestI8WhatTheAPIServerRefusesEndsTheSleep, and the event is answered.
 func TestI8WhatTheAPIServerRefusesEndsTheSleep(t *testing.T) {
-	c := newCluster(t, today(nap(api.Stopping, justNow)))
+	c := newCluster(t, today(sleep(api.Stopping, justNow)))
 	c.refuse = `"path":"/spec/replicas"`
 	if got := handle(t, c.function(build.SleepSettings()), tells(events.OwnerPaused, "1", time.Now(), aboutWeb)); got != "web wake.decided" {
 		t.Errorf("answers %q", got)
 	}
-	if nap, err := api.LoadSleep(c.set("web")); err != nil || nap.Phase != api.Waking || nap.Reason != api.Rejected || !strings.Contains(nap.Message, "admission webhook says no") {
-		t.Errorf("%+v, %v", nap, err)
+	if sleep, err := api.LoadSleep(c.set("web")); err != nil || sleep.Phase != api.Waking || sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "admission webhook says no") {
+		t.Errorf("%+v, %v", sleep, err)
 	}
 	c.refuse = api.SleepAnnotation[len(api.Prefix):] // nothing can be written at all
 	if answer, err := c.function(build.SleepSettings()).Handle(t.Context(), tells(events.ObjectChanged, "1", time.Now(), aboutWeb)); answer != nil || !fault.IsPermanent(err) {
@@ -341,7 +341,7 @@ func TestWhatCannotBeReadIsTriedAgain(t *testing.T) {
 		"records of sleeps": {"controllerrevisions", aboutWeb},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, today(nap(api.Asleep)))
+			c := newCluster(t, today(sleep(api.Asleep)))
 			c.down = row.down
 			if answer, err := c.function(build.SleepSettings()).Handle(t.Context(), tells(events.Wake, "1", time.Now(), row.extensions)); answer != nil || err == nil || fault.IsPermanent(err) {
 				t.Errorf("%v, %v", answer, err)

@@ -22,31 +22,31 @@ type Record struct {
 // mayHaveRecords reports whether there may be a record that matters. Who tells that a set is used which runs has none read.
 func (in Input) mayHaveRecords() bool {
 	return !in.Signal.wakes() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
-		return m.Nap.Active() || sts.Replicas(m.Set) == 0
+		return m.Sleep.Active() || sts.Replicas(m.Set) == 0
 	})
 }
 
 // remember makes the record of a sleep that has none yet. One that tells another count, because somebody scaled the set
 // between the record and the scaling to zero, is made again: a record cannot be changed.
-func (in Input) remember(m idle.Member, nap *api.Status) []plan.Action {
+func (in Input) remember(m idle.Member, sleep *api.Sleep) []plan.Action {
 	var actions []plan.Action
 	for _, r := range in.Records[m.Set.Name] {
-		if r.Link.Operation != nap.Operation {
+		if r.Link.Operation != sleep.Operation {
 			continue
 		}
-		journal, err := api.LoadJournal(r.Revision)
-		if err == nil && journal.Status.Replicas == nap.Replicas && journal.Status.WhenScaled == nap.WhenScaled {
+		record, err := api.LoadSleepRecord(r.Revision)
+		if err == nil && record.Sleep.Replicas == sleep.Replicas && record.Sleep.WhenScaled == sleep.WhenScaled {
 			return nil
 		}
 		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 	}
-	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, nap)))
+	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, sleep)))
 }
 
 // unreadable says why nobody knows how many replicas a set at zero had that does not tell of its sleep any more.
 func (in Input) unreadable(m idle.Member) error {
 	for _, r := range in.Records[m.Set.Name] {
-		if _, err := api.LoadJournal(r.Revision); err != nil && sts.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
+		if _, err := api.LoadSleepRecord(r.Revision); err != nil && sts.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
 			return err
 		}
 	}
@@ -54,14 +54,14 @@ func (in Input) unreadable(m idle.Member) error {
 }
 
 // lost is the sleep of a set at zero that does not tell of it any more; nil if there is none.
-func (in Input) lost(m idle.Member) *api.Status {
+func (in Input) lost(m idle.Member) *api.Sleep {
 	if sts.Replicas(m.Set) > 0 {
 		return nil
 	}
 	for _, r := range in.Records[m.Set.Name] {
-		journal, err := api.LoadJournal(r.Revision)
-		if err == nil && r.Link.Set.UID == m.Set.UID && (m.Nap == nil || m.Nap.Operation != r.Link.Operation) {
-			return &journal.Status
+		record, err := api.LoadSleepRecord(r.Revision)
+		if err == nil && r.Link.Set.UID == m.Set.UID && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation) {
+			return &record.Sleep
 		}
 	}
 	return nil
@@ -87,12 +87,12 @@ func (in Input) forget() plan.Plan {
 
 func over(m idle.Member, link *api.Link) bool {
 	switch {
-	case m.NapErr != nil:
+	case m.SleepErr != nil:
 		return false
 	case link.Set.UID != m.Set.UID:
 		return true
-	case m.Nap != nil && m.Nap.Operation == link.Operation:
-		return m.Nap.Phase.Terminal()
+	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
+		return m.Sleep.Phase.Terminal()
 	}
 	return sts.Replicas(m.Set) > 0
 }

@@ -14,17 +14,17 @@ import (
 )
 
 // recorded is the same with the records of the sleep of set web.
-func (in Input) recorded(naps ...*api.Status) Input {
+func (in Input) recorded(sleeps ...*api.Sleep) Input {
 	in.Records = map[string][]Record{}
-	for _, nap := range naps {
-		in.Records["web"] = append(in.Records["web"], recordOf(build.Set("web"), nap))
+	for _, sleep := range sleeps {
+		in.Records["web"] = append(in.Records["web"], recordOf(build.Set("web"), sleep))
 	}
 	return in
 }
 
 func TestRecordsOfSleeps(t *testing.T) {
 	slept := build.Sleep(api.Stopping, build.ScaledDown(time.Hour))
-	other := build.Sleep(api.Stopping, build.ScaledDown(time.Hour), func(s *api.Status) { s.Set.UID = "uid-2" })
+	other := build.Sleep(api.Stopping, build.ScaledDown(time.Hour), func(s *api.Sleep) { s.Set.UID = "uid-2" })
 	wakes := func(more string) string {
 		return `do WakingUp: patch statefulsets web {replicas 0 to 3, ` + more + `+sleep}; event WakingUp "what the set tells about its sleep was lost" -> wake.decided`
 	}
@@ -35,11 +35,11 @@ func TestRecordsOfSleeps(t *testing.T) {
 	check(t, map[string]row{
 		"I4: the set at zero has lost its document":  {on(web(zero)).recorded(slept), wakes("+last-activity, "), waking},
 		"I4: it has lost its label, too":             {on(web(zero, optOut)).recorded(slept), wakes(""), waking},
-		"I4: it tells of an older sleep":             {on(web(zero, nap(api.Succeeded, func(s *api.Status) { s.Operation = "0" }))).recorded(slept), wakes("+last-activity, "), waking},
-		"it tells of this very sleep":                {on(web(zero, nap(api.Asleep, build.Slept(time.Hour)))).recorded(slept), "noop StaysAsleep", ""},
+		"I4: it tells of an older sleep":             {on(web(zero, sleep(api.Succeeded, func(s *api.Sleep) { s.Operation = "000000000000" }))).recorded(slept), wakes("+last-activity, "), waking},
+		"it tells of this very sleep":                {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour)))).recorded(slept), "noop StaysAsleep", ""},
 		"it runs, and tells of none":                 {on(web()).recorded(slept), forget, ""},
-		"it tells of the end":                        {on(web(nap(api.Succeeded))).recorded(slept), forget, ""},
-		"of the end, and somebody scaled it to zero": {on(web(zero, nap(api.Succeeded))).recorded(slept), forget, ""},
+		"it tells of the end":                        {on(web(sleep(api.Succeeded))).recorded(slept), forget, ""},
+		"of the end, and somebody scaled it to zero": {on(web(zero, sleep(api.Succeeded))).recorded(slept), forget, ""},
 		"the set is gone":                            {on().recorded(slept), forget, ""},
 		"I3: the set is another one":                 {on(web(zero)).recorded(other), forget, ""},
 		"the document cannot be read: nothing is touched": {on(web(zero, build.Annotation(api.SleepAnnotation, "{"))).recorded(slept),
@@ -66,8 +66,8 @@ func TestWhenRecordsAreRead(t *testing.T) {
 		"it is used":                   {func() Input { in := on(web()); in.Signal = Signal{Type: events.Activity}; return in }(), false},
 		"it sleeps, and is used":       {func() Input { in := on(web(zero)); in.Signal = Signal{Type: events.Wake}; return in }(), true},
 		"a set at zero":                {on(web(zero)), true},
-		"a set that is about to sleep": {on(web(nap(api.Planned))), true},
-		"a set that has slept":         {on(web(nap(api.Succeeded))), true},
+		"a set that is about to sleep": {on(web(sleep(api.Planned))), true},
+		"a set that has slept":         {on(web(sleep(api.Succeeded))), true},
 		"one of its group":             {on(web(shop), member("db", shop, zero)), true},
 	} {
 		if got := row.in.mayHaveRecords(); got != row.want {
@@ -78,17 +78,17 @@ func TestWhenRecordsAreRead(t *testing.T) {
 
 // TestI4TheRecordHasTheCountThatIsTakenAway, also when somebody scaled the set after an earlier try had made the record.
 func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
-	s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.Replicas(5), nap(api.Stopping, due))}}
+	s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.Replicas(5), sleep(api.Stopping, due))}}
 	s.observeRecords(on(s.sets...))
 	early := recordOf(s.sets[0], build.Sleep(api.Stopping, build.ScaledDown(0))) // of the three that there were; the scale-down met a conflict
 	s.records[early.Revision.Name] = early
 	s.look("web")
-	if nap := s.sleepOf("web"); nap.Phase != api.Asleep || nap.Replicas != 5 {
-		t.Fatalf("%s", build.Summary(nap))
+	if sleep := s.sleepOf("web"); sleep.Phase != api.Asleep || sleep.Replicas != 5 {
+		t.Fatalf("%s", build.Summary(sleep))
 	}
 	for _, r := range s.records {
-		if journal, err := api.LoadJournal(r.Revision); err != nil || journal.Status.Replicas != 5 {
-			t.Errorf("the record says %d replicas, %v", journal.Status.Replicas, err)
+		if record, err := api.LoadSleepRecord(r.Revision); err != nil || record.Sleep.Replicas != 5 {
+			t.Errorf("the record says %+v, %v", record, err)
 		}
 	}
 	if len(s.records) != 1 {
@@ -98,13 +98,13 @@ func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
 
 // TestI2TheRecordComesFirst: a crash between the two writes leaves a record too many, never a set without one.
 func TestI2TheRecordComesFirst(t *testing.T) {
-	p := Decide(on(web(nap(api.Stopping, due))))
+	p := Decide(on(web(sleep(api.Stopping, due))))
 	if len(p.Actions) != 2 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[1].Verb != plan.VerbPatch {
 		t.Fatalf("%s", p)
 	}
-	journal, err := api.LoadJournal(p.Actions[0].Object.(*appsv1.ControllerRevision))
-	if err != nil || journal.Status.Encode() != build.Stored(p).Encode() {
-		t.Errorf("%+v, %v", journal, err)
+	record, err := api.LoadSleepRecord(p.Actions[0].Object.(*appsv1.ControllerRevision))
+	if err != nil || record.Sleep.Encode() != build.StoredSleep(p).Encode() {
+		t.Errorf("%+v, %v", record, err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestRecordsInAnyOrder(t *testing.T) {
 // TestRecordsStayWhileTheSetSleeps: they go with the end of the sleep (I9), and not before.
 func TestRecordsStayWhileTheSetSleeps(t *testing.T) {
 	for _, phase := range []api.Phase{api.Stopping, api.Asleep, api.Waking} {
-		in := on(web(zero, build.Counting(1, 0), nap(phase, due, build.Slept(time.Hour)))).told(events.Activity, 3*time.Hour)
+		in := on(web(zero, build.Counting(1, 0), sleep(phase, due, build.Slept(time.Hour)))).told(events.Activity, 3*time.Hour)
 		if p := Decide(in); p.Reason == api.CleaningUp {
 			t.Errorf("%s: %s", phase, p)
 		}

@@ -65,8 +65,8 @@ func TestProbesThatDoNotAnswerLeaveTimeToSaySo(t *testing.T) {
 		t.Errorf("it took %s, %v", took, err)
 	}
 	for i := range 6 {
-		if nap, err := api.LoadSleep(c.set(fmt.Sprintf("s%d", i))); err != nil || nap == nil || nap.Reason != api.ProbeFailed {
-			t.Errorf("s%d: %+v, %v", i, nap, err)
+		if sleep, err := api.LoadSleep(c.set(fmt.Sprintf("s%d", i))); err != nil || sleep == nil || sleep.Reason != api.ProbeFailed {
+			t.Errorf("s%d: %+v, %v", i, sleep, err)
 		}
 	}
 	if asked.Load() != 6 {
@@ -129,7 +129,7 @@ func TestMoreProbesThanAnEventMayAsk(t *testing.T) {
 func TestMemberThatRestsSparesTheProbesOfOthers(t *testing.T) {
 	port, asked := answers(t, silent)
 	probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
-	rests := nap(api.Refused, build.Told(api.ProbeFailed, "no answer"), func(s *api.Status) { s.Finished = &metav1.Time{Time: time.Now()} })
+	rests := sleep(api.Refused, build.Told(api.ProbeFailed, "no answer"), func(s *api.Sleep) { s.Finished = &metav1.Time{Time: time.Now()} })
 	c := newCluster(t, today(shop, probed, build.Replicas(1)), podOf("web", 0), build.With(member("db", shop, probed, rests), build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))))
 	handle(t, c.function(build.SleepSettings()), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))
 	if asked.Load() > 0 {

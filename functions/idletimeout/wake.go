@@ -6,20 +6,21 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
 
 // giveUp wakes a set whose sleep cannot be.
 func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, message string) plan.Plan {
-	next := m.Nap.Clone()
-	next.FailedAt, next.Reason = m.Nap.Phase, reason
+	next := m.Sleep.Clone()
+	next.FailedAt, next.Reason = m.Sleep.Phase, reason
 	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+idle.Rest(next, in.Settings.SleepRetry).String())
 }
 
 // wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
-func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api.Reason, message string) plan.Plan {
-	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
+	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
 	if replicas := sts.Replicas(m.Set); replicas > 0 {
@@ -27,7 +28,7 @@ func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api
 	} else if first := dependency(group, m); first != "" && !next.OwnerStops {
 		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; it waits until %s is ready", message, first)
 	} else if in.rejected(m) && !next.OwnerStops {
-		return cannotStart(in, m, nap)
+		return cannotStart(in, m, sleep)
 	} else if !next.OwnerStops {
 		scale(patch, m.Set, next.Replicas)
 	}
@@ -36,28 +37,28 @@ func wake(in Input, group idle.Group, m idle.Member, nap *api.Status, reason api
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
 	warning := next.FailedAt != "" || reason == api.StartedByOthers
-	return plan.Do(reason, append(patch.Actions(), plan.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, nap.Operation)
+	return plan.Do(reason, append(patch.Actions(), operation.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, sleep.Operation)
 }
 
 // waking waits until the set is ready. While the set is at zero its sleep does not end, unless another process scaled it to zero.
 func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
-	nap, replicas := m.Nap, sts.Replicas(m.Set)
-	if replicas == 0 && (nap.OwnerStops || waitsToStart(nap)) {
+	sleep, replicas := m.Sleep, sts.Replicas(m.Set)
+	if replicas == 0 && (sleep.OwnerStops || waitsToStart(sleep)) {
 		return starting(in, group, m)
 	}
 	switch {
 	case in.rejected(m):
 		return conclude(in, m, api.Failed, api.Rejected, "the API server refuses: "+in.Rejected+"; scale the set yourself")
 	case idle.EnoughReady(m.Set, true):
-		if nap.FailedAt != "" {
-			return conclude(in, m, api.Failed, nap.Reason, nap.Message)
+		if sleep.FailedAt != "" {
+			return conclude(in, m, api.Failed, sleep.Reason, sleep.Message)
 		}
-		return conclude(in, m, api.Succeeded, endReason(nap), endMessage(nap))
-	case replicas == 0 && !sts.AtZero(m.Set) && !plan.Overdue(nap, in.Now):
+		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
+	case replicas == 0 && !sts.AtZero(m.Set) && !operation.Overdue(sleep, in.Now):
 		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
 	case replicas == 0:
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
-	case plan.Overdue(nap, in.Now):
+	case operation.Overdue(sleep, in.Now):
 		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
 			m.Set.Status.ReadyReplicas, replicas, in.Settings.ReadyTimeout))
 	}
@@ -65,23 +66,23 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 }
 
 // waitsToStart reports whether Drydock has not given the set its replicas yet.
-func waitsToStart(nap *api.Status) bool {
-	return nap.Reason == api.DependencyFirst || nap.Reason == api.StartRefused
+func waitsToStart(sleep *api.Sleep) bool {
+	return sleep.Reason == api.DependencyFirst || sleep.Reason == api.StartRefused
 }
 
 // starting waits until a set at zero may have its replicas, and then gives them to it: also to a set whose operator was to do so.
 func starting(in Input, group idle.Group, m idle.Member) plan.Plan {
-	nap, first, overdue := m.Nap, dependency(group, m), plan.Overdue(m.Nap, in.Now)
+	sleep, first, overdue := m.Sleep, dependency(group, m), operation.Overdue(m.Sleep, in.Now)
 	switch {
 	case in.rejected(m):
-		return cannotStart(in, m, nap)
-	case nap.Reason == api.StartRefused && !overdue:
-		return plan.Wait(api.StartRefused, "the API server refused its replicas; the next try is at %s", idle.Stamp(nap.Deadline.Time))
-	case nap.OwnerStops && !overdue:
-		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready, its operator is to start them", wanted(nap))
-	case nap.OwnerStops:
+		return cannotStart(in, m, sleep)
+	case sleep.Reason == api.StartRefused && !overdue:
+		return plan.Wait(api.StartRefused, "the API server refused its replicas; the next try is at %s", idle.Stamp(sleep.Deadline.Time))
+	case sleep.OwnerStops && !overdue:
+		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready, its operator is to start them", wanted(sleep))
+	case sleep.OwnerStops:
 		return start(in, m, api.OwnerAway, fmt.Sprintf("its operator has not started it within %s, so Drydock gives it %d replicas; "+
-			"look at the operator", in.Settings.ReadyTimeout, wanted(nap)))
+			"look at the operator", in.Settings.ReadyTimeout, wanted(sleep)))
 	case first != "" && !overdue:
 		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
 	}
@@ -89,52 +90,51 @@ func starting(in Input, group idle.Group, m idle.Member) plan.Plan {
 }
 
 // wanted is how many replicas the set had, at least one.
-func wanted(nap *api.Status) int32 { return max(nap.Replicas, 1) }
+func wanted(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
 
 // start gives a waking set at zero its replicas.
 func start(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	next := plan.Enter(m.Nap, api.Waking, in.Now, in.Settings.ReadyTimeout)
+	next := operation.Enter(m.Sleep, api.Waking, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = reason, message
-	patch := plan.Store(m.Set, next)
-	scale(patch, m.Set, wanted(m.Nap))
+	patch := operation.Store(m.Set, next)
+	scale(patch, m.Set, wanted(m.Sleep))
 	actions := patch.Actions()
 	if reason == api.OwnerAway {
-		actions = append(actions, plan.NoteOf(m.Set, next, true))
+		actions = append(actions, operation.NoteOf(m.Set, next, true))
 	}
 	return plan.Do(reason, actions...).Then(events.WakeDecided, next.Operation)
 }
 
 // cannotStart keeps the sleep of a set whose replicas the API server refuses, and says when the next try is.
-func cannotStart(in Input, m idle.Member, nap *api.Status) plan.Plan {
-	next := plan.Enter(nap, api.Waking, in.Now, in.Settings.SleepRetry)
+func cannotStart(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
+	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.SleepRetry)
 	next.Reason = api.StartRefused
 	next.Message = fmt.Sprintf("the API server refuses to give it %d replicas: %s; remove the cause, or scale the set yourself; "+
-		"the next try is in %s", wanted(nap), in.Rejected, in.Settings.SleepRetry)
-	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	return plan.Do(api.StartRefused, append(patch.Actions(), plan.NoteOf(m.Set, next, true))...)
+		"the next try is in %s", wanted(sleep), in.Rejected, in.Settings.SleepRetry)
+	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
+	return plan.Do(api.StartRefused, append(patch.Actions(), operation.NoteOf(m.Set, next, true))...)
 }
 
 // endReason tells who woke the set, where it was not Drydock.
-func endReason(nap *api.Status) api.Reason {
-	if nap.Reason == api.StartedByOthers {
+func endReason(sleep *api.Sleep) api.Reason {
+	if sleep.Reason == api.StartedByOthers {
 		return api.StartedByOthers
 	}
 	return api.Awake
 }
 
 // endMessage says why the set is awake; that its replicas were refused is over.
-func endMessage(nap *api.Status) string {
-	if nap.Reason == api.StartRefused {
+func endMessage(sleep *api.Sleep) string {
+	if sleep.Reason == api.StartRefused {
 		return "it runs again"
 	}
-	return nap.Message
+	return sleep.Message
 }
 
 // conclude ends the sleep: the retention policy is put back, and pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
-	next := m.Nap.Clone()
-	next.Phase, next.Reason, next.Message, next.Finished = phase, reason, message, plan.Moment(in.Now)
-	next.Deadline, next.Stopping, next.WhenScaled = nil, nil, ""
+	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
+	next.Stopping, next.WhenScaled = nil, ""
 	if reason == api.Awake {
 		next.StartedBy, next.Starts = "", 0
 	}
@@ -146,14 +146,14 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		}
 	}
 	if idle.EnoughReady(m.Set, true) {
-		next.Ready = plan.Moment(in.Now)
+		next.Ready = operation.Moment(in.Now)
 	}
-	patch := plan.Store(m.Set, next).Unannotate(api.AbortAnnotation)
+	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
 	stops := sts.Replicas(m.Set) == 0 && !sts.AtZero(m.Set) // while pods are ending, Delete would take their claims along
-	if was := m.Nap.WhenScaled; was != "" && !stops {
+	if was := m.Sleep.WhenScaled; was != "" && !stops {
 		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
 	}
-	actions := append(patch.Actions(), plan.NoteOf(m.Set, next, phase == api.Failed))
+	actions := append(patch.Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
 	for _, r := range in.Records[m.Set.Name] {
 		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 	}

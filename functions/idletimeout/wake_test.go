@@ -17,7 +17,7 @@ import (
 // TestSetWhoseOperatorIsAwayGetsItsReplicas: nobody else knows how many there were.
 func TestSetWhoseOperatorIsAwayGetsItsReplicas(t *testing.T) {
 	with := func(due time.Duration, options ...build.Option) Input {
-		waking := nap(api.Waking, build.Slept(time.Hour), build.OwnerStops(), build.Due(due), build.Told(api.WakingUp, "web: it was active"))
+		waking := sleep(api.Waking, build.Slept(time.Hour), build.OwnerStops(), build.SleepDue(due), build.Told(api.WakingUp, "web: it was active"))
 		return on(web(append([]build.Option{zero, waking}, options...)...))
 	}
 	check(t, map[string]row{
@@ -38,10 +38,10 @@ func TestSetWhoseOperatorIsAwayGetsItsReplicas(t *testing.T) {
 func TestRefusedReplicasAreTriedAgain(t *testing.T) {
 	const why = `event StartRefused "the API server refuses to give it 3 replicas: quota exceeded; remove the cause, or scale the set yourself; the next try is in 13m0s"`
 	refused := func(due time.Duration, options ...build.Option) Input {
-		return on(web(append([]build.Option{nap(api.Waking, build.Slept(time.Hour), build.Due(due), build.Told(api.StartRefused, "no"))}, options...)...))
+		return on(web(append([]build.Option{sleep(api.Waking, build.Slept(time.Hour), build.SleepDue(due), build.Told(api.StartRefused, "no"))}, options...)...))
 	}
 	check(t, map[string]row{
-		"the wake-up is refused": {on(web(zero, build.Active(0), nap(api.Asleep, build.Slept(time.Hour)))).refused("quota exceeded"),
+		"the wake-up is refused": {on(web(zero, build.Active(0), sleep(api.Asleep, build.Slept(time.Hour)))).refused("quota exceeded"),
 			"do StartRefused: patch statefulsets web {+sleep}; " + why,
 			"Waking StartRefused, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 13m0s"},
 		"it is left alone for a while": {refused(time.Minute, zero), "wait StartRefused (the API server refused its replicas; the next try is at 2026-03-01T12:01:00Z)", ""},
@@ -65,7 +65,7 @@ func wroteReplicas(manager string, ago time.Duration) build.Option {
 // TestSetThatAFailedSleepLeftAtZeroWakes when it is needed, also if an operator controls it. What a person scaled to zero later stays.
 func TestSetThatAFailedSleepLeftAtZeroWakes(t *testing.T) {
 	left := []build.Option{zero, build.Owned("Database", "main"), wroteReplicas("postgres-operator", 2*time.Hour),
-		nap(api.Failed, build.Ended(api.NotReady, time.Hour), func(s *api.Status) { s.FailedAt = api.Waking })}
+		sleep(api.Failed, build.Ended(api.NotReady, time.Hour), func(s *api.Sleep) { s.FailedAt = api.Waking })}
 	with := func(options ...build.Option) Input {
 		return on(web(append(append([]build.Option{}, left...), options...)...))
 	}
@@ -82,7 +82,7 @@ func TestSetThatAFailedSleepLeftAtZeroWakes(t *testing.T) {
 
 // TestMemberThatStaysAtZeroIsNotWaitedFor: what depends on it starts without it.
 func TestMemberThatStaysAtZeroIsNotWaitedFor(t *testing.T) {
-	front := web(shop, zero, build.DependsOn("db"), build.Active(0), nap(api.Asleep, build.Slept(time.Hour)))
+	front := web(shop, zero, build.DependsOn("db"), build.Active(0), sleep(api.Asleep, build.Slept(time.Hour)))
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
@@ -91,11 +91,11 @@ func TestMemberThatStaysAtZeroIsNotWaitedFor(t *testing.T) {
 		waits bool
 	}{
 		"scaled to zero by a person": {db(zero), false},
-		"paused":                     {db(zero, build.Paused(), nap(api.Asleep, build.Slept(time.Hour))), false},
+		"paused":                     {db(zero, build.Paused(), sleep(api.Asleep, build.Slept(time.Hour))), false},
 		"one of three replicas is ready, and it is awake": {db(build.Counting(3, 1)), false},
 		"it runs, and no replica is ready":                {db(build.Counting(3, 0)), true},
-		"it wakes":                                        {db(build.Counting(3, 1), nap(api.Waking, due)), true},
-		"it wakes, and the first replica is enough":       {db(build.Counting(3, 1), nap(api.Waking, due), build.Annotation(api.WakeReadyAnnotation, "first")), false},
+		"it wakes":                                        {db(build.Counting(3, 1), sleep(api.Waking, due)), true},
+		"it wakes, and the first replica is enough":       {db(build.Counting(3, 1), sleep(api.Waking, due), build.Annotation(api.WakeReadyAnnotation, "first")), false},
 		"it can be woken":                                 {db(zero, build.Annotation(api.WakeReplicasAnnotation, "1")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,9 +111,9 @@ func TestMemberThatStaysAtZeroIsNotWaitedFor(t *testing.T) {
 // TestSetWhoseOperatorNeverComesStarts: whatever the operator does not do, the set runs in the end, and the sleep ends.
 func TestSetWhoseOperatorNeverComesStarts(t *testing.T) {
 	s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{
-		web(zero, build.Owned("PostgresCluster", "main"), build.Active(0), nap(api.Asleep, build.Slept(time.Hour), build.OwnerStops()))}}
+		web(zero, build.Owned("PostgresCluster", "main"), build.Active(0), sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()))}}
 	s.until(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
-	if nap := s.sleepOf("web"); nap.Phase != api.Succeeded || sts.Replicas(s.sets[0]) != 3 {
-		t.Errorf("%d replicas, %s %s\n%s", sts.Replicas(s.sets[0]), nap.Phase, nap.Message, strings.Join(s.log, "\n"))
+	if sleep := s.sleepOf("web"); sleep.Phase != api.Succeeded || sts.Replicas(s.sets[0]) != 3 {
+		t.Errorf("%d replicas, %s %s\n%s", sts.Replicas(s.sets[0]), sleep.Phase, sleep.Message, strings.Join(s.log, "\n"))
 	}
 }

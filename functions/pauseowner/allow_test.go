@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
-	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -24,7 +24,7 @@ func (o Owner) notAllowing() Owner {
 
 func TestOwnerThatDoesNotAllowItIsNotPaused(t *testing.T) {
 	mysql, stop := onlyPause(t), onlyStop(t)
-	planned := build.Sleep(api.Planned, build.Due(time.Minute))
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	for name, o := range map[string]Owner{
 		"to be paused":                    mysql.notAllowing(),
 		"to be stopped":                   stop.notAllowing(),
@@ -48,7 +48,7 @@ func TestOwnerThatDoesNotAllowItIsNotPaused(t *testing.T) {
 	})
 	t.Run("the release needs no consent", func(t *testing.T) {
 		held := mysql.held(t, owners.ByPause, build.SleepID).notAllowing()
-		in := Input{Observed: build.World(build.Set("web", build.Nap(build.Sleep(api.Succeeded)))), Records: []Record{held.recorded(owners.ByPause)}}
+		in := Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(api.Succeeded)))), Records: []Record{held.recorded(owners.ByPause)}}
 		if p := Decide(in); p.Reason != api.OwnerResumed {
 			t.Error(p)
 		}
@@ -64,10 +64,10 @@ func TestOwnerThatStaysPausedIsReported(t *testing.T) {
 	unread.Object, unread.Denied = nil, errors.New("it is forbidden")
 	const problem = "MariaDB main stays paused: it is forbidden. Give the rights with kubectl drydock rbac --owners mariadb-operator"
 	const told = `do OwnerStays: patch statefulsets web {+sleep}; event OwnerStays "` + problem + `"`
-	in := func(phase api.Phase, r Record, options ...func(*api.Status)) Input {
-		return Input{Observed: build.World(build.Set("web", build.Nap(build.Sleep(phase, options...)))), Records: []Record{r}}
+	in := func(phase api.Phase, r Record, options ...func(*api.Sleep)) Input {
+		return Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(phase, options...)))), Records: []Record{r}}
 	}
-	stays := func(s *api.Status) { s.OwnerProblem = problem }
+	stays := func(s *api.Sleep) { s.OwnerProblem = problem }
 	forget := "delete controllerrevisions " + recordName(mysql) + " -> owner.resumed"
 	released := onlyPause(t).recorded(owners.ByPause)
 	for name, row := range map[string]struct {
@@ -94,8 +94,8 @@ func TestOwnerThatStaysPausedIsReported(t *testing.T) {
 }
 
 // asking is a sleep that waits for its owner at the time of the test.
-func asking() *api.Status {
-	return build.Sleep(api.Planned, func(s *api.Status) { s.Deadline = plan.Moment(time.Now().Add(time.Hour)) })
+func asking() *api.Sleep {
+	return build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) })
 }
 
 // TestWhoAllowsThatAnOwnerIsPaused: the resource, or its namespace; nothing that the author of the set writes.
@@ -121,7 +121,7 @@ func TestWhoAllowsThatAnOwnerIsPaused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mysql := onlyPause(t)
 			mysql.Object.SetAnnotations(row.resource)
-			set := build.Set("web", build.Nap(asking()), controlled(mysql.Object), row.set)
+			set := build.Set("web", build.WithSleep(asking()), controlled(mysql.Object), row.set)
 			in := observed(t, build.Lists{"statefulsets": list{set}, "mariadbs": list{mysql.Object}, "namespaces": list{row.namespace}})
 			if len(in.Owners) != 1 || in.Owners[0].Allowed != row.want {
 				t.Errorf("%+v", in.Owners)
@@ -134,7 +134,7 @@ func TestWhoAllowsThatAnOwnerIsPaused(t *testing.T) {
 func TestNamespaceIsReadOnlyIfNeeded(t *testing.T) {
 	mysql := onlyPause(t)
 	mysql.Object.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
-	set := build.Set("web", build.Nap(asking()), controlled(mysql.Object))
+	set := build.Set("web", build.WithSleep(asking()), controlled(mysql.Object))
 	lists := build.Lists{"statefulsets": list{set}, "mariadbs": list{mysql.Object}, "controllerrevisions": nil, "horizontalpodautoscalers": nil}
 	f := &Function{client: kube.NewClient(lists.Serve(t)), settings: build.SleepSettings(), registry: owners.BuiltIn()}
 	in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})

@@ -1,6 +1,7 @@
 package pauseowner
 
 import (
+	"cmp"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
@@ -57,58 +59,67 @@ func Decide(in Input) plan.Plan {
 	return resumeAll(in, documents)
 }
 
-// documents are what the set tells about operations: its latest resize, its latest sleep.
-type documents []*api.Status
+// documents are the records of the set's latest resize and of its latest sleep.
+type documents []operation.Record
 
 func (in Input) documents() (documents, error) {
 	if in.Set == nil {
 		return nil, nil
 	}
-	resize, err := in.Status()
-	if err != nil {
-		return nil, err
-	}
-	nap, err := sts.SleepOf(in.Set)
-	if err != nil {
+	records := operation.Of(in.Set)
+	if err := cmp.Or(records.ResizeErr, records.SleepErr); err != nil {
 		return nil, err
 	}
 	var all documents
-	for _, d := range []*api.Status{resize, nap} {
-		if d != nil {
-			all = append(all, d)
-		}
+	if records.Resize != nil {
+		all = append(all, records.Resize)
+	}
+	if records.Sleep != nil {
+		all = append(all, records.Sleep)
 	}
 	return all, nil
 }
 
-// planned is the operation on the set that waits for the owners' consent; nil if none does.
-func (d documents) planned(set *appsv1.StatefulSet) *api.Status {
-	for _, status := range d {
-		if status.Phase == api.Planned && set.DeletionTimestamp == nil {
-			return status
+// planned returns the operation on the set that waits for the owners' consent; nil if none does.
+func (d documents) planned(set *appsv1.StatefulSet) operation.Record {
+	for _, record := range d {
+		if record.Head().Phase == api.Planned && set.DeletionTimestamp == nil {
+			return record
 		}
 	}
 	return nil
 }
 
-// find returns the document of the operation, or nil.
-func (d documents) find(operation string) *api.Status {
-	for _, status := range d {
-		if status.Operation == operation {
-			return status
+// find returns the record of the operation, or nil.
+func (d documents) find(id string) operation.Record {
+	for _, record := range d {
+		if record.Head().Operation == id {
+			return record
 		}
 	}
 	return nil
+}
+
+// isSleep reports whether the record is of a sleep, and not of a resize.
+func isSleep(status operation.Record) bool {
+	_, sleep := status.(*api.Sleep)
+	return sleep
+}
+
+// ownerStops reports whether the owner's operator scales the set to zero and back in the operation.
+func ownerStops(status operation.Record) bool {
+	sleep, ok := status.(*api.Sleep)
+	return ok && sleep.OwnerStops
 }
 
 // consent lets the planned operation go on, or gives it up.
-func consent(in Input, status *api.Status) plan.Plan {
+func consent(in Input, status operation.Record) plan.Plan {
 	switch {
-	case aborted(in.Set) && status.Kind == api.KindSleep:
+	case aborted(in.Set) && isSleep(status):
 		return plan.Noop(api.NotOurPhase) // idle-timeout ends it
 	case aborted(in.Set):
 		return giveUp(in, status, api.Aborted, "the operation was ended with the annotation "+api.AbortAnnotation+" before the set was touched")
-	case plan.Overdue(status, in.Now):
+	case operation.Overdue(status, in.Now):
 		return giveUp(in, status, api.DeadlineExceeded, tookTooLong(in, status))
 	case !ownersApply(in.Set):
 		return goOn(in, status)
@@ -130,8 +141,8 @@ func aborted(set *appsv1.StatefulSet) bool {
 
 // asksOwners reports whether the operation waits for owners. One that is aborted or overdue does not, so that it ends also
 // when an owner cannot be read.
-func asksOwners(in Input, status *api.Status) bool {
-	return status != nil && status.Phase == api.Planned && !aborted(in.Set) && !plan.Overdue(status, in.Now) && ownersApply(in.Set)
+func asksOwners(in Input, status operation.Record) bool {
+	return status != nil && status.Head().Phase == api.Planned && !aborted(in.Set) && !operation.Overdue(status, in.Now) && ownersApply(in.Set)
 }
 
 // ownersApply reports whether the owners of the set are asked before an operation: the annotation owner-policy does not switch that off.
@@ -140,7 +151,7 @@ func ownersApply(set *appsv1.StatefulSet) bool {
 }
 
 // ask pauses one owner, or has it stop the set. A Noop means that it consents.
-func ask(in Input, status *api.Status, o Owner) plan.Plan {
+func ask(in Input, status operation.Record, o Owner) plan.Plan {
 	switch {
 	case in.Denied != nil && !in.consents(status, o):
 		return refuse(in, status, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
@@ -171,7 +182,7 @@ func (o Owner) heldByOthers(by owners.Means) bool {
 }
 
 // consents reports whether the owner is paused or stopped already.
-func (in Input) consents(status *api.Status, o Owner) bool {
+func (in Input) consents(status operation.Record, o Owner) bool {
 	if o.Object == nil {
 		return false
 	}
@@ -181,15 +192,15 @@ func (in Input) consents(status *api.Status, o Owner) bool {
 
 // means says how the owner is kept from undoing the operation. Its operator's own stop comes first for a sleep, but stops all
 // of its sets: so all have to be about to sleep. One that is paused would not obey a stop.
-func means(in Input, status *api.Status, o Owner) (owners.Means, plan.Plan) {
+func means(in Input, status operation.Record, o Owner) (owners.Means, plan.Plan) {
 	canPause, canStop := o.Row.Can(owners.ByPause), o.Row.Can(owners.ByStop)
 	consents := plan.Noop(api.OwnerConsents)
 	switch {
-	case status.OwnerStops && canStop && o.Row.Held(owners.ByStop, o.Object):
+	case ownerStops(status) && canStop && o.Row.Held(owners.ByStop, o.Object):
 		return owners.ByStop, consents
-	case status.Kind != api.KindSleep && !canPause:
+	case !isSleep(status) && !canPause:
 		return "", refuse(in, status, o, "its operator can stop its sets for a sleep, but not pause for another operation")
-	case status.Kind != api.KindSleep || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
+	case !isSleep(status) || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
 		return owners.ByPause, consents
 	}
 	sibling, wakes := awakeSibling(in.Siblings)
@@ -200,7 +211,7 @@ func means(in Input, status *api.Status, o Owner) (owners.Means, plan.Plan) {
 		return "", plan.Wait(api.SiblingAwake, "its operator is starting StatefulSet %s, which wakes up", sibling.Name)
 	case sts.Managed(sibling) && sameGroup(sibling, in.Set) && sts.WhenScaled(sibling) == sts.Retain:
 		return "", plan.Wait(api.SiblingAwake, "its operator stops StatefulSet %s too, which is about to sleep", sibling.Name)
-	case canPause && !status.OwnerStops:
+	case canPause && !ownerStops(status):
 		return owners.ByPause, consents
 	case sts.WhenScaled(sibling) != sts.Retain:
 		return "", deletesClaims(in, status, o, sibling.Name)
@@ -214,11 +225,11 @@ func means(in Input, status *api.Status, o Owner) (owners.Means, plan.Plan) {
 // claims.
 func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
 	for _, set := range siblings {
-		nap, err := sts.SleepOf(set)
-		if err == nil && nap.Active() && nap.Phase == api.Waking {
+		sleep, err := api.LoadSleep(set)
+		if err == nil && sleep.Active() && sleep.Phase == api.Waking {
 			return set, true
 		}
-		asleep := err == nil && nap.Active()
+		asleep := err == nil && sleep.Active()
 		if sts.Replicas(set) > 0 && (!asleep || sts.WhenScaled(set) != sts.Retain) {
 			return set, false
 		}
@@ -232,21 +243,21 @@ func sameGroup(a, b *appsv1.StatefulSet) bool {
 }
 
 // hold writes the record first: whatever happens then, the owner is found and resumed.
-func hold(in Input, status *api.Status, o Owner, by owners.Means) plan.Plan {
+func hold(in Input, status operation.Record, o Owner, by owners.Means) plan.Plan {
 	if by == owners.ByStop {
 		if p := beforeStop(in, status, o); p.Kind != plan.KindNoop {
 			return p
 		}
 	}
-	hold, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: status.Operation, Set: in.Set.Name})
+	hold, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: status.Head().Operation, Set: in.Set.Name})
 	if err != nil {
 		return refuse(in, status, o, "%v", err)
 	}
 	if len(hold) == 0 {
 		return plan.Noop(api.OwnerConsents)
 	}
-	if !in.recorded(status.Operation, o) {
-		doc := api.PausedOwner{Version: api.StatusVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
+	if !in.recorded(status.Head().Operation, o) {
+		doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
 			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: by == owners.ByStop}
 		hold = append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, status, doc))}, hold...)
 	}
@@ -255,16 +266,20 @@ func hold(in Input, status *api.Status, o Owner, by owners.Means) plan.Plan {
 
 // beforeStop writes down that the operator scales the set, so that nobody else does; and refuses what would lose data: the
 // claims of a set that its operator scales to zero are its own to keep.
-func beforeStop(in Input, status *api.Status, o Owner) plan.Plan {
+func beforeStop(in Input, status operation.Record, o Owner) plan.Plan {
 	switch {
 	case sts.WhenScaled(in.Set) != sts.Retain:
 		return deletesClaims(in, status, o, in.Set.Name)
-	case status.OwnerStops:
+	case ownerStops(status):
 		return plan.Noop(api.OwnerConsents)
 	}
-	next := status.Clone()
+	sleep, ok := status.(*api.Sleep)
+	if !ok {
+		return plan.Noop(api.OwnerConsents) // an operator stops a set for a sleep only
+	}
+	next := sleep.Clone()
 	next.OwnerStops = true
-	return plan.Do(api.OwnerPausing, plan.Store(in.Set, next).Actions()...)
+	return plan.Do(api.OwnerPausing, operation.Store(in.Set, next).Actions()...)
 }
 
 func (in Input) recorded(operation string, o Owner) bool {
@@ -277,16 +292,21 @@ func (in Input) recorded(operation string, o Owner) bool {
 }
 
 // goOn hands the operation to the function that stops the set.
-func goOn(in Input, status *api.Status) plan.Plan {
-	next := plan.Enter(status, api.Copying, in.Now, in.Settings.CopyTimeout)
-	next.Reason, next.Message = api.OwnerConsents, "the new volumes are being prepared"
-	switch {
-	case status.Kind == api.KindResize && status.Live():
-		next = plan.Enter(status, api.Switching, in.Now, in.Settings.SwitchTimeout)
-		next.Reason, next.Message = api.OwnerConsents, "the set is created again with its new templates while its pods run"
-	case status.Kind == api.KindSleep:
-		next = plan.Enter(status, api.Stopping, in.Now, in.Settings.QuiesceTimeout+sts.GracePeriod(in.Set))
-		next.Reason, next.Message = api.OwnerConsents, "the set is scaled to zero"
+func goOn(in Input, status operation.Record) plan.Plan {
+	var next operation.Record
+	message := "the new volumes are being prepared"
+	switch record := status.(type) {
+	case *api.Sleep:
+		next = operation.Enter(record, api.Stopping, in.Now, in.Settings.QuiesceTimeout+sts.GracePeriod(in.Set))
+		message = "the set is scaled to zero"
+	case *api.Resize:
+		next = operation.Enter(record, api.Copying, in.Now, in.Settings.CopyTimeout)
+		if record.Live() {
+			next = operation.Enter(record, api.Switching, in.Now, in.Settings.SwitchTimeout)
+			message = "the set is created again with its new templates while its pods run"
+		}
 	}
-	return plan.Do(api.OwnerConsents, plan.Store(in.Set, next).Actions()...).Then(events.OwnerPaused, status.Operation).For(status.Kind)
+	head := next.Head()
+	head.Reason, head.Message = api.OwnerConsents, message
+	return plan.Do(api.OwnerConsents, operation.Store(in.Set, next).Actions()...).Then(events.OwnerPaused, head.Operation).For(head.Kind)
 }

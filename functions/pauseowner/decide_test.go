@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
@@ -22,7 +23,7 @@ func TestDecide(t *testing.T) {
 	const goesOn = "do OwnerConsents: patch statefulsets web {+status} -> owner.paused"
 	const copying = "Copying OwnerConsents, attempt 1, round 1, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending"
 	const part = ", attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending"
-	set := func(status *api.Status, options ...build.Option) Input {
+	set := func(status *api.Resize, options ...build.Option) Input {
 		options = append([]build.Option{build.Status(status), build.Replicas(3)}, options...)
 		return Input{Observed: build.World(build.Set("web", options...)), Settings: build.Settings()}
 	}
@@ -78,7 +79,7 @@ func redis(annotations map[string]string) *unstructured.Unstructured {
 
 // held are the annotations of an owner that the operations have paused.
 func held(operations ...string) map[string]string {
-	pause := &api.Pause{Version: api.StatusVersion, Made: []api.Made{{In: "annotation", Key: key, Value: "true"}}}
+	pause := &api.Pause{Version: api.PauseVersion, Made: []api.Made{{In: "annotation", Key: key, Value: "true"}}}
 	for _, o := range operations {
 		pause.For = append(pause.For, api.Holder{Operation: o, Set: "web"})
 	}
@@ -95,7 +96,7 @@ func ownerIs(object *unstructured.Unstructured) []Owner {
 func recordOf(operation string, object *unstructured.Unstructured) Record {
 	status := build.Operation(api.Planned)
 	status.Operation = operation
-	doc := api.PausedOwner{Version: api.StatusVersion, Kind: kind, Name: "main", UID: "uid-main"}
+	doc := api.PausedOwner{Version: api.PauseVersion, Kind: kind, Name: "main", UID: "uid-main"}
 	revision := resources.MakeOwnerRecord(build.Set("web"), status, doc)
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
 	link, _ := api.LoadLink(revision)
@@ -164,7 +165,7 @@ func TestResume(t *testing.T) {
 	const release = "do OwnerResumed: patch " + string(resource) + " main {-" + key + ", -owner-paused}"
 	const forget = "do OwnerResumed: delete controllerrevisions drydock-" + build.ID + "-owner-2b2628ce" + " -> owner.resumed"
 	paused := []Record{recordOf(build.ID, redis(held(build.ID)))}
-	on := func(status *api.Status, objects ...metav1.Object) Input {
+	on := func(status *api.Resize, objects ...metav1.Object) Input {
 		return Input{Observed: build.World(append(objects, build.Set("web", build.Status(status)))...), Records: paused}
 	}
 	other := build.Operation(api.Copying)
@@ -205,7 +206,7 @@ func TestI8AnOwnerIsAskedInTimeOnly(t *testing.T) {
 	planned, late := build.Operation(api.Planned, build.Due(time.Minute)), build.Operation(api.Planned, build.Due(-time.Second))
 	ownedBy, ignore := build.Owned(kind, "main"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))
 	for name, row := range map[string]struct {
-		status  *api.Status
+		status  operation.Record
 		options []build.Option
 		want    bool
 	}{

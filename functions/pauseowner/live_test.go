@@ -11,8 +11,8 @@ import (
 )
 
 // grown is an operation whose claims have grown in place; its set is to be created again.
-func grown(phase api.Phase, options ...func(*api.Status)) *api.Status {
-	return build.Operation(phase, append([]func(*api.Status){build.Parts(api.ClaimExpanded, "data-web-0"), build.Due(time.Minute), func(s *api.Status) {
+func grown(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(phase, append([]func(*api.Resize){build.Parts(api.ClaimExpanded, "data-web-0"), build.Due(time.Minute), func(s *api.Resize) {
 		s.Method, s.Recreate, s.Claims[0].Method = api.MethodExpand, true, api.MethodExpand
 	}}, options...)...)
 }
@@ -23,9 +23,9 @@ func TestConsentToAnOperationThatStopsNothing(t *testing.T) {
 	const counts = ", attempt 1, round 1, generation 0, replicas 3, due in "
 	const switching = "Switching OwnerConsents" + counts + "12m0s; data-web-0 Expanded"
 	const paused = "patch " + string(resource) + " main {+" + key + ", +owner-paused}"
-	mixed := grown(api.Planned, build.Parts(api.ClaimPending, "data-web-1"), func(s *api.Status) { s.Method = api.MethodCopy })
+	mixed := grown(api.Planned, build.Parts(api.ClaimPending, "data-web-1"), func(s *api.Resize) { s.Method = api.MethodCopy })
 	ignores := build.Annotation(api.OwnerPolicyAnnotation, "ignore")
-	in := func(status *api.Status, options ...build.Option) Input {
+	in := func(status *api.Resize, options ...build.Option) Input {
 		return Input{Observed: build.World(build.Set("web", append([]build.Option{build.Status(status), build.Replicas(3)}, options...)...)), Settings: build.Settings()}
 	}
 	owned := func(in Input, owner ...Owner) Input {
@@ -42,11 +42,11 @@ func TestConsentToAnOperationThatStopsNothing(t *testing.T) {
 	}{
 		"nobody owns the set: it is created again while it runs": {in: in(grown(api.Planned)), want: goesOn, next: switching},
 		"its template is all that changes": {
-			in: in(grown(api.Planned, func(s *api.Status) { s.Claims = nil })), want: goesOn, next: "Switching OwnerConsents" + counts + "12m0s"},
+			in: in(grown(api.Planned, func(s *api.Resize) { s.Claims = nil })), want: goesOn, next: "Switching OwnerConsents" + counts + "12m0s"},
 		"one claim is to be copied: backup is next": {
 			in: in(mixed), want: goesOn, next: "Copying OwnerConsents" + counts + "20h0m0s; data-web-0 Expanded; data-web-1 Pending"},
 		"all its claims have grown, but the method is copy: a status of before": {
-			in: in(grown(api.Planned, func(s *api.Status) { s.Method = api.MethodCopy })), want: goesOn, next: "Copying OwnerConsents" + counts + "20h0m0s; data-web-0 Expanded"},
+			in: in(grown(api.Planned, func(s *api.Resize) { s.Method = api.MethodCopy })), want: goesOn, next: "Copying OwnerConsents" + counts + "20h0m0s; data-web-0 Expanded"},
 		"I5: its owner is paused before": {
 			in: owned(in(grown(api.Planned), byMain), ownerIs(redis(nil))...), want: "do OwnerPausing: create controllerrevisions drydock-" + build.ID + "-owner-2b2628ce; " + paused},
 		"it consents": {
@@ -86,16 +86,16 @@ func TestConsentToAnOperationThatStopsNothing(t *testing.T) {
 // TestI5OwnerOfALiveOperationIsResumed: when it is over, however it ended, and not before.
 func TestI5OwnerOfALiveOperationIsResumed(t *testing.T) {
 	for name, row := range map[string]struct {
-		status *api.Status
+		status *api.Resize
 		stays  bool
 	}{
 		"the set is created again":                 {grown(api.Switching), true},
 		"its replicas are waited for":              {grown(api.Starting), false},
 		"it is given back":                         {grown(api.RollingBack), true},
 		"it is done":                               {grown(api.Succeeded), false},
-		"it was given up while claims grew":        {grown(api.Failed, func(s *api.Status) { s.FailedAt = api.Expanding }), false},
-		"the set could not be created again":       {grown(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching }), false},
-		"a claim was copied, and may not be whole": {grown(api.Failed, func(s *api.Status) { s.FailedAt, s.Method, s.Claims[0].Method = api.Switching, api.MethodCopy, "" }), true},
+		"it was given up while claims grew":        {grown(api.Failed, func(s *api.Resize) { s.FailedAt = api.Expanding }), false},
+		"the set could not be created again":       {grown(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }), false},
+		"a claim was copied, and may not be whole": {grown(api.Failed, func(s *api.Resize) { s.FailedAt, s.Method, s.Claims[0].Method = api.Switching, api.MethodCopy, "" }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := redis(held(build.ID))

@@ -16,6 +16,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
@@ -51,7 +52,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 }
 
 // observeOwners reads who would undo the planned operation, and for a sleep who else belongs to the set's owner.
-func (f *Function) observeOwners(ctx context.Context, in *Input, planned *api.Status) error {
+func (f *Function) observeOwners(ctx context.Context, in *Input, planned operation.Record) error {
 	controller := sts.Controller(in.Set)
 	if controller != nil {
 		owner, err := f.owner(ctx, in.Set.Namespace, *controller)
@@ -68,7 +69,7 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned *api.St
 	if err := f.observeConsent(ctx, in); err != nil {
 		return err
 	}
-	if controller == nil || planned.Kind != api.KindSleep || !in.Owners[0].Row.Can(owners.ByStop) {
+	if controller == nil || !isSleep(planned) || !in.Owners[0].Row.Can(owners.ByStop) {
 		return nil
 	}
 	return f.observeSiblings(ctx, in, controller)

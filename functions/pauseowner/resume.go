@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
@@ -58,7 +59,7 @@ func resume(in Input, documents documents, record Record) plan.Plan {
 	starts := record.starts(status)
 	if in.runs(status, record.Link.Operation) && !starts && !record.vanishes(status) {
 		switch {
-		case !sts.GivenBack(in.Set, status) || record.Row.Resume == owners.AtReady:
+		case !operation.GivenBack(in.Set, status) || record.Row.Resume == owners.AtReady:
 			return plan.Noop(api.OwnerStays)
 		case !sts.Seen(in.Set):
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
@@ -77,30 +78,35 @@ func resume(in Input, documents documents, record Record) plan.Plan {
 		}
 	}
 	var actions []plan.Action
-	if status != nil && status.OwnerProblem != "" {
-		next := status.Clone()
-		next.OwnerProblem = ""
-		actions = plan.Store(in.Set, next).Actions()
+	if status != nil && status.Head().OwnerProblem != "" {
+		actions = operation.Store(in.Set, withOwnerProblem(status, "")).Actions()
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation)
 }
 
 // stuck says on the set, once, that its owner stays paused because the rights to write it are gone.
-func stuck(in Input, status *api.Status, record Record, denied error) plan.Plan {
+func stuck(in Input, status operation.Record, record Record, denied error) plan.Plan {
 	if status == nil {
 		return plan.Noop(api.OwnerStays) // problems has it
 	}
-	next := status.Clone()
-	next.OwnerProblem = fmt.Sprintf("%s %s stays paused: %v", record.Owner.Kind, record.Owner.Name, denied)
+	problem := fmt.Sprintf("%s %s stays paused: %v", record.Owner.Kind, record.Owner.Name, denied)
 	if record.Row.Operator != "" {
-		next.OwnerProblem += ". Give the rights with kubectl drydock rbac --owners " + record.Row.Operator
+		problem += ". Give the rights with kubectl drydock rbac --owners " + record.Row.Operator
 	}
-	if next.OwnerProblem == status.OwnerProblem {
+	if problem == status.Head().OwnerProblem {
 		return plan.Noop(api.OwnerStays)
 	}
-	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: next.OwnerProblem, UID: in.Set.UID, Operation: next.Operation}
-	return plan.Do(api.OwnerStays, append(plan.Store(in.Set, next).Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...)
+	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID, Operation: status.Head().Operation}
+	store := operation.Store(in.Set, withOwnerProblem(status, problem))
+	return plan.Do(api.OwnerStays, append(store.Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...)
+}
+
+// withOwnerProblem returns a copy of the record that says why the owner stays paused.
+func withOwnerProblem(status operation.Record, problem string) operation.Record {
+	next := operation.Clone(status)
+	next.Head().OwnerProblem = problem
+	return next
 }
 
 // release puts back what was there. A stop is over for all sets of the owner as soon as one of them wakes.
@@ -112,22 +118,22 @@ func (r Record) release(starts bool) ([]plan.Action, error) {
 }
 
 // starts reports whether the set wakes and its operator, which has stopped it, is to start it.
-func (r Record) starts(status *api.Status) bool {
-	return r.Owner.Stopped && status != nil && status.Phase == api.Waking
+func (r Record) starts(status operation.Record) bool {
+	return r.Owner.Stopped && status != nil && status.Head().Phase == api.Waking
 }
 
 // vanishes reports whether the owner of a set that sleeps is being deleted: the pause may keep its operator from letting it go.
-func (r Record) vanishes(status *api.Status) bool {
-	return r.Object != nil && r.Object.GetDeletionTimestamp() != nil && status != nil && status.Kind == api.KindSleep
+func (r Record) vanishes(status operation.Record) bool {
+	return r.Object != nil && r.Object.GetDeletionTimestamp() != nil && status != nil && isSleep(status)
 }
 
 // runs reports whether the operation still needs its owner paused: it is under way by the set's document; or by a journal,
 // while there is no set or one that tells of no operation; or a claim was left that is not whole, on which no pod may start.
-func (in Input) runs(status *api.Status, operation string) bool {
+func (in Input) runs(status operation.Record, id string) bool {
 	if status != nil {
-		return status.Active() || status.Held()
+		return status.Active() || operation.Held(status)
 	}
-	return in.Journal(operation) != nil
+	return in.Journal(id) != nil
 }
 
 // problems are what stands in the way of resuming.

@@ -21,6 +21,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
@@ -120,9 +121,9 @@ func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Act
 
 // recorded is the record that the sleep holds the owner.
 func (o Owner) recorded(by owners.Means) Record {
-	nap := build.Sleep(api.Planned)
-	doc := api.PausedOwner{Version: api.StatusVersion, APIVersion: o.Ref.APIVersion, Kind: o.Ref.Kind, Name: "main", UID: o.Ref.UID, Stopped: by == owners.ByStop}
-	revision := resources.MakeOwnerRecord(build.Set("web"), nap, doc)
+	sleep := build.Sleep(api.Planned)
+	doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Ref.APIVersion, Kind: o.Ref.Kind, Name: "main", UID: o.Ref.UID, Stopped: by == owners.ByStop}
+	revision := resources.MakeOwnerRecord(build.Set("web"), sleep, doc)
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
 	link, _ := api.LoadLink(revision)
 	return Record{Revision: revision, Link: link, Owner: &doc, Resource: o.Resource, Object: o.Object}
@@ -134,11 +135,11 @@ func (r Record) resumed(at owners.Moment) Record {
 	return r
 }
 
-func recordName(o Owner) string { return resources.OwnerRecordName(build.SleepID, o.Ref.UID) }
+func recordName(o Owner) string { return api.OwnerRecordName(build.SleepID, o.Ref.UID) }
 
 // asked is what is observed of a set with three replicas that is about to sleep, and of its owners.
-func asked(nap *api.Status, all []Owner, options ...build.Option) Input {
-	options = append([]build.Option{build.Replicas(3), build.Nap(nap)}, options...)
+func asked(sleep *api.Sleep, all []Owner, options ...build.Option) Input {
+	options = append([]build.Option{build.Replicas(3), build.WithSleep(sleep)}, options...)
 	if len(all) > 0 && all[0].Row.Operator != "keda" {
 		options = append(options, build.Owned(all[0].Ref.Kind, "main"))
 	}
@@ -185,16 +186,16 @@ const (
 func refusedWith(t *testing.T, in Input, reason api.Reason, words ...string) {
 	t.Helper()
 	p := Decide(in)
-	nap := build.Stored(p)
-	if p.Reason != reason || p.Announce != events.OperationFailed || nap == nil {
+	sleep := build.StoredSleep(p)
+	if p.Reason != reason || p.Announce != events.OperationFailed || sleep == nil {
 		t.Fatalf("%s", p)
 	}
-	if nap.Phase != api.Refused || nap.FailedAt != api.Planned || nap.OwnerStops || nap.Finished == nil || nap.Deadline != nil || nap.Replicas != 3 {
-		t.Errorf("%s", build.Summary(nap))
+	if sleep.Phase != api.Refused || sleep.FailedAt != api.Planned || sleep.OwnerStops || sleep.Finished == nil || sleep.Deadline != nil || sleep.Replicas != 3 {
+		t.Errorf("%s", build.Summary(sleep))
 	}
 	for _, word := range words {
-		if !strings.Contains(nap.Message, word) {
-			t.Errorf("%q does not say %q", nap.Message, word)
+		if !strings.Contains(sleep.Message, word) {
+			t.Errorf("%q does not say %q", sleep.Message, word)
 		}
 	}
 	for _, a := range p.Actions {
@@ -202,13 +203,13 @@ func refusedWith(t *testing.T, in Input, reason api.Reason, words ...string) {
 			t.Errorf("a sleep that is refused touches something: %s", a)
 		}
 	}
-	if note := p.Actions[len(p.Actions)-1]; note.Verb != plan.VerbRecord || !note.Note.Warning || note.Note.Message != nap.Message {
+	if note := p.Actions[len(p.Actions)-1]; note.Verb != plan.VerbRecord || !note.Note.Warning || note.Note.Message != sleep.Message {
 		t.Errorf("nobody is told: %s", p)
 	}
 }
 
 func TestConsentToASleep(t *testing.T) {
-	planned := build.Sleep(api.Planned, build.Due(time.Minute))
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	mysql, pg := onlyPause(t), both(t)
 	record := func(o Owner) string { return "do OwnerPausing: create controllerrevisions " + recordName(o) + "; " }
 	pauses := func(o Owner, words string) string {
@@ -239,19 +240,19 @@ func TestConsentToASleep(t *testing.T) {
 		"a resize that is planned comes first": {asked(planned, nil, build.Status(build.Operation(api.Planned, build.Due(time.Minute)))), "do OwnerConsents: patch statefulsets web {+status} -> owner.paused",
 			"Copying OwnerConsents, attempt 1, round 1, generation 0, replicas 3, due in 20h0m0s"},
 	})
-	if got := build.Stored(Decide(asked(planned, nil))).Message; got != "the set is scaled to zero" {
+	if got := build.StoredSleep(Decide(asked(planned, nil))).Message; got != "the set is scaled to zero" {
 		t.Errorf("%q", got)
 	}
 }
 
 func TestI8WhoRefusesEndsTheSleep(t *testing.T) {
-	planned := build.Sleep(api.Planned, build.Due(time.Minute))
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	mysql, stop := onlyPause(t), onlyStop(t)
 	gone, problem, unreadable := onlyPause(t), onlyPause(t), onlyPause(t)
 	gone.Object, problem.Problem = nil, "nobody knows how"
 	unreadable.Object.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: "{"})
 	minimum := Owner{Ref: metav1.OwnerReference{Kind: "HorizontalPodAutoscaler", Name: "web"}, Problem: "its minReplicas are 0, so it scales the set also from zero; set them to 1"}
-	stopped := build.Sleep(api.Planned, build.Due(time.Minute), build.OwnerStops())
+	stopped := build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())
 	for name, row := range map[string]struct {
 		in     Input
 		reason api.Reason
@@ -265,8 +266,8 @@ func TestI8WhoRefusesEndsTheSleep(t *testing.T) {
 		"the API server refuses a stop":        {asked(stopped, []Owner{stop}).denied("forbidden"), api.OwnerNotPausable, []string{"kubectl drydock rbac --owners percona-pxc"}},
 		"what we did to it cannot be read":     {asked(planned, []Owner{unreadable}), api.OwnerNotPausable, []string{api.OwnerPausedAnnotation}},
 		"an autoscaler scales from zero":       {asked(planned, []Owner{minimum}), api.ScalerActive, []string{"HorizontalPodAutoscaler web", "set them to 1", api.RetryAnnotation}},
-		"the consent takes too long":           {asked(build.Sleep(api.Planned, build.Due(-time.Second)), nil), api.DeadlineExceeded, []string{"was not paused within", "StatefulSet web", api.RetryAnnotation}},
-		"a stop that takes too long":           {asked(build.Sleep(api.Planned, build.Due(-time.Second), build.OwnerStops()), nil), api.DeadlineExceeded, nil},
+		"the consent takes too long":           {asked(build.Sleep(api.Planned, build.SleepDue(-time.Second)), nil), api.DeadlineExceeded, []string{"was not paused within", "StatefulSet web", api.RetryAnnotation}},
+		"a stop that takes too long":           {asked(build.Sleep(api.Planned, build.SleepDue(-time.Second), build.OwnerStops()), nil), api.DeadlineExceeded, nil},
 		"I1: a stop would delete claims":       {asked(planned, []Owner{stop}, build.WhenScaled("Delete")), api.DeletesClaims, []string{"persistentVolumeClaimRetentionPolicy.whenScaled to Retain", "PerconaXtraDBCluster main", api.RetryAnnotation}},
 		"I1: a stop would, by now":             {asked(stopped, []Owner{stop}, build.WhenScaled("Delete")), api.DeletesClaims, nil},
 		"I1: also if it could be paused":       {asked(planned, []Owner{both(t)}, build.WhenScaled("Delete")), api.DeletesClaims, nil},
@@ -278,13 +279,13 @@ func TestI8WhoRefusesEndsTheSleep(t *testing.T) {
 
 // TestI1WhatDrydockScalesItselfIsKept: only a stop is its operator's doing.
 func TestI1WhatDrydockScalesItselfIsKept(t *testing.T) {
-	in := asked(build.Sleep(api.Planned, build.Due(time.Minute)), []Owner{onlyPause(t).held(t, owners.ByPause, build.SleepID)}, build.WhenScaled("Delete"))
+	in := asked(build.Sleep(api.Planned, build.SleepDue(time.Minute)), []Owner{onlyPause(t).held(t, owners.ByPause, build.SleepID)}, build.WhenScaled("Delete"))
 	build.Expect(t, in.Observed, func() plan.Plan { return Decide(in) }, sleepGoesOn, isStopping, seen(in)...)
 }
 
 func TestStops(t *testing.T) {
-	planned := build.Sleep(api.Planned, build.Due(time.Minute))
-	stops := build.Sleep(api.Planned, build.Due(time.Minute), build.OwnerStops())
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
+	stops := build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())
 	stop, pg := onlyStop(t), both(t)
 	const writes, next = "do OwnerPausing: patch statefulsets web {+sleep}", "Planned , idle, attempt 1, round 1, replicas 3, its owner stops it, due 1m0s"
 	record := func(o Owner) string { return "create controllerrevisions " + recordName(o) + "; " }
@@ -305,7 +306,7 @@ func TestStops(t *testing.T) {
 		"the stop was decided: siblings are not looked at again": {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID)}).beside(build.Set("db")), sleepGoesOn, isStopped},
 		"a scaler of a set that its operator stops is paused":    {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID), keda(t)}), "do OwnerPausing: " + record(keda(t)) + patch(keda(t), "+autoscaling.keda.sh/paused"), ""},
 		"it is stopped, and its scaler is paused":                {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID), keda(t).held(t, owners.ByPause, build.SleepID)}), sleepGoesOn, isStopped},
-		"a resize waits for no stop":                             {resized(t, onlyPause(t)), "do OwnerPausing: create controllerrevisions " + resources.OwnerRecordName(build.ID, onlyPause(t).Ref.UID) + "; " + patch(onlyPause(t), "spec.suspend = true"), ""},
+		"a resize waits for no stop":                             {resized(t, onlyPause(t)), "do OwnerPausing: create controllerrevisions " + api.OwnerRecordName(build.ID, onlyPause(t).Ref.UID) + "; " + patch(onlyPause(t), "spec.suspend = true"), ""},
 	})
 	if record := recordMade(t, asked(stops, []Owner{stop})); !record.Stopped || record.UID != stop.Ref.UID || record.Resource != "perconaxtradbclusters" || record.APIVersion != "pxc.percona.com/v1" {
 		t.Errorf("%+v", record)
@@ -347,12 +348,12 @@ func TestAnOwnerThatCanOnlyStopIsNoneForAResize(t *testing.T) {
 
 // TestSiblings: an operator's stop is for all of its sets.
 func TestSiblings(t *testing.T) {
-	planned := build.Sleep(api.Planned, build.Due(time.Minute))
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	shop := build.InGroup("shop")
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return build.Set("db", append([]build.Option{build.Replicas(1)}, options...)...)
 	}
-	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.Nap(build.Sleep(phase))) }
+	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.WithSleep(build.Sleep(phase))) }
 	const stops, next = "do OwnerPausing: patch statefulsets web {+sleep}", "Planned , idle, attempt 1, round 1, replicas 3, its owner stops it, due 1m0s"
 	const waits = "wait SiblingAwake (its operator stops StatefulSet db too, which is about to sleep)"
 	pauses := "do OwnerPausing: create controllerrevisions " + recordName(both(t)) + "; patch " + string(both(t).Resource) + " main {spec.paused = true, +owner-paused}"
@@ -381,11 +382,11 @@ func TestSiblings(t *testing.T) {
 
 // TestI1ASiblingWhoseClaimsWouldBeDeleted: a stop scales it to zero, too, and its own consent may not have come.
 func TestI1ASiblingWhoseClaimsWouldBeDeleted(t *testing.T) {
-	db := build.Set("db", build.WhenScaled("Delete"), build.Nap(build.Sleep(api.Planned)))
+	db := build.Set("db", build.WhenScaled("Delete"), build.WithSleep(build.Sleep(api.Planned)))
 	for name, o := range map[string]Owner{"it can only stop": onlyStop(t), "it could be paused": both(t)} {
-		for _, nap := range []*api.Status{build.Sleep(api.Planned, build.Due(time.Minute)), build.Sleep(api.Planned, build.Due(time.Minute), build.OwnerStops())} {
-			p := Decide(asked(nap, []Owner{o}).beside(db))
-			if next := build.Stored(p); next != nil && next.OwnerStops || strings.Contains(p.String(), "spec.pause = true") || strings.Contains(p.String(), "spec.shutdown = true") {
+		for _, sleep := range []*api.Sleep{build.Sleep(api.Planned, build.SleepDue(time.Minute)), build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())} {
+			p := Decide(asked(sleep, []Owner{o}).beside(db))
+			if next := build.StoredSleep(p); next != nil && next.OwnerStops || strings.Contains(p.String(), "spec.pause = true") || strings.Contains(p.String(), "spec.shutdown = true") {
 				t.Errorf("%s: %s: %s", name, p, build.Summary(next))
 			}
 		}
@@ -396,9 +397,9 @@ func TestI1ASiblingWhoseClaimsWouldBeDeleted(t *testing.T) {
 func TestASiblingThatWakesIsNotHeldAgain(t *testing.T) {
 	for name, replicas := range map[string]int32{"its pods start": 1, "its operator is about to start it": 0} {
 		for _, o := range []Owner{onlyStop(t), both(t)} {
-			db := build.Set("db", build.Replicas(replicas), build.Nap(build.Sleep(api.Waking, build.OwnerStops())))
-			p := Decide(asked(build.Sleep(api.Planned, build.Due(time.Minute)), []Owner{o}).beside(db))
-			next := build.Stored(p)
+			db := build.Set("db", build.Replicas(replicas), build.WithSleep(build.Sleep(api.Waking, build.OwnerStops())))
+			p := Decide(asked(build.Sleep(api.Planned, build.SleepDue(time.Minute)), []Owner{o}).beside(db))
+			next := build.StoredSleep(p)
 			if next != nil && next.OwnerStops || replicas == 0 && slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Resource == o.Resource }) {
 				t.Errorf("%s: %s: %s", name, p, build.Summary(next))
 			}
@@ -410,7 +411,7 @@ func TestResumeAfterASleep(t *testing.T) {
 	mysql, stop := onlyPause(t).held(t, owners.ByPause, build.SleepID), onlyStop(t).held(t, owners.ByStop, build.SleepID)
 	shared := onlyStop(t).held(t, owners.ByStop, build.SleepID, "other")
 	in := func(phase api.Phase, record Record, options ...build.Option) Input {
-		options = append([]build.Option{build.Nap(build.Sleep(phase))}, options...)
+		options = append([]build.Option{build.WithSleep(build.Sleep(phase))}, options...)
 		return Input{Observed: build.World(build.Set("web", options...)), Records: []Record{record}}
 	}
 	release := "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"
@@ -437,7 +438,7 @@ func TestResumeAfterASleep(t *testing.T) {
 		"I5: it was refused":                                {in(api.Refused, pause), release, ""},
 		"I5: the set is gone":                               {Input{Observed: build.World(), Records: []Record{pause}}, release, ""},
 		"I5: the set lost its document":                     {Input{Observed: build.World(build.Set("web")), Records: []Record{pause}}, release, ""},
-		"I5: another sleep is on":                           {in(api.Asleep, pause, build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Status) { s.Operation = "other" }).Encode())), release, ""},
+		"I5: another sleep is on":                           {in(api.Asleep, pause, build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Sleep) { s.Operation = "000000000000" }).Encode())), release, ""},
 		"I3: the document is another set's":                 {in(api.Asleep, pause, build.UID("uid-2")), release, ""},
 		"released, and died before the record":              {in(api.Succeeded, onlyPause(t).recorded(owners.ByPause)), forget(mysql), ""},
 		"the set sleeps, and a resize has ended":            {in(api.Asleep, pause, build.Status(build.Operation(api.Succeeded))), stays, ""},
@@ -497,7 +498,7 @@ func hpaFor(target string, minimum *int32, options ...build.Option) *autoscaling
 
 // TestWhoScalesASet: those that would give it replicas by themselves.
 func TestWhoScalesASet(t *testing.T) {
-	planned := build.Nap(build.Sleep(api.Planned, build.Due(time.Minute), func(s *api.Status) { s.Deadline = plan.Moment(time.Now().Add(time.Hour)) }))
+	planned := build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute), func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
 	object := keda(t).Object
 	unknown := &unstructured.Unstructured{Object: map[string]any{}}
 	unknown.SetAPIVersion("example.com/v1")
@@ -530,8 +531,8 @@ func TestWhoScalesASet(t *testing.T) {
 }
 
 func TestSiblingsAreThoseOfTheSameOwner(t *testing.T) {
-	due := func(s *api.Status) { s.Deadline = plan.Moment(time.Now().Add(time.Hour)) }
-	planned := build.Nap(build.Sleep(api.Planned, due))
+	due := func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }
+	planned := build.WithSleep(build.Sleep(api.Planned, due))
 	cluster := both(t).Object
 	other := cluster.DeepCopy()
 	other.SetUID("uid-2")
@@ -549,7 +550,7 @@ func TestSiblingsAreThoseOfTheSameOwner(t *testing.T) {
 	if in := observed(t, sets(planned)); names(in) != "db" || len(in.Owners) != 1 {
 		t.Errorf("%q, %d owners", names(in), len(in.Owners))
 	}
-	resize := build.Status(build.Operation(api.Planned, due))
+	resize := build.Status(build.Operation(api.Planned, func(s *api.Resize) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
 	if in := observed(t, sets(resize)); names(in) != "" || len(in.Owners) != 1 {
 		t.Errorf("for a resize: %q, %d owners", names(in), len(in.Owners))
 	}
@@ -564,7 +565,7 @@ func TestSiblingsAreThoseOfTheSameOwner(t *testing.T) {
 
 // TestSiblingsAreThoseThatTheStopStops: what is stopped is the resource that people write, with all that is below it.
 func TestSiblingsAreThoseThatTheStopStops(t *testing.T) {
-	planned := build.Nap(build.Sleep(api.Planned, func(s *api.Status) { s.Deadline = plan.Moment(time.Now().Add(time.Hour)) }))
+	planned := build.WithSleep(build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
 	spec := map[string]any{"cassandra": map[string]any{"datacenters": []any{map[string]any{"metadata": map[string]any{"name": "east"}}, map[string]any{"metadata": map[string]any{"name": "west"}}}}}
 	top := owner(t, "k8ssandra.io/v1alpha1", "K8ssandraCluster", spec).Object
 	datacenter := func(name string) *unstructured.Unstructured {
@@ -592,14 +593,14 @@ func TestObserveAfterASleep(t *testing.T) {
 	doc.Resource = "mariadbs"
 	record.Revision.Data.Raw = doc.Encode()
 	for name, row := range map[string]struct {
-		nap  *api.Status
-		want string
+		sleep *api.Sleep
+		want  string
 	}{
 		"the sleep has ended":       {build.Sleep(api.Succeeded), "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"},
 		"the set sleeps":            {build.Sleep(api.Asleep), "noop OwnerStays"},
-		"the consent took too long": {build.Sleep(api.Planned, build.Due(-time.Hour)), "do DeadlineExceeded"},
+		"the consent took too long": {build.Sleep(api.Planned, build.SleepDue(-time.Hour)), "do DeadlineExceeded"},
 	} {
-		in := observed(t, build.Lists{"statefulsets": list{build.Set("web", build.Nap(row.nap))}, "mariadbs": list{mysql.Object}, "controllerrevisions": list{record.Revision}})
+		in := observed(t, build.Lists{"statefulsets": list{build.Set("web", build.WithSleep(row.sleep))}, "mariadbs": list{mysql.Object}, "controllerrevisions": list{record.Revision}})
 		if p := Decide(in); !strings.HasPrefix(p.String(), row.want) {
 			t.Errorf("%s: %s", name, p)
 		}

@@ -11,7 +11,7 @@ import (
 // bringBack gives the name of a claim that somebody deleted while the set was stopped to its old volume again. Otherwise the
 // StatefulSet controller makes a new claim, and starts the replica on an empty volume. A claim that somebody has given another volume
 // is left as it is.
-func bringBack(in Input, status *api.Status) (actions []plan.Action, waiting string) {
+func bringBack(in Input, status *api.Resize) (actions []plan.Action, waiting string) {
 	if status.Stopped == nil || sts.Replicas(in.Set) != 0 {
 		return nil, "" // its pods are there, and as long as they are, their claims are
 	}

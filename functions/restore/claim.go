@@ -42,7 +42,7 @@ func wait(format string, args ...any) move { return move{waiting: fmt.Sprintf(fo
 //     the StatefulSet controller, is bound to the reserved volume.
 //
 // Each step is recognised from the live objects alone.
-func step(in Input, status *api.Status, part api.ClaimStatus) move {
+func step(in Input, status *api.Resize, part api.ClaimStatus) move {
 	claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
 	if claim != nil && claim.DeletionTimestamp == nil && fresh != nil && claim.Spec.VolumeName == fresh.Name {
 		return settle(in, claim, fresh) // whatever has become of the volume that it had
@@ -68,7 +68,7 @@ func step(in Input, status *api.Status, part api.ClaimStatus) move {
 }
 
 // freeze frees the new volume, then marks the old claim and deletes it.
-func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+func freeze(in Input, status *api.Resize, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	if !staysCurrent(in, status, part, claim, fresh) {
 		if _, reserved := old.Annotations[api.ClaimManifestAnnotation]; !reserved {
 			return move{again: true}
@@ -97,7 +97,7 @@ func freeze(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.Pe
 }
 
 // free keeps both volumes, and takes the new one from its temporary claim. It says why the volume cannot be used, if that is so.
-func free(in Input, status *api.Status, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) (actions []plan.Action, unusable string) {
+func free(in Input, status *api.Resize, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) (actions []plan.Action, unusable string) {
 	if !part.Returns() && !isMade(fresh, status.Operation, part.Name) {
 		return nil, fmt.Sprintf("volume %s was not provisioned for operation %s", fresh.Name, status.Operation)
 	}
@@ -154,7 +154,7 @@ func comesBack(volume *corev1.PersistentVolume, operation string) bool {
 }
 
 // replace decides on a frozen claim which volume its name gets, reserves it, and lets the claim go.
-func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+func replace(in Input, status *api.Resize, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	if !slices.Contains(claim.Finalizers, api.SwitchFinalizer) {
 		return wait("claim %s is being deleted by somebody else", claim.Name)
 	}
@@ -177,7 +177,7 @@ func replace(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.P
 }
 
 // give reserves the new volume for a frozen claim's name, as soon as no other claim has it.
-func give(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+func give(in Input, status *api.Resize, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	prepare, unusable := free(in, status, part, old, fresh) // whoever has deleted the claim may have done so before freeze
 	target := in.TargetClaim(status.Operation, part.Name, status.Round)
 	switch {
@@ -207,7 +207,7 @@ func reservedOf(old, fresh *corev1.PersistentVolume) *corev1.PersistentVolume {
 }
 
 // staysCurrent reports whether the new volume of a frozen claim is whole and current, now and for ever.
-func staysCurrent(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, fresh *corev1.PersistentVolume) bool {
+func staysCurrent(in Input, status *api.Resize, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, fresh *corev1.PersistentVolume) bool {
 	whole := fresh != nil && fresh.DeletionTimestamp == nil && part.Phase == api.ClaimVerified && claim.UID == part.UID
 	if part.Returns() { // whatever is written to the claim's present volume meanwhile is given up anyway
 		return whole && comesBack(fresh, status.Operation)
@@ -217,14 +217,14 @@ func staysCurrent(in Input, status *api.Status, part api.ClaimStatus, claim *cor
 
 // dies reports whether a copy is about to be deleted by whoever has provisioned it: its temporary claim has gone before the volume was
 // kept, or somebody has taken that back.
-func dies(in Input, status *api.Status, part api.ClaimStatus, fresh *corev1.PersistentVolume) bool {
+func dies(in Input, status *api.Resize, part api.ClaimStatus, fresh *corev1.PersistentVolume) bool {
 	kept := fresh.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 	return !kept && in.TargetClaim(status.Operation, part.Name, status.Round) == nil
 }
 
 // reserve writes down which volume the name gets. The new one only if nobody wanted a replica since it was copied; the
 // old one is right otherwise, since nothing was ever started on the new one.
-func reserve(in Input, status *api.Status, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
+func reserve(in Input, status *api.Resize, part api.ClaimStatus, claim *corev1.PersistentVolumeClaim, old, fresh *corev1.PersistentVolume) move {
 	link := api.Link{Operation: status.Operation, Role: api.RoleSuccessor, Namespace: claim.Namespace, Set: status.Set, Claim: part.Name}
 	manifest := in.ClaimManifest(claim)
 	if manifest == nil {
@@ -289,7 +289,7 @@ func reserved(volume *corev1.PersistentVolume) string {
 
 // create makes the claim on the volume that is reserved for it. A claim that somebody deleted by hand has none
 // reserved; then the volume that is whole is.
-func create(in Input, status *api.Status, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) move {
+func create(in Input, status *api.Resize, part api.ClaimStatus, old, fresh *corev1.PersistentVolume) move {
 	if volume := reservedOf(old, fresh); volume != nil {
 		manifest, err := api.ClaimManifest(volume)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -15,7 +16,7 @@ import (
 // confine returns the input with only those volumes that belong to the recorded operation; without a record there are none. The status
 // names volumes, too, but whoever may edit the set can write it. The journal and the volumes themselves only Drydock and cluster
 // administrators can write. Nothing in this package reaches a volume of an operation in another way.
-func confine(in Input, record *api.Status) Input {
+func confine(in Input, record *api.Resize) Input {
 	observed := *in.Observed
 	observed.Volumes = map[string]*corev1.PersistentVolume{}
 	for name, volume := range in.Volumes {
@@ -29,7 +30,7 @@ func confine(in Input, record *api.Status) Input {
 
 // belongs reports whether the volume is one of the recorded operation's: the link on it says so, or it is bound to a claim that the
 // journal names or to a temporary claim of the operation.
-func belongs(in Input, record *api.Status, volume *corev1.PersistentVolume) bool {
+func belongs(in Input, record *api.Resize, volume *corev1.PersistentVolume) bool {
 	link, err := api.LoadLink(volume)
 	switch {
 	case linked(volume.Labels, record.Operation) && (err != nil || link == nil):
@@ -61,7 +62,7 @@ func agrees(part *api.ClaimStatus, role api.Role, volume string) bool {
 	return role == api.RoleTarget || role == api.RoleRetired
 }
 
-func namesVolume(record *api.Status, volume string) bool {
+func namesVolume(record *api.Resize, volume string) bool {
 	for _, part := range record.Claims {
 		if part.OldVolume == volume || part.Returns() && part.NewVolume == volume {
 			return true
@@ -92,7 +93,7 @@ func older(in Input, operation string, volume metav1.Object) bool {
 }
 
 // proceed goes on with an operation that the status says is under way, as far as its journal bears it out.
-func proceed(in Input, status *api.Status) plan.Plan {
+func proceed(in Input, status *api.Resize) plan.Plan {
 	journal, record := in.Journal(status.Operation), in.Recorded(status.Operation)
 	if journal != nil && record == nil {
 		return plan.Do(api.LinkInvalid, tell(in, api.LinkInvalid, fmt.Sprintf("ControllerRevision %s cannot be read, so no volume of operation %s is touched; "+
@@ -111,7 +112,7 @@ func proceed(in Input, status *api.Status) plan.Plan {
 }
 
 // unrecorded returns what the status says that the journal does not, or nothing.
-func unrecorded(record *api.Status, status *api.Status) string {
+func unrecorded(record *api.Resize, status *api.Resize) string {
 	if record == nil {
 		return fmt.Sprintf("ControllerRevision %s does not exist, or belongs to another controller", api.JournalName(status.Operation))
 	}
@@ -125,7 +126,7 @@ func unrecorded(record *api.Status, status *api.Status) string {
 
 // astray reports whether going on without a journal could give a claim the wrong volume, or start the set without one of its claims.
 // An operation that changes no volumes needs no journal, and one that was given up before it had a journal has changed none.
-func astray(in Input, status *api.Status) bool {
+func astray(in Input, status *api.Resize) bool {
 	if status.Phase == api.Switching {
 		return !status.Live() && status.Set.UID != "" // else the set's new identity is recorded first, which touches nothing else
 	}
@@ -142,9 +143,9 @@ func astray(in Input, status *api.Status) bool {
 }
 
 // distrust ends an operation whose status is not borne out by a journal. Every volume and every claim stays as it is.
-func distrust(in Input, status *api.Status, problem string) plan.Plan {
+func distrust(in Input, status *api.Resize, problem string) plan.Plan {
 	next := status.Clone()
-	next.Phase, next.FailedAt, next.Reason, next.Finished, next.Deadline = api.Failed, api.Switching, api.StatusInvalid, plan.Moment(in.Now), nil
+	next.Phase, next.FailedAt, next.Reason, next.Finished, next.Deadline = api.Failed, api.Switching, api.StatusInvalid, operation.Moment(in.Now), nil
 	what := "Remove the annotation: the operation is then undone as its journal says"
 	if in.Journal(status.Operation) == nil {
 		what = fmt.Sprintf("Remove the annotation if nobody asked for a resize; otherwise look at kubectl get pv -l %s=%s, and give the claims their volumes back by hand",

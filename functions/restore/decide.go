@@ -8,6 +8,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -46,7 +47,7 @@ func Decide(in Input) plan.Plan {
 	if status == nil {
 		return rest(in, status)
 	}
-	if in.Failing != "" && !plan.Overdue(status, in.Now) {
+	if in.Failing != "" && !operation.Overdue(status, in.Now) {
 		return plan.Noop(api.Rejected) // the event fails, and is delivered again
 	}
 	if in.Set.DeletionTimestamp != nil {
@@ -61,7 +62,7 @@ func Decide(in Input) plan.Plan {
 
 // rest handles a set without a running operation. One that is frozen all the same lost its status, or is made
 // from the manifest of a set that was.
-func rest(in Input, status *api.Status) plan.Plan {
+func rest(in Input, status *api.Resize) plan.Plan {
 	if in.Set != nil && in.Set.DeletionTimestamp == nil && !status.Active() && !status.Held() {
 		if thaw := plan.PatchOf(plan.StatefulSets, in.Set).Thaw(); !thaw.Empty() {
 			return plan.Do(api.CleaningUp, thaw.Actions()...)
@@ -71,17 +72,17 @@ func rest(in Input, status *api.Status) plan.Plan {
 }
 
 // owns reports whether the journal is of the set's own operation and still of use.
-func owns(status *api.Status, revision *appsv1.ControllerRevision) bool {
+func owns(status *api.Resize, revision *appsv1.ControllerRevision) bool {
 	return api.Linked(revision, status.Operation, api.RoleJournal) && (status.Active() || status.Held())
 }
 
 // starting waits until the set is ready, then tidies up.
-func starting(in Input, status *api.Status) plan.Plan {
-	ready, late := sts.Ready(in.Set), plan.Overdue(status, in.Now)
+func starting(in Input, status *api.Resize) plan.Plan {
+	ready, late := sts.Ready(in.Set), operation.Overdue(status, in.Now)
 	if ready && status.Ready == nil {
 		next := status.Clone()
-		next.Ready = plan.Moment(in.Now)
-		return plan.Do(api.WaitingForReady, plan.Store(in.Set, next).Actions()...)
+		next.Ready = operation.Moment(in.Now)
+		return plan.Do(api.WaitingForReady, operation.Store(in.Set, next).Actions()...)
 	}
 	if !ready && status.Ready == nil && !late {
 		return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set))
@@ -97,18 +98,18 @@ func starting(in Input, status *api.Status) plan.Plan {
 			"The old volumes are kept for %s", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout, in.Settings.Retention)
 		if status.Live() {
 			next.Message = fmt.Sprintf("%s, but only %d of %d replicas were ready within %s; look at the pods",
-				plan.Summary(status, in.Settings.Retention), in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout)
+				operation.Summary(status, in.Settings.Retention), in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout)
 		}
 		next.Message += later
 		return conclude(in, next, events.OperationFailed)
 	}
 	next.Reason = api.ResizeCompleted
-	next.Message = plan.Summary(status, in.Settings.Retention) + later
+	next.Message = operation.Summary(status, in.Settings.Retention) + later
 	return conclude(in, next, events.RestoreCompleted)
 }
 
 // rollingBack gives the set back: first claims that it lost meanwhile, then its replicas, then everything that was made for it goes.
-func rollingBack(in Input, status *api.Status) plan.Plan {
+func rollingBack(in Input, status *api.Resize) plan.Plan {
 	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
 		return plan.Do(api.RollingBackNow, jobs...)
 	}
@@ -140,7 +141,7 @@ func rollingBack(in Input, status *api.Status) plan.Plan {
 
 // clearUp removes the objects of the operation. When it has waited for that beyond the deadline, it returns words for the message instead: the
 // journal stays, so that the sweep finds the rest.
-func clearUp(in Input, status *api.Status) (later string, p plan.Plan) {
+func clearUp(in Input, status *api.Resize) (later string, p plan.Plan) {
 	p, busy := tidy(in, status.Operation, partsOf(in, status))
 	switch {
 	case !busy:
@@ -152,7 +153,7 @@ func clearUp(in Input, status *api.Status) (later string, p plan.Plan) {
 }
 
 // giveBack restores the replicas and the retention policy from before the operation.
-func giveBack(in Input, status *api.Status) *plan.Patch {
+func giveBack(in Input, status *api.Resize) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
 	now := sts.Replicas(in.Set)
 	if status.Stopped != nil { // else the set was not stopped by us, and its replicas stay
@@ -165,24 +166,24 @@ func giveBack(in Input, status *api.Status) *plan.Patch {
 }
 
 // end makes the terminal status, without the fields that only a running operation needs.
-func end(in Input, status *api.Status, phase api.Phase) *api.Status {
+func end(in Input, status *api.Resize, phase api.Phase) *api.Resize {
 	next := status.Clone()
-	next.Phase, next.Finished = phase, plan.Moment(in.Now)
+	next.Phase, next.Finished = phase, operation.Moment(in.Now)
 	next.Deadline, next.Generation, next.Stopping, next.WhenScaled = nil, 0, nil, ""
 	return next
 }
 
 // conclude stores the end, then tells people and functions. After a success there is no need for the events that were given up on
 // the way.
-func conclude(in Input, next *api.Status, announce string) plan.Plan {
+func conclude(in Input, next *api.Resize, announce string) plan.Plan {
 	warning := next.Phase == api.Failed
-	store := plan.Store(in.Set, next).Unannotate(api.AbortAnnotation)
+	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation)
 	if next.Phase == api.Succeeded {
 		store.Unannotate(api.DeadLettersAnnotation)
 	}
 	if !next.Held() {
 		store.Thaw()
 	}
-	actions := append(store.Actions(), plan.NoteOf(in.Set, next, warning))
+	actions := append(store.Actions(), operation.NoteOf(in.Set, next, warning))
 	return plan.Do(next.Reason, actions...).Then(announce, next.Operation)
 }

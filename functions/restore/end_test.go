@@ -9,18 +9,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
 // startingOf is an operation that waits for the set to become ready on its new volumes.
-func startingOf(options ...func(*api.Status)) *api.Status {
-	return build.Operation(api.Starting, append([]func(*api.Status){build.Parts(api.ClaimSwitched, web0), build.Quiet(5), build.Due(time.Minute),
-		func(s *api.Status) { s.Reason = api.ClaimsSwitched }}, options...)...)
+func startingOf(options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.Starting, append([]func(*api.Resize){build.Parts(api.ClaimSwitched, web0), build.Quiet(5), build.Due(time.Minute),
+		func(s *api.Resize) { s.Reason = api.ClaimsSwitched }}, options...)...)
 }
 
-func ready(s *api.Status) { s.Ready = s.Stopped }
+func ready(s *api.Resize) { s.Ready = s.Stopped }
 
 // retired is an old volume in its window.
 func retired(name, until string) *corev1.PersistentVolume {
@@ -73,7 +73,7 @@ func TestStarting(t *testing.T) {
 		},
 		"the mark of the replica that used the claim goes over to the set that was created again": {
 			in: world(set(startingOf(ready), three), objects{build.Journal(build.Operation(api.Copying, build.Parts(api.ClaimPending, web0),
-				func(s *api.Status) { s.Set.UID = "uid-before" }))}, marked(switched(web0))),
+				func(s *api.Resize) { s.Set.UID = "uid-before" }))}, marked(switched(web0))),
 			want: "do CleaningUp: patch persistentvolumeclaims data-web-0 {-label operation, -operation, +replica-of}; " +
 				"patch persistentvolumes pv-data-web-0 {+operation, +retained-until}; " +
 				"patch persistentvolumes pv-new-data-web-0 {-label operation, -operation, -reclaim-policy, reclaim Delete}",
@@ -141,13 +141,13 @@ func earlier() objects {
 	}))}
 }
 
-func rollingBackOf(phase api.ClaimPhase, options ...func(*api.Status)) *api.Status {
-	return build.Operation(api.RollingBack, append([]func(*api.Status){build.Parts(phase, web0), build.Stopped(time.Minute), build.Due(time.Minute),
-		func(s *api.Status) { s.Reason, s.FailedAt, s.Message = api.CopyFailed, api.Copying, "it failed" }}, options...)...)
+func rollingBackOf(phase api.ClaimPhase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.RollingBack, append([]func(*api.Resize){build.Parts(phase, web0), build.Stopped(time.Minute), build.Due(time.Minute),
+		func(s *api.Resize) { s.Reason, s.FailedAt, s.Message = api.CopyFailed, api.Copying, "it failed" }}, options...)...)
 }
 
 func TestI4RollingBack(t *testing.T) {
-	deleted := func(s *api.Status) { s.WhenScaled = "Delete" }
+	deleted := func(s *api.Resize) { s.WhenScaled = "Delete" }
 	check(t, map[string]row{
 		"the movers go first": {
 			in:   world(set(rollingBackOf(api.ClaimCopying)), journalOf(web0), source(web0), target(web0), objects{build.Job(web0, 1)}),
@@ -274,7 +274,9 @@ func TestOrphanedVolumeGetsItsWindow(t *testing.T) {
 		nobody = "noop NotOurPhase"
 	)
 	released := func(ago time.Duration) build.Option {
-		return build.Edit(func(v *corev1.PersistentVolume) { v.Status.LastPhaseTransitionTime = plan.Moment(build.Now.Add(-ago)) })
+		return build.Edit(func(v *corev1.PersistentVolume) {
+			v.Status.LastPhaseTransitionTime = operation.Moment(build.Now.Add(-ago))
+		})
 	}
 	bound := build.Edit(func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound })
 	other := objects{build.Set("web", build.UID("uid-2"))}
@@ -286,7 +288,7 @@ func TestOrphanedVolumeGetsItsWindow(t *testing.T) {
 		"a minute ago: its claim may come back":    {in: world(oldVolume(web0, released(time.Minute))), want: nobody},
 		"a claim has it":                           {in: world(oldVolume(web0, bound)), want: nobody},
 		"its operation is under way":               {in: world(set(build.Operation(api.Copying)), oldVolume(web0)), want: nobody},
-		"its operation is held":                    {in: world(set(build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })), oldVolume(web0)), want: nobody},
+		"its operation is held":                    {in: world(set(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })), oldVolume(web0)), want: nobody},
 		"of another namespace":                     {in: world(oldVolume(web0, build.LinkOf(api.Link{Operation: id, Role: api.RoleSource, Namespace: "payroll", Set: api.SetRef{Name: "web"}}))), want: nobody},
 		"it was reserved: for nobody any more":     {in: world(oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))), want: "do VolumeOrphaned: patch persistentvolumes pv-data-web-0 {+operation, +retained-until, -claim, no longer reserved}"},
 		"the journal is there: the rest is undone": {in: world(journalOf(web0), oldVolume(web0)), want: "do CleaningUp: patch persistentvolumes pv-data-web-0 {+operation, +retained-until}"},
@@ -412,7 +414,7 @@ func TestI3SetIsGoneOrAnother(t *testing.T) {
 		},
 		"a journal that cannot be read": {
 			in:   world(objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), garbage())}, source(web0)),
-			want: `do LinkInvalid: event LinkInvalid "journal shop/drydock-0123456789ab: version is 99, this Drydock reads version 1; update Drydock"`,
+			want: `do LinkInvalid: event LinkInvalid "journal shop/drydock-0123456789ab: version is 99, this Drydock reads version 2; update Drydock"`,
 		},
 	})
 }
@@ -423,7 +425,7 @@ func garbage() build.Option {
 
 func TestI3SetIsCreatedAsItWasOrdered(t *testing.T) {
 	before := build.Set("web", zero, build.Annotation("team", "data"), build.Template("data", "64Mi", "fixed"))
-	status := with(switchingOf(web0), func(s *api.Status) { s.Set.UID = "" })
+	status := with(switchingOf(web0), func(s *api.Resize) { s.Set.UID = "" })
 	made := resources.MakeHeldSet(build.Raw(before), status.Templates, status)
 	journal := build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)))
 	p := Decide(world(objects{journal}, source(web0)))

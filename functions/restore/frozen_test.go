@@ -15,12 +15,12 @@ var frozenSet = build.Label(api.FrozenLabel, "true")
 // with the end.
 func TestI4SetIsThawedWithTheWriteThatGivesItBack(t *testing.T) {
 	stopped := build.Stopped(time.Minute)
-	rolling := func(options ...func(*api.Status)) *api.Status {
-		return build.Operation(api.RollingBack, append([]func(*api.Status){stopped, build.Due(time.Minute), func(s *api.Status) {
+	rolling := func(options ...func(*api.Resize)) *api.Resize {
+		return build.Operation(api.RollingBack, append([]func(*api.Resize){stopped, build.Due(time.Minute), func(s *api.Resize) {
 			s.FailedAt, s.Reason, s.Message = api.Copying, api.CopyFailed, "no luck"
 		}}, options...)...)
 	}
-	atZero := func(s *api.Status) { s.Replicas = 0 }
+	atZero := func(s *api.Resize) { s.Replicas = 0 }
 	late := set(with(switchingOf(web0), build.Due(-time.Second)), frozenSet)
 	const gaveUp = `do DeadlineExceeded: patch statefulsets web {+status}; event DeadlineExceeded "the switch was given up after 12m0s: ` +
 		`claim data-web-0 is held by another finalizer of [drydock.dev/switch example.com/backup]. No data is lost, every volume is kept; ` +
@@ -64,7 +64,7 @@ func TestI4SetIsThawedWithTheWriteThatGivesItBack(t *testing.T) {
 // TestI9NoSetStaysFrozenForNothing is about sets of which no operation tells why.
 func TestI9NoSetStaysFrozenForNothing(t *testing.T) {
 	const thaw = "do CleaningUp: patch statefulsets web {-label frozen}"
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	data := build.Template("data", "64Mi", "fixed")
 	over := objects{retired(web0, "2026-03-01T11:59:59Z")}
 	check(t, map[string]row{

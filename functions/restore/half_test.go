@@ -33,11 +33,11 @@ func TestI8RollbackDoesNotCreateTheSetForEver(t *testing.T) {
 		"held, the marked claim was deleted by hand, retry; all is mended": {api.ClaimPending, returning()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status := with(switchingOf(web0), regret, recreating, func(s *api.Status) { s.Claims[0].Phase = situation.phase })
+			status := with(switchingOf(web0), regret, recreating, func(s *api.Resize) { s.Claims[0].Phase = situation.phase })
 			if p := Decide(world(set(status), regrettedJournal(), doomed(web0), situation.fresh)); p.String() != order {
 				t.Fatalf("first look: %s", p) // templates of 128Mi -> 64Mi
 			}
-			again := with(status.Clone(), func(s *api.Status) { s.Generation = never }) // as recordIdentity leaves it
+			again := with(status.Clone(), func(s *api.Resize) { s.Generation = never }) // as recordIdentity leaves it
 			if p := Decide(world(fitting(again), regrettedJournal(), doomed(web0), situation.fresh)); p.String() != reserved {
 				t.Errorf("templates of 64Mi -> 128Mi again, and so on: %s", p)
 			}
@@ -48,7 +48,7 @@ func TestI8RollbackDoesNotCreateTheSetForEver(t *testing.T) {
 // TestI1RollbackKeepsTemplatesThatFitWhatIsReserved: also once the name is reserved for the present volume. With templates of 128Mi
 // the set's controller would make a claim that the volume of 64Mi does not fit, and be given a new, empty one.
 func TestI1RollbackKeepsTemplatesThatFitWhatIsReserved(t *testing.T) {
-	status := with(switchingOf(web0), regret, recreating, func(s *api.Status) { s.Generation = never })
+	status := with(switchingOf(web0), regret, recreating, func(s *api.Resize) { s.Generation = never })
 	going := doomed(web0)
 	build.Reserved(manifest(web0, old0, "64Mi"))(going[1])
 	p := Decide(world(fitting(status), regrettedJournal(), going, returning(build.TakenBy("debug", "uid-debug"))))
@@ -83,7 +83,7 @@ func TestI1UndoOfHalfARollbackDoesNotMixTimes(t *testing.T) {
 // delete met a conflict. While atRest waits for the pods, the order must not stand: who deletes the set now would get it back, as it
 // was before their edits.
 func TestI3OrderIsWithdrawnWhileTheSetIsNotAtRest(t *testing.T) {
-	status := with(switchingOf(web0), regret, recreating, func(s *api.Status) { s.Templates[0].Size = resource.MustParse("64Mi") })
+	status := with(switchingOf(web0), regret, recreating, func(s *api.Resize) { s.Templates[0].Size = resource.MustParse("64Mi") })
 	at := set(status, build.Generation(7))
 	revision := regrettedJournal()
 	build.Annotation(api.RecreateAnnotation, api.EncodeManifest(resources.MakeHeldSet(build.Raw(build.Set("web", zero, build.Template("data", "128Mi", "fixed"))), status.Templates, status)))(revision[0])

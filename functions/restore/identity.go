@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 )
 
 // recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn, and copies
 // that were current for the set before are so for this one, if nothing has written to it since. In the same write the
 // set gets the managedFields of the set before.
-func recordIdentity(in Input, status *api.Status) plan.Plan {
+func recordIdentity(in Input, status *api.Resize) plan.Plan {
 	metadata := setMetadata(in, status)
 	if block := blockOwners(in.Set, metadata.BlockingOwners); in.Rejected == "" && !block.Empty() {
 		return plan.Do(api.SwitchRunning, append(withdraw(in, status), block.Actions()...)...)
@@ -27,10 +28,10 @@ func recordIdentity(in Input, status *api.Status) plan.Plan {
 	} else if status.Generation != never {
 		next.Generation = in.Set.Generation
 	}
-	if plan.Overdue(status, in.Now) { // another process has kept the set from going; what follows has its own time
-		next.Deadline = plan.Moment(in.Now.Add(in.Settings.SwitchTimeout))
+	if operation.Overdue(status, in.Now) { // another process has kept the set from going; what follows has its own time
+		next.Deadline = operation.Moment(in.Now.Add(in.Settings.SwitchTimeout))
 	}
-	store := plan.Store(in.Set, next)
+	store := operation.Store(in.Set, next)
 	if len(metadata.ManagedFields) > 0 {
 		store.Replace("/metadata/managedFields", managers(metadata.ManagedFields, in.Set.ManagedFields), "managedFields")
 	}
@@ -38,7 +39,7 @@ func recordIdentity(in Input, status *api.Status) plan.Plan {
 }
 
 // setMetadata reads what the journal says of the set's metadata. A set without it works, so an unreadable document stops nothing.
-func setMetadata(in Input, status *api.Status) api.SetMetadata {
+func setMetadata(in Input, status *api.Resize) api.SetMetadata {
 	journal := in.Journal(status.Operation)
 	if journal == nil {
 		return api.SetMetadata{}

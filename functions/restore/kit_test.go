@@ -52,14 +52,14 @@ const (
 )
 
 var (
-	copy0 = resources.CopyName(id, web0, 1)
+	copy0 = api.CopyName(id, web0, 1)
 	zero  = build.Replicas(0)
 )
 
 // switchingOf is an operation whose copies of the claims are verified, for generation 5.
-func switchingOf(claims ...string) *api.Status {
+func switchingOf(claims ...string) *api.Resize {
 	return build.Operation(api.Switching, build.Parts(api.ClaimVerified, claims...), build.Quiet(5), build.Due(time.Minute),
-		func(s *api.Status) { s.Reason = api.CopyVerified })
+		func(s *api.Resize) { s.Reason = api.CopyVerified })
 }
 
 // ordered stores the order to create the set in the journal, as recreate does.
@@ -84,17 +84,17 @@ func storedOrder(t *testing.T, journal *appsv1.ControllerRevision, p plan.Plan) 
 	return journal
 }
 
-func with(status *api.Status, options ...func(*api.Status)) *api.Status {
+func with(status *api.Resize, options ...func(*api.Resize)) *api.Resize {
 	for _, option := range options {
 		option(status)
 	}
 	return status
 }
 
-func recreating(s *api.Status) { s.Recreate = true }
+func recreating(s *api.Resize) { s.Recreate = true }
 
 // set is StatefulSet web at zero, whose templates ask for what the operation is to reach.
-func set(status *api.Status, options ...build.Option) objects {
+func set(status *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{zero, build.Template("data", "128Mi", "fixed"), build.Status(status)}, options...)...)}
 }
 
@@ -116,13 +116,13 @@ func oldVolume(name string, options ...build.Option) objects {
 
 // target is the temporary claim with the copy, as backup leaves it.
 func target(name string, options ...build.Option) objects {
-	claim := build.Target(resources.CopyName(id, name, 1), name, "128Mi", 1, options...)
+	claim := build.Target(api.CopyName(id, name, 1), name, "128Mi", 1, options...)
 	return objects{claim, build.Volume("pv-new-"+name, claim)}
 }
 
 // copied is the copy after its temporary claim has gone.
 func copied(name string, options ...build.Option) objects {
-	return objects{build.Volume("pv-new-"+name, build.Target(resources.CopyName(id, name, 1), name, "128Mi", 1),
+	return objects{build.Volume("pv-new-"+name, build.Target(api.CopyName(id, name, 1), name, "128Mi", 1),
 		append([]build.Option{build.Released(), build.Held(api.RoleTarget, name)}, options...)...)}
 }
 

@@ -8,12 +8,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 )
 
 // leaving waits for a StatefulSet that is being deleted, by restore to be created again, or by another process. A finalizer can keep it
 // for ever: then people are told once. The operation goes on when the set is gone.
-func leaving(in Input, status *api.Status) plan.Plan {
+func leaving(in Input, status *api.Resize) plan.Plan {
 	if !exhausted(in, status) {
 		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
 	}
@@ -22,15 +23,15 @@ func leaving(in Input, status *api.Status) plan.Plan {
 	next.Message = fmt.Sprintf("StatefulSet %s is being deleted and finalizers %s keep it. "+
 		"Remove them, or mend the controllers that they belong to; %s",
 		in.Set.Name, strings.Join(in.Set.Finalizers, ", "), afterwards(in, status))
-	store := plan.Store(in.Set, next)
+	store := operation.Store(in.Set, next)
 	if store.Empty() {
 		return plan.WaitSoon(api.SetHeld, "%s", next.Message)
 	}
-	return plan.Do(api.SetHeld, append(store.Actions(), plan.NoteOf(in.Set, next, true))...)
+	return plan.Do(api.SetHeld, append(store.Actions(), operation.NoteOf(in.Set, next, true))...)
 }
 
 // afterwards says what happens when the deleted set is gone.
-func afterwards(in Input, status *api.Status) string {
+func afterwards(in Input, status *api.Resize) string {
 	if journal := in.Journal(status.Operation); journal != nil && journal.Annotations[api.RecreateAnnotation] != "" {
 		return "Drydock creates the set again when it is gone"
 	}
@@ -46,7 +47,7 @@ func stuck(in Input, revision *appsv1.ControllerRevision, waiting string) plan.P
 	since, err := time.Parse(time.RFC3339, revision.Annotations[api.UndoingSinceAnnotation])
 	if err != nil {
 		return plan.Do(api.SetReplaced, plan.PatchOf(plan.ControllerRevisions, revision).
-			Annotate(api.UndoingSinceAnnotation, plan.Moment(in.Now).Format(time.RFC3339)).Actions()...)
+			Annotate(api.UndoingSinceAnnotation, operation.Moment(in.Now).Format(time.RFC3339)).Actions()...)
 	}
 	if in.Now.Sub(since) < in.Settings.SwitchTimeout {
 		return plan.WaitSoon(api.SetReplaced, "%s", waiting)

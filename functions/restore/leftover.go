@@ -12,6 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -42,7 +43,7 @@ func leftover(in Input, revision *appsv1.ControllerRevision, journal *api.Journa
 // notCreated says why the set cannot be created, if people must know: the API server refuses it, or fails to create it since the end of the
 // switch's time.
 func notCreated(in Input, manifest *appsv1.StatefulSet) string {
-	if status, err := api.LoadStatus(manifest); in.Failing != "" && err == nil && status != nil && plan.Overdue(status, in.Now) {
+	if status, err := api.LoadResize(manifest); in.Failing != "" && err == nil && status != nil && operation.Overdue(status, in.Now) {
 		return in.Failing
 	}
 	return in.Rejected
@@ -70,7 +71,7 @@ func tell(in Input, reason api.Reason, message string) plan.Action {
 	return plan.Record(in.Namespace, in.Name, note)
 }
 
-func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) plan.Plan {
+func undo(in Input, status *api.Resize, revision *appsv1.ControllerRevision) plan.Plan {
 	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
 		return plan.Do(api.SetReplaced, jobs...)
 	}
@@ -107,7 +108,7 @@ func undo(in Input, status *api.Status, revision *appsv1.ControllerRevision) pla
 }
 
 // halfBack reports whether a claim has its old volume back, or is about to: what the journal says is from before.
-func halfBack(in Input, status *api.Status) bool {
+func halfBack(in Input, status *api.Resize) bool {
 	return slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return isBack(in, c) })
 }
 
@@ -125,7 +126,7 @@ func uidOf(claim *corev1.PersistentVolumeClaim) types.UID {
 
 // forgotten gives a set back that lost its status while it was stopped: nothing else tells how many replicas it had. One that
 // was created again meanwhile has another UID than the journal, but is frozen.
-func forgotten(in Input, status *api.Status) []plan.Action {
+func forgotten(in Input, status *api.Resize) []plan.Action {
 	own, err := in.Status()
 	if err != nil || own != nil || in.Set == nil || in.Set.UID != status.Set.UID && !sts.Frozen(in.Set) {
 		return nil
@@ -133,7 +134,7 @@ func forgotten(in Input, status *api.Status) []plan.Action {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
 	if sts.Replicas(in.Set) == 0 && !status.Live() {
 		stopped := status.Clone()
-		stopped.Stopped = plan.Moment(in.Now) // the journal is from before
+		stopped.Stopped = operation.Moment(in.Now) // the journal is from before
 		patch = giveBack(in, stopped)
 	}
 	return patch.Thaw().Actions()
@@ -141,7 +142,7 @@ func forgotten(in Input, status *api.Status) []plan.Action {
 
 // complete takes a claim that is in the middle of its switch to its end, and leaves every other one alone. Without its
 // set nothing tells whether a copy is still current, so a volume that is not reserved yet is the old one.
-func complete(in Input, status *api.Status, c api.ClaimStatus) move {
+func complete(in Input, status *api.Resize, c api.ClaimStatus) move {
 	claim, old, fresh := in.Claim(c.Name), in.Volume(c.OldVolume), in.Volume(c.NewVolume)
 	switch {
 	case old == nil:
@@ -173,7 +174,7 @@ func reservedCopy(in Input, operation string, c api.ClaimStatus) string {
 }
 
 // last tells people together with the removal of the journal, the last write of the undoing.
-func last(in Input, status *api.Status, revision *appsv1.ControllerRevision, p plan.Plan) plan.Plan {
+func last(in Input, status *api.Resize, revision *appsv1.ControllerRevision, p plan.Plan) plan.Plan {
 	if p.Kind != plan.KindDo || p.Actions[0].Name != revision.Name {
 		return p
 	}
@@ -187,7 +188,7 @@ func last(in Input, status *api.Status, revision *appsv1.ControllerRevision, p p
 
 // outcome says what the undoing has come to. Of a rollback the set may have been taken away half way, with claims that nobody may
 // touch any more.
-func outcome(in Input, status *api.Status) string {
+func outcome(in Input, status *api.Resize) string {
 	var now []string
 	for _, c := range status.Claims {
 		if claim := in.Claim(c.Name); claim != nil && !isBack(in, c) {

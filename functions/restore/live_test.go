@@ -10,18 +10,19 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
 // live is an operation whose claims have all grown in place, and whose set is to be created again while it runs.
-func live(phase api.Phase, options ...func(*api.Status)) *api.Status {
-	return build.Operation(phase, append([]func(*api.Status){build.Parts(api.ClaimExpanded, web0, web1), inPlace, recreating, build.Due(time.Minute),
-		func(s *api.Status) { s.Reason = api.OwnerConsents }}, options...)...)
+func live(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(phase, append([]func(*api.Resize){build.Parts(api.ClaimExpanded, web0, web1), inPlace, recreating, build.Due(time.Minute),
+		func(s *api.Resize) { s.Reason = api.OwnerConsents }}, options...)...)
 }
 
-func inPlace(s *api.Status) {
+func inPlace(s *api.Resize) {
 	s.Method = api.MethodExpand
 	for i := range s.Claims {
 		s.Claims[i].Method = api.MethodExpand
@@ -29,12 +30,12 @@ func inPlace(s *api.Status) {
 }
 
 // runs is StatefulSet web with three replicas, whose template asks for 64Mi still.
-func runs(status *api.Status, options ...build.Option) objects {
+func runs(status *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Replicas(3), build.Template("data", "64Mi", "fixed"), build.Status(status)}, options...)...)}
 }
 
 // renewed is the set with its new template.
-func renewed(status *api.Status, options ...build.Option) objects {
+func renewed(status *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Replicas(3), build.Template("data", "128Mi", "fixed"), build.Status(status)}, options...)...)}
 }
 
@@ -49,7 +50,7 @@ func own() objects {
 }
 
 // liveJournal is the journal of a live operation, with the order to create the set again as it was found.
-func liveJournal(from objects, status *api.Status) objects {
+func liveJournal(from objects, status *api.Resize) objects {
 	next := status.Clone()
 	next.Set.UID, next.Generation = "", never
 	set := from[0].(*appsv1.StatefulSet)
@@ -62,10 +63,10 @@ const wasLive = ", attempt 1, round 1, generation 0, replicas 3"
 func TestI1SetIsCreatedAgainWhileItRuns(t *testing.T) {
 	status := live(api.Switching)
 	at := runs(status)
-	fresh := func(options ...func(*api.Status)) *api.Status {
-		return live(api.Switching, append([]func(*api.Status){func(s *api.Status) { s.Set.UID, s.Generation = "", never }}, options...)...)
+	fresh := func(options ...func(*api.Resize)) *api.Resize {
+		return live(api.Switching, append([]func(*api.Resize){func(s *api.Resize) { s.Set.UID, s.Generation = "", never }}, options...)...)
 	}
-	known := fresh(func(s *api.Status) { s.Set.UID = "uid-2" })
+	known := fresh(func(s *api.Resize) { s.Set.UID = "uid-2" })
 	edited := runs(status, build.Annotation("team", "new"))
 	scaled := runs(status, build.Replicas(5), build.Generation(6))
 	const starts = "do ClaimsSwitched: patch statefulsets web {+status}; " + `event ClaimsSwitched "every claim has grown, and the set has its new templates"`
@@ -141,7 +142,7 @@ func TestWhatIsCreatedOfASetThatRuns(t *testing.T) {
 		t.Fatal(p)
 	}
 	made := build.As[appsv1.StatefulSet](p.Actions[0].Object)
-	next, err := api.LoadStatus(made)
+	next, err := api.LoadResize(made)
 	if err != nil || next.Set.UID != "" || next.Generation != never || !next.Live() {
 		t.Errorf("its status is %+v (%v)", next, err)
 	}
@@ -173,8 +174,8 @@ func text(t *testing.T, v any) string {
 
 // TestI4ReplicasOfASetThatWasNeverStopped: whoever has scaled it was right to.
 func TestI4ReplicasOfASetThatWasNeverStopped(t *testing.T) {
-	failed := live(api.RollingBack, func(s *api.Status) { s.FailedAt, s.Reason, s.Message = api.Planned, api.OwnerNotPausable, "no luck" })
-	atFault := func(s *api.Status) { s.Claims[1].Method, s.Method = "", api.MethodCopy }
+	failed := live(api.RollingBack, func(s *api.Resize) { s.FailedAt, s.Reason, s.Message = api.Planned, api.OwnerNotPausable, "no luck" })
+	atFault := func(s *api.Resize) { s.Claims[1].Method, s.Method = "", api.MethodCopy }
 	const told = `do OwnerNotPausable: patch statefulsets web {+status}; event OwnerNotPausable "no luck" -> operation.failed`
 	const ended = "Failed OwnerNotPausable at Planned" + wasLive + "; data-web-0 Expanded; data-web-1 Expanded"
 	check(t, map[string]row{
@@ -183,15 +184,15 @@ func TestI4ReplicasOfASetThatWasNeverStopped(t *testing.T) {
 		"put to zero": {in: world(runs(failed, zero), own()[:4]), want: told, next: ended},
 		"claims that have grown are nobody's to tidy": {in: world(runs(failed), own()), want: told, next: ended},
 		"of one of which a claim was to be copied, the retention policy comes back all the same": {
-			in:   world(runs(with(failed, func(s *api.Status) { s.WhenScaled = "Delete" }, atFault), build.Replicas(5), build.WhenScaled("Retain")), own()),
+			in:   world(runs(with(failed, func(s *api.Resize) { s.WhenScaled = "Delete" }, atFault), build.Replicas(5), build.WhenScaled("Retain")), own()),
 			want: "do RollingBack: patch statefulsets web {whenScaled Delete}",
 		},
 	})
 }
 
 func TestLiveOperationEnds(t *testing.T) {
-	starting := live(api.Starting, func(s *api.Status) { s.Set.UID, s.Reason, s.Generation = "uid-web", api.ClaimsSwitched, never })
-	ready := with(live(api.Starting), func(s *api.Status) { s.Ready, s.Generation = plan.Moment(build.Now), never })
+	starting := live(api.Starting, func(s *api.Resize) { s.Set.UID, s.Reason, s.Generation = "uid-web", api.ClaimsSwitched, never })
+	ready := with(live(api.Starting), func(s *api.Resize) { s.Ready, s.Generation = operation.Moment(build.Now), never })
 	const ended = "Succeeded ResizeCompleted" + wasLive + "; data-web-0 Expanded; data-web-1 Expanded"
 	check(t, map[string]row{
 		"its replicas are waited for": {
@@ -206,7 +207,7 @@ func TestLiveOperationEnds(t *testing.T) {
 			want: `do ResizeCompleted: patch statefulsets web {+status}; event ResizeCompleted "2 claims have grown" -> restore.completed`,
 			next: ended},
 		"only the templates have changed": {
-			in:   world(renewed(with(live(api.Starting), func(s *api.Status) { s.Ready, s.Claims = plan.Moment(build.Now), nil }))),
+			in:   world(renewed(with(live(api.Starting), func(s *api.Resize) { s.Ready, s.Claims = operation.Moment(build.Now), nil }))),
 			want: `do ResizeCompleted: patch statefulsets web {+status}; event ResizeCompleted "the set has its new templates" -> restore.completed`,
 			next: "Succeeded ResizeCompleted" + wasLive},
 	})
@@ -219,7 +220,7 @@ func TestI8LiveOperationThatIsGivenUp(t *testing.T) {
 	const gaveUp = `patch statefulsets web {+status}; event DeadlineExceeded "creating the set again with its new templates was given up after 12m0s: ` +
 		`the API server refuses a step: not today. Its pods run and its claims have grown; mend the cause, then ask again with the annotation drydock.dev/retry" -> operation.failed`
 	const ended = "Failed DeadlineExceeded at Switching" + wasLive + "; data-web-0 Expanded; data-web-1 Expanded"
-	failed := with(live(api.Failed), func(s *api.Status) { s.FailedAt, s.Deadline = api.Switching, nil })
+	failed := with(live(api.Failed), func(s *api.Resize) { s.FailedAt, s.Deadline = api.Switching, nil })
 	check(t, map[string]row{
 		"the order cannot be written": {
 			in: rejected(world(at, own(), objects{build.Journal(late)}), "not today"), want: "do DeadlineExceeded: " + gaveUp, next: ended},
@@ -237,7 +238,7 @@ func TestI8LiveOperationThatIsGivenUp(t *testing.T) {
 	if failed.Held() {
 		t.Error("a set that runs is held")
 	}
-	one := with(failed.Clone(), func(s *api.Status) { s.Claims[1].Method, s.Method = "", api.MethodCopy })
+	one := with(failed.Clone(), func(s *api.Resize) { s.Claims[1].Method, s.Method = "", api.MethodCopy })
 	if !one.Held() {
 		t.Error("I1: a set of which a claim may not be whole is not held")
 	}
@@ -245,7 +246,7 @@ func TestI8LiveOperationThatIsGivenUp(t *testing.T) {
 
 // TestClaimsThatHaveGrownAreNotSwitched: of an operation that copies others.
 func TestClaimsThatHaveGrownAreNotSwitched(t *testing.T) {
-	both := with(switchingOf(web0), build.Parts(api.ClaimExpanded, web1), func(s *api.Status) { s.Claims[1].Method = api.MethodExpand })
+	both := with(switchingOf(web0), build.Parts(api.ClaimExpanded, web1), func(s *api.Resize) { s.Claims[1].Method = api.MethodExpand })
 	grown := own()[2:4]
 	check(t, map[string]row{
 		"the copied one goes its way": {
@@ -261,7 +262,7 @@ func TestClaimsThatHaveGrownAreNotSwitched(t *testing.T) {
 			next: "Copying StartedByOthers, attempt 1, round 2, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending; data-web-1 Expanded",
 		},
 		"I4: rolled back, the stopped set gets its replicas back": {
-			in:   world(set(with(both.Clone(), func(s *api.Status) { s.Phase, s.FailedAt = api.RollingBack, api.Copying })), objects{build.Journal(both)}, source(web0), grown),
+			in:   world(set(with(both.Clone(), func(s *api.Resize) { s.Phase, s.FailedAt = api.RollingBack, api.Copying })), objects{build.Journal(both)}, source(web0), grown),
 			want: "do RollingBack: patch statefulsets web {replicas 0 to 3}"},
 	})
 	if both.Live() {

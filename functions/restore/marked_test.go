@@ -7,13 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
 // second is the temporary claim of the second round, with its copy; nobody is deleting it.
 func second(options ...build.Option) objects {
-	claim := build.Target(resources.CopyName(id, web0, 2), web0, "128Mi", 2, options...)
+	claim := build.Target(api.CopyName(id, web0, 2), web0, "128Mi", 2, options...)
 	return objects{claim, build.Volume(new0, claim)}
 }
 
@@ -24,7 +23,7 @@ func TestI8FrozenClaimDoesNotWaitForWhatNobodyDeletes(t *testing.T) {
 	other := objects{build.Set("web", build.UID("uid-2"), build.Replicas(3), build.Template("data", "64Mi", "fixed"))}
 	journal := journalOf(web0)
 	rolling := build.Operation(api.RollingBack, build.Parts(api.ClaimPending, web0), build.Stopped(time.Minute), build.Round(2), build.Due(time.Minute),
-		func(s *api.Status) {
+		func(s *api.Resize) {
 			s.FailedAt, s.Reason, s.Message = api.Copying, api.ClaimLost, "somebody deleted it"
 		})
 	check(t, map[string]row{
@@ -59,7 +58,7 @@ func TestI8MarkedClaimThatSomebodyDeletes(t *testing.T) {
 	foreign := build.Volume(new0, build.Claim("data-db-0", "128Mi"), build.Edit(func(v *corev1.PersistentVolume) {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}))
-	again := resources.CopyName(id, web0, 2)
+	again := api.CopyName(id, web0, 2)
 	check(t, map[string]row{
 		"the new volume is kept and taken from its temporary claim": {
 			in: world(at, journal, doomed(web0), second()),

@@ -18,7 +18,7 @@ import (
 
 // withdraw takes back the journal's order to create the set, whether it was carried out or not: were the set deleted by
 // somebody else later, it would be created as it was when the order was given, with copies that are stale by then.
-func withdraw(in Input, status *api.Status) []plan.Action {
+func withdraw(in Input, status *api.Resize) []plan.Action {
 	journal := in.Journal(status.Operation)
 	if journal == nil {
 		return nil
@@ -35,13 +35,13 @@ func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
 // recreates reports whether the set is to be created again with its new templates: at zero and with copies that are current, or
 // while it runs, where no claim needs another volume. A rollback goes forward whatever somebody has written to the set: its claims
 // get volumes that do not become stale, and that claims of the present templates may not fit.
-func recreates(in Input, status *api.Status) bool {
-	regardless := status.Live() || status.Method == api.MethodRollback && !goesBack(in, status)
+func recreates(in Input, status *api.Resize) bool {
+	regardless := status.Live() || status.IsRollback() && !goesBack(in, status)
 	return status.Recreate && (regardless || in.Current(status)) && differ(in.Set, status.Templates)
 }
 
 // goesBack reports whether a claim is on its way to the volume that it had: the templates have to fit that one until it is bound.
-func goesBack(in Input, status *api.Status) bool {
+func goesBack(in Input, status *api.Resize) bool {
 	return len(oldTemplates(in, status)) > 0 || slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool {
 		old := in.Volume(c.OldVolume)
 		return !c.Settled() && old != nil && reserved(old) != ""
@@ -49,7 +49,7 @@ func goesBack(in Input, status *api.Status) bool {
 }
 
 // atRest sees to it that nothing of a set runs which is to be created again whatever somebody has written to it.
-func atRest(in Input, status *api.Status) (plan.Plan, bool) {
+func atRest(in Input, status *api.Resize) (plan.Plan, bool) {
 	if status.Live() || in.Current(status) {
 		return plan.Plan{}, true
 	}
@@ -67,7 +67,7 @@ func atRest(in Input, status *api.Status) (plan.Plan, bool) {
 // has, and be given a new, empty one. The claims are frozen meanwhile.
 //
 // Claims of one template may differ in size. What the smallest volume has, every other one has too.
-func oldTemplates(in Input, status *api.Status) []api.TemplateTarget {
+func oldTemplates(in Input, status *api.Resize) []api.TemplateTarget {
 	var templates []api.TemplateTarget
 	for _, part := range status.Claims {
 		claim, old, fresh := in.Claim(part.Name), in.Volume(part.OldVolume), in.Volume(part.NewVolume)
@@ -102,7 +102,7 @@ func fits(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) 
 //
 // The order says at first that the copies are current for no set, and for this one only once our own delete was accepted:
 // if it is found without that, another process may have started pods and deleted the set before us.
-func recreate(in Input, status *api.Status, templates []api.TemplateTarget) plan.Plan {
+func recreate(in Input, status *api.Resize, templates []api.TemplateTarget) plan.Plan {
 	journal := in.Journal(status.Operation)
 	if journal == nil { // of a live operation: it touches no volume, and backup was not part of it
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, status)))
@@ -141,7 +141,7 @@ type order struct {
 }
 
 // orderOf makes the order to create the set again, with copies that are current for the generation.
-func orderOf(in Input, status *api.Status, templates []api.TemplateTarget, generation int64) order {
+func orderOf(in Input, status *api.Resize, templates []api.TemplateTarget, generation int64) order {
 	next := status.Clone()
 	next.Set.UID, next.Generation = "", generation // the new set's identity is not known before it exists
 	make := resources.MakeHeldSet

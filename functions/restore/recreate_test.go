@@ -31,12 +31,12 @@ func failing(in Input, why string) Input {
 }
 
 // old is StatefulSet web at zero, whose template asks for 64Mi still.
-func oldSet(status *api.Status, options ...build.Option) objects {
+func oldSet(status *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{zero, build.Template("data", "64Mi", "fixed"), build.Status(status)}, options...)...)}
 }
 
 // heldOrder is the journal with the order to create the set, held at zero.
-func heldOrder(from objects, status *api.Status) objects {
+func heldOrder(from objects, status *api.Resize) objects {
 	next := status.Clone()
 	next.Set.UID, next.Generation = "", never
 	set := from[0].(*appsv1.StatefulSet)

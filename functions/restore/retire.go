@@ -14,7 +14,7 @@ import (
 
 // retire gives the old volumes whose window is over their own reclaim policy back, except those that are about to be used again or are
 // the same storage as a volume in use. An orphan gets a window.
-func retire(in Input, status *api.Status) plan.Plan {
+func retire(in Input, status *api.Resize) plan.Plan {
 	var released, adopted []plan.Action
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		volume := in.Volumes[name]
@@ -55,7 +55,7 @@ func shares(in Input, volume *corev1.PersistentVolume) bool {
 }
 
 // orphan reports whether no set and no journal names the operation that holds the volume.
-func orphan(in Input, status *api.Status, volume *corev1.PersistentVolume, link *api.Link) bool {
+func orphan(in Input, status *api.Resize, volume *corev1.PersistentVolume, link *api.Link) bool {
 	runs := (status.Active() || status.Held()) && status.Operation == link.Operation
 	return !runs && in.Journal(link.Operation) == nil && sts.MayBeOrphan(volume, in.Now)
 }
@@ -73,6 +73,6 @@ func adopt(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch
 }
 
 // awaited reports whether the operation under way is to put the volume back: it was asked for in time.
-func awaited(status *api.Status, volume string) bool {
+func awaited(status *api.Resize, volume string) bool {
 	return status.Active() && slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Returns() && c.NewVolume == volume })
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // regret has the operation put volume pv-new-CLAIM back behind each claim.
-func regret(s *api.Status) {
-	s.Method = api.MethodRollback
+func regret(s *api.Resize) {
+	s.Kind = api.KindRollback
 	for i := range s.Claims {
 		s.Claims[i].Method, s.Claims[i].NewVolume = api.MethodRollback, "pv-new-"+s.Claims[i].Name
 	}
@@ -35,7 +35,7 @@ func regrettedJournal() objects {
 }
 
 // fitting is the set at zero whose templates fit what its claims have.
-func fitting(status *api.Status, options ...build.Option) objects {
+func fitting(status *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{zero, build.Template("data", "64Mi", "fixed"), build.Status(status)}, options...)...)}
 }
 
@@ -69,8 +69,8 @@ func TestI1SwitchToAnOldVolume(t *testing.T) {
 
 // TestI1OldVolumeIsNeverThrownAway: however a rollback ends, and whatever is forged or lost.
 func TestI1OldVolumeIsNeverThrownAway(t *testing.T) {
-	back := func(phase api.ClaimPhase, options ...func(*api.Status)) objects {
-		return append(set(rollingBackOf(phase, append([]func(*api.Status){regret}, options...)...), build.Replicas(3)), regrettedJournal()...)
+	back := func(phase api.ClaimPhase, options ...func(*api.Resize)) objects {
+		return append(set(rollingBackOf(phase, append([]func(*api.Resize){regret}, options...)...), build.Replicas(3)), regrettedJournal()...)
 	}
 	forged := append(set(rollingBackOf(api.ClaimVerified), build.Replicas(3)), regrettedJournal()...) // it says nothing of a rollback
 	ended := append(set(startingOf(ready, regret), build.Replicas(3)), regrettedJournal()...)
@@ -105,10 +105,10 @@ func TestI1OldVolumeIsNeverThrownAway(t *testing.T) {
 		"it has ended well": {in: world(ended, claimed()), want: all + unlink + oldKept + "; " + back0},
 		"it has ended well, and somebody is deleting the claim": {in: world(ended, claimed(build.Deleting())), want: all + unlink + oldKept + "; " + kept},
 		"it has ended well, and somebody deleted the claim":     {in: world(ended, oldVolume(web0), returning()), want: all + oldKept + "; " + kept},
-		"I3: a document that names what the set has left as a copy": {in: world(set(startingOf(ready, func(s *api.Status) {
+		"I3: a document that names what the set has left as a copy": {in: world(set(startingOf(ready, func(s *api.Resize) {
 			s.Claims[0].OldVolume, s.Claims[0].NewVolume = "pv-x", old0
 		}), build.Replicas(3)), regrettedJournal(), claimed()), want: all + unlink + oldKept + "; " + back0},
-		"I3: and the claim is gone": {in: world(set(startingOf(ready, func(s *api.Status) {
+		"I3: and the claim is gone": {in: world(set(startingOf(ready, func(s *api.Resize) {
 			s.Claims[0].OldVolume, s.Claims[0].NewVolume = "pv-x", old0
 		}), build.Replicas(3)), regrettedJournal(), oldVolume(web0)), want: all + oldKept},
 
@@ -161,14 +161,14 @@ func TestI1OldVolumeIsAsItWasAgain(t *testing.T) {
 // TestI9WindowOfWhatComesBack: what was asked for in time is not taken away while the owner is being paused.
 func TestI9WindowOfWhatComesBack(t *testing.T) {
 	over := objects{retired(web0, "2026-03-01T11:59:59Z")}
-	names := func(s *api.Status) { regret(s); s.Claims[0].NewVolume = old0 }
+	names := func(s *api.Resize) { regret(s); s.Claims[0].NewVolume = old0 }
 	part := build.Parts(api.ClaimPending, web0)
 	const release = "do VolumeReleased: patch persistentvolumes pv-data-web-0 {-label operation, -operation, -reclaim-policy, -retained-until, reclaim Delete}"
 	check(t, map[string]row{
 		"a rollback is planned":        {in: world(set(build.Operation(api.Planned, part, names)), over), want: "noop NotOurPhase"},
 		"it is about another volume":   {in: world(set(build.Operation(api.Planned, part, regret)), over), want: release},
 		"it has ended":                 {in: world(set(build.Operation(api.Failed, part, names, build.Due(time.Hour))), over), want: release},
-		"a copy is no claim on it":     {in: world(set(build.Operation(api.Planned, part, func(s *api.Status) { s.Claims[0].NewVolume = old0 })), over), want: release},
+		"a copy is no claim on it":     {in: world(set(build.Operation(api.Planned, part, func(s *api.Resize) { s.Claims[0].NewVolume = old0 })), over), want: release},
 		"the document is lost with it": {in: world(objects{build.Set("web")}, over), want: release},
 	})
 }
@@ -176,7 +176,7 @@ func TestI9WindowOfWhatComesBack(t *testing.T) {
 // TestI1RollbackPutsTheTemplatesBackAfterATouch: it goes forward whatever somebody writes to the set, and claims that the set's controller
 // makes have to fit the volumes that come back.
 func TestI1RollbackPutsTheTemplatesBackAfterATouch(t *testing.T) {
-	status := with(switchingOf(web0), regret, recreating, func(s *api.Status) {
+	status := with(switchingOf(web0), regret, recreating, func(s *api.Resize) {
 		s.Templates[0].Size, s.Claims[0].From, s.Claims[0].To = resource.MustParse("64Mi"), resource.MustParse("128Mi"), resource.MustParse("64Mi")
 	})
 	small := func(options ...build.Option) objects {

@@ -9,14 +9,15 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
 
 // switching takes the set through the switch. It is given up where it has to wait, or where a write fails: after a long absence of
 // the functions the deadline is over, but nothing may be wrong. A refusal to create the set again ends it at once.
-func switching(in Input, status *api.Status) plan.Plan {
-	overdue := plan.Overdue(status, in.Now)
+func switching(in Input, status *api.Resize) plan.Plan {
+	overdue := operation.Overdue(status, in.Now)
 	switch {
 	case in.Refused != "" && (status.Live() || untouched(in, status)):
 		return backOut(in, status, api.RecreateRefused,
@@ -35,7 +36,7 @@ func switching(in Input, status *api.Status) plan.Plan {
 
 // nextOfSwitch: movers go, the set is created again where its templates change, and every claim is replaced by one on
 // its new volume.
-func nextOfSwitch(in Input, status *api.Status) plan.Plan {
+func nextOfSwitch(in Input, status *api.Resize) plan.Plan {
 	if status.Set.UID == "" {
 		return recordIdentity(in, status)
 	}
@@ -75,7 +76,7 @@ func nextOfSwitch(in Input, status *api.Status) plan.Plan {
 
 // switchClaims moves every claim one step on. When each has come to rest, the set is started. If another client
 // has started pods since, the claims that are not switched yet are copied again.
-func switchClaims(in Input, status *api.Status) plan.Plan {
+func switchClaims(in Input, status *api.Resize) plan.Plan {
 	next := status.Clone()
 	var actions []plan.Action
 	waiting, again, busy := "", false, false
@@ -112,8 +113,8 @@ func switchClaims(in Input, status *api.Status) plan.Plan {
 }
 
 // waitHeld waits for the platform. New replicas would keep objects in use that have to go.
-func waitHeld(in Input, next *api.Status, waiting string) plan.Plan {
-	patch := toZero(in, plan.Store(in.Set, next))
+func waitHeld(in Input, next *api.Resize, waiting string) plan.Plan {
+	patch := toZero(in, operation.Store(in.Set, next))
 	if patch.Empty() {
 		return plan.WaitSoon(api.SwitchRunning, "%s", waiting)
 	}
@@ -130,8 +131,8 @@ func toZero(in Input, patch *plan.Patch) *plan.Patch {
 	return patch
 }
 
-func copyAgain(in Input, status *api.Status) plan.Plan {
-	next := plan.Enter(status, api.Copying, in.Now, in.Settings.CopyTimeout)
+func copyAgain(in Input, status *api.Resize) plan.Plan {
+	next := operation.Enter(status, api.Copying, in.Now, in.Settings.CopyTimeout)
 	next.Generation, next.Round, next.Stopping = 0, status.Round+1, nil
 	for i := range next.Claims {
 		part := &next.Claims[i]
@@ -142,24 +143,24 @@ func copyAgain(in Input, status *api.Status) plan.Plan {
 		part.UID = in.Claim(part.Name).UID
 	}
 	next.Reason, next.Message = api.StartedByOthers, "the set was changed before the switch; what is not switched is copied again"
-	return plan.Do(api.StartedByOthers, append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))...).
+	return plan.Do(api.StartedByOthers, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...).
 		Then(events.OwnerPaused, status.Operation)
 }
 
 // start scales the set up. Until now no pod has written to the new volumes.
-func start(in Input, status *api.Status) plan.Plan {
-	next := plan.Enter(status, api.Starting, in.Now, in.Settings.ReadyTimeout)
+func start(in Input, status *api.Resize) plan.Plan {
+	next := operation.Enter(status, api.Starting, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = api.ClaimsSwitched, "every claim is on its new volume, the set is started"
 	if status.Live() {
 		next.Message = "every claim has grown, and the set has its new templates"
 	}
 	patch := giveBack(in, next).Thaw().Annotate(api.StatusAnnotation, next.Encode())
-	return plan.Do(api.ClaimsSwitched, append(patch.Actions(), plan.NoteOf(in.Set, next, false))...)
+	return plan.Do(api.ClaimsSwitched, append(patch.Actions(), operation.NoteOf(in.Set, next, false))...)
 }
 
 // exhausted reports whether a wait is over: past the deadline, and not only because the functions were away.
-func exhausted(in Input, status *api.Status) bool {
-	return plan.Overdue(status, in.Now) && in.Waited >= lastWait
+func exhausted(in Input, status *api.Resize) bool {
+	return operation.Overdue(status, in.Now) && in.Waited >= lastWait
 }
 
 // lastWait is how long a wait is watched after the deadline; below the executor's patience.
@@ -167,7 +168,7 @@ const lastWait = 5 * time.Second
 
 // giveUp ends an operation that cannot complete its switch. As long as no claim was touched, the set is given back as it was.
 // Otherwise it stays at zero: one of its claims is not whole.
-func giveUp(in Input, status *api.Status, waiting string) plan.Plan {
+func giveUp(in Input, status *api.Resize, waiting string) plan.Plan {
 	switch {
 	case status.Live():
 		return backOut(in, status, api.DeadlineExceeded,
@@ -177,7 +178,7 @@ func giveUp(in Input, status *api.Status, waiting string) plan.Plan {
 			fmt.Sprintf("the switch was given up after %s: %s. Mend the cause", in.Settings.SwitchTimeout, waiting))
 	}
 	next := status.Clone()
-	next.Phase, next.FailedAt, next.Reason, next.Finished = api.Failed, api.Switching, api.DeadlineExceeded, plan.Moment(in.Now)
+	next.Phase, next.FailedAt, next.Reason, next.Finished = api.Failed, api.Switching, api.DeadlineExceeded, operation.Moment(in.Now)
 	next.Deadline = nil
 	next.Message = fmt.Sprintf("the switch was given up after %s: %s. No data is lost, every volume is kept; the set stays at zero. "+
 		"Mend the cause, then go on with the annotation %s", in.Settings.SwitchTimeout, waiting, api.RetryAnnotation)
@@ -187,7 +188,7 @@ func giveUp(in Input, status *api.Status, waiting string) plan.Plan {
 }
 
 // backOut ends a switch before any claim was touched. The set runs on if it runs; else it is rolled back.
-func backOut(in Input, status *api.Status, reason api.Reason, message string) plan.Plan {
+func backOut(in Input, status *api.Resize, reason api.Reason, message string) plan.Plan {
 	if status.Live() {
 		next := end(in, status, api.Failed)
 		next.FailedAt, next.Reason = api.Switching, reason
@@ -197,14 +198,14 @@ func backOut(in Input, status *api.Status, reason api.Reason, message string) pl
 		p.Actions = append(withdraw(in, status), p.Actions...)
 		return p
 	}
-	next := plan.RollBack(status, in.Now, in.Settings.SwitchTimeout, reason, message+", then "+plan.AskAgain(status))
-	store := append(plan.Store(in.Set, next).Actions(), plan.NoteOf(in.Set, next, true))
+	next := operation.RollBack(status, in.Now, in.Settings.SwitchTimeout, reason, message+", then "+operation.AskAgain(status))
+	store := append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))
 	return plan.Do(reason, append(withdraw(in, status), store...)...)
 }
 
 // untouched reports whether nothing of the switch has been done: each claim is on its old volume and was neither marked nor deleted,
 // no volume is reserved, and the set has its old templates.
-func untouched(in Input, status *api.Status) bool {
+func untouched(in Input, status *api.Resize) bool {
 	if in.Set == nil || status.Set.UID != in.Set.UID || status.Recreate && !differ(in.Set, status.Templates) {
 		return false
 	}

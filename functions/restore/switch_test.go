@@ -149,12 +149,12 @@ func TestI1SetIsStartedWhenEveryClaimIsWhole(t *testing.T) {
 			want: "do SwitchRunning: patch persistentvolumeclaims data-web-0 {+finalizer switch}; patch persistentvolumeclaims data-web-1 {+finalizer switch}",
 		},
 		"I4: the claim retention policy comes back in the same write as the replicas": {
-			in:   world(set(with(switchingOf(web0), func(s *api.Status) { s.WhenScaled = "Delete" }), build.WhenScaled("Retain")), journal, switched(web0)),
+			in:   world(set(with(switchingOf(web0), func(s *api.Resize) { s.WhenScaled = "Delete" }), build.WhenScaled("Retain")), journal, switched(web0)),
 			want: `do ClaimsSwitched: patch statefulsets web {replicas 0 to 3, whenScaled Delete, +status}; event ClaimsSwitched "every claim is on its new volume, the set is started"`,
 			next: "Starting ClaimsSwitched, attempt 1, round 1, generation 5, replicas 3, whenScaled Delete, due in 30m0s; data-web-0 Switched on pv-new-data-web-0",
 		},
 		"I4: a set that was at zero before stays there": {
-			in:   world(set(with(switchingOf(web0), func(s *api.Status) { s.Replicas = 0 })), journal, switched(web0)),
+			in:   world(set(with(switchingOf(web0), func(s *api.Resize) { s.Replicas = 0 })), journal, switched(web0)),
 			want: `do ClaimsSwitched: patch statefulsets web {+status}; event ClaimsSwitched "every claim is on its new volume, the set is started"`,
 			next: "Starting ClaimsSwitched, attempt 1, round 1, generation 5, replicas 0, due in 30m0s; data-web-0 Switched on pv-new-data-web-0",
 		},
@@ -232,8 +232,8 @@ func TestI1SomebodyScalesUpDuringTheSwitch(t *testing.T) {
 }
 
 // halfway is an operation of which one claim is switched and the other has a verified copy.
-func halfway() *api.Status {
-	return with(switchingOf(web1), func(s *api.Status) {
+func halfway() *api.Resize {
+	return with(switchingOf(web1), func(s *api.Resize) {
 		s.Claims = append(build.Operation(s.Phase, build.Parts(api.ClaimSwitched, web0)).Claims, s.Claims...)
 	})
 }
@@ -305,7 +305,7 @@ func TestI1ClaimThatSomebodyElseTouched(t *testing.T) {
 
 func TestHostileStatusNamesVolumesOfOthers(t *testing.T) {
 	names := func(change func(*api.ClaimStatus)) objects {
-		return set(with(switchingOf(web0), func(s *api.Status) { change(&s.Claims[0]) }))
+		return set(with(switchingOf(web0), func(s *api.Resize) { change(&s.Claims[0]) }))
 	}
 	disagrees := func(volume string) string {
 		return `do StatusInvalid: patch statefulsets web {+status}; event StatusInvalid "the annotation drydock.dev/status does not agree with the journal: ` +
@@ -329,7 +329,7 @@ func TestHostileStatusNamesVolumesOfOthers(t *testing.T) {
 			want: disagrees("pv-elsewhere"), next: given,
 		},
 		"when the operation is rolled back, the other volume is left alone too": {
-			in: world(set(build.Operation(api.RollingBack, build.Parts(api.ClaimVerified, web0), func(s *api.Status) { s.Claims[0].NewVolume = "pv-data-payroll-0" }),
+			in: world(set(build.Operation(api.RollingBack, build.Parts(api.ClaimVerified, web0), func(s *api.Resize) { s.Claims[0].NewVolume = "pv-data-payroll-0" }),
 				build.Replicas(3)), journalOf(web0), source(web0), objects{payroll}),
 			want: "do CleaningUp: patch persistentvolumeclaims data-web-0 {-label operation, -operation}; " +
 				"patch persistentvolumes pv-data-web-0 {-label operation, -operation, -reclaim-policy, reclaim Delete}",
@@ -341,13 +341,13 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 	status := with(switchingOf(web0), recreating)
 	at := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status))}
 	// order is the journal's order to create the set again, made from the set as it is; the copies are current for none.
-	orderFor := func(from objects, status *api.Status, generation int64) objects {
-		held := with(build.Operation(status.Phase), func(s *api.Status) { *s = *status.Clone() })
+	orderFor := func(from objects, status *api.Resize, generation int64) objects {
+		held := with(build.Operation(status.Phase), func(s *api.Resize) { *s = *status.Clone() })
 		held.Set.UID, held.Generation = "", generation
 		set := from[0].(*appsv1.StatefulSet)
 		return objects{ordered(journalOf(web0)[0].(*appsv1.ControllerRevision), set, resources.MakeHeldSet(build.Raw(set), status.Templates, held))}
 	}
-	order := func(from objects, status *api.Status) objects { return orderFor(from, status, never) }
+	order := func(from objects, status *api.Resize) objects { return orderFor(from, status, never) }
 	edited := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status), build.Annotation("team", "new"))}
 	scaled := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(status), build.Generation(7))}
 	late := objects{build.Set("web", zero, build.Template("data", "64Mi", "fixed"), build.Status(with(switchingOf(web0), recreating, build.Due(-time.Second))))}
@@ -423,10 +423,10 @@ func TestI2RecreateIsWrittenDownFirst(t *testing.T) {
 }
 
 func TestI3NewSetIsTakenOver(t *testing.T) {
-	fresh := func(change func(*api.Status)) *api.Status {
-		return with(switchingOf(web0), recreating, func(s *api.Status) { s.Set.UID = "" }, change)
+	fresh := func(change func(*api.Resize)) *api.Resize {
+		return with(switchingOf(web0), recreating, func(s *api.Resize) { s.Set.UID = "" }, change)
 	}
-	nothing := func(*api.Status) {}
+	nothing := func(*api.Resize) {}
 	ordered := objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Annotation(api.RecreateAnnotation,
 		api.EncodeManifest(build.Set("web"))))}
 	check(t, map[string]row{
@@ -441,7 +441,7 @@ func TestI3NewSetIsTakenOver(t *testing.T) {
 			next: "Switching CopyVerified, attempt 1, round 1, generation -1, replicas 3, due in 1m0s; data-web-0 Verified on pv-new-data-web-0",
 		},
 		"I1: the copies were stale before: creating the set does not make them current": {
-			in:   world(set(fresh(func(s *api.Status) { s.Generation = -1 }), build.UID("uid-2"), build.Generation(1)), ordered, source(web0), target(web0)),
+			in:   world(set(fresh(func(s *api.Resize) { s.Generation = -1 }), build.UID("uid-2"), build.Generation(1)), ordered, source(web0), target(web0)),
 			want: "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {-recreate}; patch statefulsets web {+status}",
 			next: "Switching CopyVerified, attempt 1, round 1, generation -1, replicas 3, due in 1m0s; data-web-0 Verified on pv-new-data-web-0",
 		},
@@ -490,7 +490,7 @@ func TestI1OldTemplateComesBackBeforeAnOldVolumeDoes(t *testing.T) {
 	if size := next.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); size != "64Mi" {
 		t.Errorf("the template asks for %s", size)
 	}
-	status, err := api.LoadStatus(next)
+	status, err := api.LoadResize(next)
 	if err != nil || status.Generation != -1 || !status.Recreate || status.Set.UID != "" {
 		t.Errorf("its status is %+v (%v); the copies must be current for no generation", status, err)
 	}
@@ -501,7 +501,7 @@ func TestI1OldTemplateComesBackBeforeAnOldVolumeDoes(t *testing.T) {
 
 func TestI8SwitchHasADeadline(t *testing.T) {
 	late := set(with(switchingOf(web0), build.Due(-time.Second)))
-	held := with(switchingOf(web0), func(s *api.Status) { s.Phase, s.FailedAt, s.Deadline = api.Failed, api.Switching, nil })
+	held := with(switchingOf(web0), func(s *api.Resize) { s.Phase, s.FailedAt, s.Deadline = api.Failed, api.Switching, nil })
 	check(t, map[string]row{
 		"a claim does not go: the set stays at zero, everything is kept": {
 			in: waited(world(late, journalOf(web0), doomed(web0, "example.com/backup"), copied(web0))),

@@ -58,7 +58,7 @@ type part struct {
 
 // partsOf are the claims of an operation as its journal has them, which is gone once everything is tidied up. Only the status knows which
 // copy a claim was given.
-func partsOf(in Input, status *api.Status) []part {
+func partsOf(in Input, status *api.Resize) []part {
 	var parts []part
 	claims, started := status.Claims, status.Started.Time
 	if record := in.Recorded(status.Operation); record != nil {
@@ -80,7 +80,7 @@ func partsOf(in Input, status *api.Status) []part {
 }
 
 // replacedSet returns the UID that the set had when the operation began, if the operation has created it again since.
-func replacedSet(in Input, status *api.Status) types.UID {
+func replacedSet(in Input, status *api.Resize) types.UID {
 	record := in.Recorded(status.Operation)
 	if record == nil || in.Set == nil || status.Set.UID != in.Set.UID || record.Set.UID == in.Set.UID {
 		return ""

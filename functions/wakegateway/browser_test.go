@@ -83,9 +83,9 @@ func TestABrowserGetsToTheSiteByItself(t *testing.T) {
 	url := site(t, c.gateway(t, Options{}), "names=shop/web&refresh_frequency=1s&show_details=true", func(n int64) {
 		switch at := with(api.AwakeUntilAnnotation, c.get("shop/web").Annotations[api.AwakeUntilAnnotation]); n {
 		case 2:
-			c.put(set("web", nap(api.Waking, ""), replicas(2, 1), at))
+			c.put(set("web", sleep(api.Waking, ""), replicas(2, 1), at))
 		case 3:
-			c.put(set("web", nap(api.Waking, ""), at))
+			c.put(set("web", sleep(api.Waking, ""), at))
 		}
 	})
 	dom, log := browse(t, "--virtual-time-budget=20000", "--dump-dom", url)
@@ -99,7 +99,7 @@ func TestABrowserGetsToTheSiteByItself(t *testing.T) {
 
 func TestAHostileTitleIsText(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, set("web", asleep(), nap(api.Failed, hostile)))
+	c := newCluster(t, set("web", asleep(), sleep(api.Failed, hostile)))
 	dom, log := browse(t, "--virtual-time-budget=500", "--dump-dom",
 		site(t, c.gateway(t, Options{}), "names=shop/web&show_details=1&refresh_frequency=1m&display_name=%3Cscript%3Ealert(1)%3C/script%3E", func(int64) {}))
 	if strings.Contains(dom, "<script") || strings.Contains(dom, "<img") || !strings.Contains(dom, "<h1>&lt;script&gt;alert(1)&lt;/script&gt; has trouble") {
@@ -142,10 +142,10 @@ func TestTheLooksOfThePage(t *testing.T) {
 	group := labelled(api.GroupLabel, "shop")
 	rest := []func() *cluster{
 		func() *cluster {
-			return newCluster(t, set("cache", group), set("database", group, nap(api.Waking, ""), replicas(3, 1)), set("web", group, asleep()))
+			return newCluster(t, set("cache", group), set("database", group, sleep(api.Waking, ""), replicas(3, 1)), set("web", group, asleep()))
 		},
 		func() *cluster {
-			return newCluster(t, set("cache", group), set("database", group, pausedSet), set("web", group, nap(api.Failed, "nothing became ready within 30m0s; see its pods"), replicas(2, 0)))
+			return newCluster(t, set("cache", group), set("database", group, pausedSet), set("web", group, sleep(api.Failed, "nothing became ready within 30m0s; see its pods"), replicas(2, 0)))
 		},
 		func() *cluster { return newCluster(t, set("web", group, pausedSet)) },
 	}

@@ -232,7 +232,7 @@ func TestBlockingWaitsUntilReady(t *testing.T) {
 	time.AfterFunc(300*time.Millisecond, func() { c.setFail(500) }) // an API server that stumbles ends nobody's wait
 	time.AfterFunc(700*time.Millisecond, func() {
 		c.setFail(0)
-		c.put(set("web", nap(api.Waking, ""), with(api.AwakeUntilAnnotation, c.get("shop/web").Annotations[api.AwakeUntilAnnotation])))
+		c.put(set("web", sleep(api.Waking, ""), with(api.AwakeUntilAnnotation, c.get("shop/web").Annotations[api.AwakeUntilAnnotation])))
 	})
 	start := time.Now()
 	w := get(t, g, "/api/strategies/blocking?names=shop/web&timeout=10s")

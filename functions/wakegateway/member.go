@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
@@ -73,8 +74,8 @@ func memberOf(set *appsv1.StatefulSet) Member {
 	_, optedIn := set.Annotations[api.IdleTimeoutAnnotation]
 	member := Member{
 		Ref: Ref{set.Namespace, set.Name}, Standing: standing(m), Group: set.Labels[api.GroupLabel], OptedIn: optedIn,
-		Keeps: m.Err == nil && m.NapErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
-		Alone:  sts.Replicas(set) == 0 && !m.Nap.Active() && m.Revives() > 0,
+		Keeps: m.Err == nil && m.SleepErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
+		Alone:  sts.Replicas(set) == 0 && !m.Sleep.Active() && m.Revives() > 0,
 		Object: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion},
 	}
 	if m.Err == nil {
@@ -92,24 +93,24 @@ func memberOf(set *appsv1.StatefulSet) Member {
 // standing judges a set by itself. One that is about to sleep is asleep, however many of its pods are still there.
 func standing(m idle.Member) Standing {
 	s := Standing{Ready: m.Set.Status.ReadyReplicas, Want: sts.Replicas(m.Set), Replicas: sts.Replicas(m.Set)}
-	sleeps := m.Nap.Active() && m.Nap.Phase != api.Waking
-	if m.Nap != nil && s.Want == 0 {
-		s.Want = m.Nap.Replicas
+	sleeps := m.Sleep.Active() && m.Sleep.Phase != api.Waking
+	if m.Sleep != nil && s.Want == 0 {
+		s.Want = m.Sleep.Replicas
 	}
 	switch {
 	case m.Err == nil && m.Rules.Paused:
 		s.State = Paused
 	case sleeps:
 		s.State = Asleep
-	case idle.EnoughReady(m.Set, m.Nap.Active()):
+	case idle.EnoughReady(m.Set, m.Sleep.Active()):
 		s.State = Ready
 	case failed(m):
-		s.State, s.Message = Failed, clip(m.Nap.Message, longestMessage)
+		s.State, s.Message = Failed, clip(m.Sleep.Message, longestMessage)
 	case s.Replicas == 0 && heldByResize(m.Set):
 		s.State, s.Message = Asleep, "its volumes are being resized"
 	case !m.Wakes():
 		s.State, s.Message = Stopped, whyStopped(m)
-	case s.Replicas == 0 && !m.Nap.Active():
+	case s.Replicas == 0 && !m.Sleep.Active():
 		s.State = Asleep
 	default:
 		s.State = Waking
@@ -119,27 +120,26 @@ func standing(m idle.Member) Standing {
 
 // failed reports whether the set's wake-up was given up, or its sleep with the set left at zero.
 func failed(m idle.Member) bool {
-	if m.Nap == nil || m.Nap.Phase != api.Failed {
+	if m.Sleep == nil || m.Sleep.Phase != api.Failed {
 		return false
 	}
 	if sts.Replicas(m.Set) == 0 {
 		return m.Wakes()
 	}
-	return m.Nap.FailedAt == api.Waking
+	return m.Sleep.FailedAt == api.Waking
 }
 
 // heldByResize reports whether an operation holds the set at zero and gives its replicas back. A record that cannot be read may be
 // one of an operation.
 func heldByResize(set *appsv1.StatefulSet) bool {
-	operation, err := (&sts.Observed{Set: set}).Status()
-	return err != nil || operation.Active() || operation.Held()
+	return operation.Of(set).Resizing()
 }
 
 // whyStopped says why no visit wakes a set that has 0 replicas.
 func whyStopped(m idle.Member) string {
 	owner := sts.Controller(m.Set)
 	switch {
-	case m.Err != nil || m.NapErr != nil:
+	case m.Err != nil || m.SleepErr != nil:
 		return "its annotations cannot be read"
 	case owner != nil:
 		return fmt.Sprintf("its %s %s has scaled it to zero", clip(owner.Kind, 63), clip(owner.Name, 253))

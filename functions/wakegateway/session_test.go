@@ -54,11 +54,13 @@ func replicas(want, ready int32) func(*appsv1.StatefulSet) {
 	}
 }
 
-// nap writes a sleep's document as idle-timeout does.
-func nap(phase api.Phase, message string) func(*appsv1.StatefulSet) {
+// sleep writes a sleep's document as idle-timeout does.
+func sleep(phase api.Phase, message string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
-		doc := &api.Status{Version: api.StatusVersion, Operation: "op", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle,
-			Set: api.SetRef{Name: s.Name, UID: s.UID}, Replicas: 2, Started: metav1.NewTime(noon.Add(-time.Hour)), Message: message}
+		doc := &api.Sleep{
+			Header:   api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle, Set: api.SetRef{Name: s.Name, UID: s.UID}, Started: metav1.NewTime(noon.Add(-time.Hour)), Message: message},
+			Replicas: 2,
+		}
 		if phase == api.Failed {
 			finished := metav1.NewTime(noon)
 			doc.FailedAt, doc.Finished = api.Waking, &finished
@@ -70,7 +72,7 @@ func nap(phase api.Phase, message string) func(*appsv1.StatefulSet) {
 // gaveUpAt writes the document of a sleep that was given up in the phase.
 func gaveUpAt(phase api.Phase) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
-		nap(api.Failed, "no consent")(s)
+		sleep(api.Failed, "no consent")(s)
 		doc, _ := api.LoadSleep(s)
 		doc.FailedAt = phase
 		s.Annotations[api.SleepAnnotation] = doc.Encode()
@@ -83,12 +85,12 @@ func owned(s *appsv1.StatefulSet) {
 }
 
 func resizing(s *appsv1.StatefulSet) {
-	doc := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}
+	doc := &api.Sleep{Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}}
 	s.Annotations[api.StatusAnnotation] = doc.Encode()
 }
 
 func asleep() func(*appsv1.StatefulSet) {
-	return func(s *appsv1.StatefulSet) { nap(api.Asleep, "")(s); replicas(0, 0)(s) }
+	return func(s *appsv1.StatefulSet) { sleep(api.Asleep, "")(s); replicas(0, 0)(s) }
 }
 
 func until(d time.Duration) func(*appsv1.StatefulSet) {
@@ -157,39 +159,39 @@ func TestSessions(t *testing.T) {
 			"web asleep; session ready=false refused=false; patch statefulsets web {+awake-until} 12:11:01Z"},
 		"asleep, and it is written already": {[]Unit{unit("web", set("web", asleep(), until(20*minutes)))}, 10 * minutes,
 			"web asleep; session ready=false refused=false"},
-		"about to sleep, its pods still there: not ready": {[]Unit{unit("web", set("web", nap(api.Planned, ""), until(20*minutes)))}, minutes,
+		"about to sleep, its pods still there: not ready": {[]Unit{unit("web", set("web", sleep(api.Planned, ""), until(20*minutes)))}, minutes,
 			"web asleep; session ready=false refused=false"},
-		"stopping: not ready": {[]Unit{unit("web", set("web", nap(api.Stopping, ""), until(20*minutes)))}, minutes,
+		"stopping: not ready": {[]Unit{unit("web", set("web", sleep(api.Stopping, ""), until(20*minutes)))}, minutes,
 			"web asleep; session ready=false refused=false"},
-		"waking": {[]Unit{unit("web", set("web", nap(api.Waking, ""), replicas(2, 1), until(20*minutes)))}, minutes,
+		"waking": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(2, 1), until(20*minutes)))}, minutes,
 			"web waking, 1 of 2 ready; session ready=false refused=false"},
-		"waking, its replicas not yet back": {[]Unit{unit("web", set("web", nap(api.Waking, ""), replicas(0, 0), until(20*minutes)))}, minutes,
+		"waking, its replicas not yet back": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(0, 0), until(20*minutes)))}, minutes,
 			"web waking, 0 of 2 ready; session ready=false refused=false"},
-		"waking and ready: ready": {[]Unit{unit("web", set("web", nap(api.Waking, ""), until(20*minutes)))}, minutes,
+		"waking and ready: ready": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
 		"awake, and the controller has not seen the newest spec": {[]Unit{unit("web", set("web", func(s *appsv1.StatefulSet) { s.Generation = 3 }, until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
 		"a site that is up stays up while it is scaled up": {[]Unit{unit("web", set("web", replicas(5, 3), until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
-		"a site that is up stays up in a rollout": {[]Unit{unit("web", set("web", nap(api.Succeeded, ""), replicas(3, 2), until(20*minutes)))}, minutes,
+		"a site that is up stays up in a rollout": {[]Unit{unit("web", set("web", sleep(api.Succeeded, ""), replicas(3, 2), until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
-		"a wake-up that failed, and a replica is ready": {[]Unit{unit("web", set("web", nap(api.Failed, "too late"), replicas(3, 2), until(20*minutes)))}, minutes,
+		"a wake-up that failed, and a replica is ready": {[]Unit{unit("web", set("web", sleep(api.Failed, "too late"), replicas(3, 2), until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
 		"a member that is down does not blank the others' site": {[]Unit{unit("web", set("db", replicas(3, 1), until(20*minutes)), set("web"))}, minutes,
 			"db ready; web ready; session ready=true refused=false"},
-		"waking, the first replica is enough": {[]Unit{unit("web", set("web", nap(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "first"), until(20*minutes)))}, minutes,
+		"waking, the first replica is enough": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "first"), until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
-		"waking, two replicas are enough": {[]Unit{unit("web", set("web", nap(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "2"), until(20*minutes)))}, minutes,
+		"waking, two replicas are enough": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "2"), until(20*minutes)))}, minutes,
 			"web waking, 1 of 3 ready; session ready=false refused=false"},
-		"woke and is over: ready": {[]Unit{unit("web", set("web", nap(api.Succeeded, ""), until(20*minutes)))}, minutes,
+		"woke and is over: ready": {[]Unit{unit("web", set("web", sleep(api.Succeeded, ""), until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
-		"the wake-up failed": {[]Unit{unit("web", set("web", nap(api.Failed, "no room"), replicas(2, 0), until(20*minutes)))}, minutes,
+		"the wake-up failed": {[]Unit{unit("web", set("web", sleep(api.Failed, "no room"), replicas(2, 0), until(20*minutes)))}, minutes,
 			"web failed: no room; session ready=false refused=false"},
 		"the sleep failed, and now it is restarted": {[]Unit{unit("web", set("web", gaveUpAt(api.Stopping), replicas(2, 0), until(20*minutes)))}, minutes,
 			"web waking, 0 of 2 ready; session ready=false refused=false"},
 		"the sleep failed, and left it at zero": {[]Unit{unit("web", set("web", gaveUpAt(api.Stopping), replicas(0, 0), until(20*minutes)))}, minutes,
 			"web failed: no consent; session ready=false refused=false"},
-		"the sleep failed, so it is up": {[]Unit{unit("web", set("web", nap(api.Failed, "no consent"), until(20*minutes)))}, minutes,
+		"the sleep failed, so it is up": {[]Unit{unit("web", set("web", sleep(api.Failed, "no consent"), until(20*minutes)))}, minutes,
 			"web ready; session ready=true refused=false"},
 		"scaled to zero by an administrator": {[]Unit{unit("web", set("web", replicas(0, 0), until(20*minutes)))}, minutes,
 			"web stopped: it has 0 replicas, and Drydock did not put it to sleep; session ready=false refused=true"},

@@ -61,8 +61,8 @@ func TestAStreamTellsWhatBecomesOfASet(t *testing.T) {
 		then          func()
 	}{
 		{"created", "ready", func() { c.put(set("web", asleep())) }},
-		{"stopped", "stopped", func() { c.put(set("web", nap(api.Waking, ""), replicas(2, 0))) }},
-		{"started", "starting", func() { c.put(set("web", nap(api.Waking, ""))) }},
+		{"stopped", "stopped", func() { c.put(set("web", sleep(api.Waking, ""), replicas(2, 0))) }},
+		{"started", "starting", func() { c.put(set("web", sleep(api.Waking, ""))) }},
 		{"updated", "ready", func() {}},
 	} {
 		event, info := next(t, lines)

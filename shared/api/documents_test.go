@@ -26,16 +26,19 @@ func fixture(t *testing.T, name string) []byte {
 	return text
 }
 
+// uid is that of the set in the fixtures.
+const uid = "5d1f7a52-9c0e-4a58-8d0c-0a3c58a6b7f1"
+
 func setWith(status string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{StatusAnnotation: status}}}
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{StatusAnnotation: status}}}
 }
 
-func setAsleep(nap string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{SleepAnnotation: nap}}}
+func setAsleep(sleep string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{SleepAnnotation: sleep}}}
 }
 
 func setCleaned(doc string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{CleanupAnnotation: doc}}}
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{CleanupAnnotation: doc}}}
 }
 
 func setWithLetters(letters string) *appsv1.StatefulSet {
@@ -75,39 +78,39 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 			t.Errorf("%s is written back with differences (-was +is):\n%s", name, diff)
 		}
 	}
-	text := fixture(t, "status-v1.json")
-	status, err := LoadStatus(setWith(string(text)))
+	text := fixture(t, "status-v2.json")
+	status, err := LoadResize(setWith(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("status-v1.json", text, status.Encode())
+	same("status-v2.json", text, status.Encode())
 	if deadline := time.Date(2026, 3, 1, 12, 20, 0, 0, time.UTC); !status.Deadline.Time.Equal(deadline) || status.Claims[0].To.String() != "20Gi" || !status.Held() {
 		t.Errorf("%+v", status)
 	}
 
-	text = fixture(t, "status-v1-traced.json") // the same, with tracing on
-	if status, err = LoadStatus(setWith(string(text))); err != nil || status.Trace == "" {
+	text = fixture(t, "status-v2-traced.json") // the same, with tracing on
+	if status, err = LoadResize(setWith(string(text))); err != nil || status.Trace == "" {
 		t.Fatalf("%+v, %v", status, err)
 	}
-	same("status-v1-traced.json", text, status.Encode())
+	same("status-v2-traced.json", text, status.Encode())
 
-	text = fixture(t, "sleep-v1.json")
-	nap, err := LoadSleep(setAsleep(string(text)))
+	text = fixture(t, "sleep-v2.json")
+	sleep, err := LoadSleep(setAsleep(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("sleep-v1.json", text, nap.Encode())
-	if nap.Kind != KindSleep || !nap.OwnerStops || nap.WhenScaled != "Delete" || nap.Replicas != 3 || nap.Round != 2 || nap.Held() || nap.Annotation() != SleepAnnotation {
-		t.Errorf("%+v", nap)
+	same("sleep-v2.json", text, sleep.Encode())
+	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.WhenScaled != "Delete" || sleep.Replicas != 3 || sleep.Round != 2 || sleep.Annotation() != SleepAnnotation {
+		t.Errorf("%+v", sleep)
 	}
 
-	text = fixture(t, "cleanup-v1.json")
+	text = fixture(t, "cleanup-v2.json")
 	doc, err := LoadCleanup(setCleaned(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("cleanup-v1.json", text, doc.Encode())
-	if doc.Kind != KindCleanup || doc.Active() || doc.Held() || *doc.Span != (Span{Start: 1, End: 4}) || len(doc.Ordinals) != 4 || doc.Ordinals[1].NextTry == nil || doc.Annotation() != CleanupAnnotation {
+	same("cleanup-v2.json", text, doc.Encode())
+	if doc.Kind != KindCleanup || doc.Active() || *doc.Span != (Span{Start: 1, End: 4}) || len(doc.Ordinals) != 4 || doc.Ordinals[1].NextTry == nil || doc.Annotation() != CleanupAnnotation {
 		t.Errorf("%+v", doc)
 	}
 
@@ -125,12 +128,12 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 	}
 	same("link-v1.json", text, link.Encode())
 
-	text = fixture(t, "journal-v1.json")
+	text = fixture(t, "journal-v2.json")
 	journal, err := LoadJournal(journalWith(text, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("journal-v1.json", text, string(journal.Encode()))
+	same("journal-v2.json", text, string(journal.Encode()))
 
 	text = fixture(t, "dead-letters-v1.json")
 	letters, err := LoadDeadLetters(setWithLetters(string(text)))
@@ -150,19 +153,19 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 }
 
 func TestAbsentDocumentsAreNone(t *testing.T) {
-	if s, err := LoadStatus(&appsv1.StatefulSet{}); s != nil || err != nil {
+	if s, err := LoadResize(&appsv1.StatefulSet{}); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
-	if s, err := LoadSleep(setWith(string(fixture(t, "status-v1.json")))); s != nil || err != nil {
+	if s, err := LoadSleep(setWith(string(fixture(t, "status-v2.json")))); s != nil || err != nil {
 		t.Errorf("sleep %v, %v", s, err)
 	}
-	if s, err := LoadStatus(setAsleep(string(fixture(t, "sleep-v1.json")))); s != nil || err != nil {
+	if s, err := LoadResize(setAsleep(string(fixture(t, "sleep-v2.json")))); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
-	if s, err := LoadCleanup(setAsleep(string(fixture(t, "sleep-v1.json")))); s != nil || err != nil {
+	if s, err := LoadCleanup(setAsleep(string(fixture(t, "sleep-v2.json")))); s != nil || err != nil {
 		t.Errorf("cleanup %v, %v", s, err)
 	}
-	if s, err := LoadStatus(setCleaned(string(fixture(t, "cleanup-v1.json")))); s != nil || err != nil {
+	if s, err := LoadResize(setCleaned(string(fixture(t, "cleanup-v2.json")))); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
 	if l, err := LoadLink(&corev1.Pod{}); l != nil || err != nil {
@@ -177,7 +180,7 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 	if c, err := LoadClaim(&corev1.PersistentVolume{}); c != nil || err != nil {
 		t.Errorf("claim %v, %v", c, err)
 	}
-	var none *Status
+	var none *Resize
 	if none.Active() || none.Held() {
 		t.Error("no status is neither active nor held")
 	}
@@ -185,18 +188,18 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 
 // TestUnreadableIsNotAbsent: whoever takes garbage for "no operation" starts one over the other.
 func TestUnreadableIsNotAbsent(t *testing.T) {
-	status := string(fixture(t, "status-v1.json"))
+	status := string(fixture(t, "status-v2.json"))
 	link := string(fixture(t, "link-v1.json"))
-	journal := string(fixture(t, "journal-v1.json"))
+	journal := string(fixture(t, "journal-v2.json"))
 	recreate := string(fixture(t, "recreate-v1.json"))
 	claim := string(fixture(t, "claim-v1.json"))
 	letters := string(fixture(t, "dead-letters-v1.json"))
 	loadLetters := func(text string) error { _, err := LoadDeadLetters(setWithLetters(text)); return err }
-	nap := string(fixture(t, "sleep-v1.json"))
+	sleep := string(fixture(t, "sleep-v2.json"))
 	loadSleep := func(text string) error { _, err := LoadSleep(setAsleep(text)); return err }
-	cleanup := string(fixture(t, "cleanup-v1.json"))
+	cleanup := string(fixture(t, "cleanup-v2.json"))
 	loadCleanup := func(text string) error { _, err := LoadCleanup(setCleaned(text)); return err }
-	loadStatus := func(text string) error { _, err := LoadStatus(setWith(text)); return err }
+	loadStatus := func(text string) error { _, err := LoadResize(setWith(text)); return err }
 	loadLink := func(label, text string) error { _, err := LoadLink(claimWith(label, text)); return err }
 	loadJournal := func(text string) error { _, err := LoadJournal(journalWith([]byte(text), "")); return err }
 	loadManifest := func(text string) error { _, err := LoadManifest(journalWith(nil, text)); return err }
@@ -213,10 +216,12 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"status: an empty document":            loadStatus("{}"),
 		"status: cut off":                      loadStatus(status[:len(status)/2]),
 		"status: followed by something":        loadStatus(status + "{}"),
-		"status: of the future":                loadStatus(strings.Replace(status, `"version": 1`, `"version": 2`, 1)),
-		"status: without version":              loadStatus(without(status, `"version": 1,`)),
+		"status: of the future":                loadStatus(strings.Replace(status, `"version": 2`, `"version": 3`, 1)),
+		"status: of the version before":        loadStatus(strings.Replace(status, `"version": 2`, `"version": 1`, 1)),
+		"status: without version":              loadStatus(without(status, `"version": 2,`)),
 		"status: without operation":            loadStatus(without(status, `"operation": "0123456789ab",`)),
 		"status: without phase":                loadStatus(without(status, `"phase": "Failed",`)),
+		"status: a phase of another kind":      loadStatus(strings.Replace(status, `"phase": "Failed"`, `"phase": "Asleep"`, 1)),
 		"status: without set":                  loadStatus(strings.Replace(status, `"name": "web"`, `"name": ""`, 1)),
 		"status: a field of another type":      loadStatus(strings.Replace(status, `"replicas": 3`, `"replicas": "3"`, 1)),
 		"status: a size that is none":          loadStatus(strings.Replace(status, `"20Gi"`, `"lots"`, 1)),
@@ -224,24 +229,24 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"status: a claim's size, too":          loadStatus(strings.Replace(status, `"10Gi"`, `"1e99999999"`, 1)),
 		"sleep: empty":                         loadSleep(""),
 		"sleep: null":                          loadSleep("null"),
-		"sleep: cut off":                       loadSleep(nap[:len(nap)/2]),
-		"sleep: of the future":                 loadSleep(strings.Replace(nap, `"version": 1`, `"version": 2`, 1)),
-		"sleep: without operation":             loadSleep(without(nap, `"operation": "ba9876543210",`)),
-		"sleep: without phase":                 loadSleep(without(nap, `"phase": "Failed",`)),
-		"sleep: without set":                   loadSleep(strings.Replace(nap, `"name": "web"`, `"name": ""`, 1)),
-		"sleep: without kind":                  loadSleep(without(nap, `"kind": "Sleep",`)),
+		"sleep: cut off":                       loadSleep(sleep[:len(sleep)/2]),
+		"sleep: of the future":                 loadSleep(strings.Replace(sleep, `"version": 2`, `"version": 3`, 1)),
+		"sleep: without operation":             loadSleep(without(sleep, `"operation": "ba9876543210",`)),
+		"sleep: without phase":                 loadSleep(without(sleep, `"phase": "Failed",`)),
+		"sleep: without set":                   loadSleep(strings.Replace(sleep, `"name": "web"`, `"name": ""`, 1)),
+		"sleep: without kind":                  loadSleep(without(sleep, `"kind": "Sleep",`)),
 		"sleep: a resize is none":              loadSleep(status),
-		"sleep: replicas that are no number":   loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": "3"`, 1)),
-		"sleep: more replicas than there are":  loadSleep(strings.Replace(nap, `"replicas": 3`, `"replicas": 99999999999`, 1)),
+		"sleep: replicas that are no number":   loadSleep(strings.Replace(sleep, `"replicas": 3`, `"replicas": "3"`, 1)),
+		"sleep: more replicas than there are":  loadSleep(strings.Replace(sleep, `"replicas": 3`, `"replicas": 99999999999`, 1)),
 		"cleanup: empty":                       loadCleanup(""),
 		"cleanup: null":                        loadCleanup("null"),
 		"cleanup: cut off":                     loadCleanup(cleanup[:len(cleanup)/2]),
-		"cleanup: of the future":               loadCleanup(strings.Replace(cleanup, `"version": 1`, `"version": 2`, 1)),
+		"cleanup: of the future":               loadCleanup(strings.Replace(cleanup, `"version": 2`, `"version": 3`, 1)),
 		"cleanup: without operation":           loadCleanup(without(cleanup, `"operation": "c0ffee012345",`)),
 		"cleanup: without phase":               loadCleanup(without(cleanup, `"phase": "Failed",`)),
 		"cleanup: without set":                 loadCleanup(strings.Replace(cleanup, `"name": "web"`, `"name": ""`, 1)),
 		"cleanup: without kind":                loadCleanup(without(cleanup, `"kind": "Cleanup",`)),
-		"cleanup: a sleep is none":             loadCleanup(nap),
+		"cleanup: a sleep is none":             loadCleanup(sleep),
 		"sleep: a cleanup is none":             loadSleep(cleanup),
 		"cleanup: an ordinal that is a word":   loadCleanup(strings.Replace(cleanup, `"ordinal": 5`, `"ordinal": "5"`, 1)),
 		"cleanup: a try at no time":            loadCleanup(strings.Replace(cleanup, `"2026-03-01T12:35:10Z"`, `"soon"`, 1)),
@@ -255,9 +260,9 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"link: without set":                    loadLink("0123456789ab", strings.Replace(link, `"name": "web"`, `"name": ""`, 1)),
 		"journal: empty":                       loadJournal(""),
 		"journal: null":                        loadJournal("null"),
-		"journal: of the future":               loadJournal(strings.Replace(journal, `"version": 1`, `"version": 2`, 1)),
-		"journal: its status is of the future": loadJournal(strings.Replace(strings.Replace(journal, `"version": 1`, `"version": 9`, 2), `"version": 9`, `"version": 1`, 1)),
-		"journal: without status":              loadJournal(`{"version":1}`),
+		"journal: of the future":               loadJournal(strings.Replace(journal, `"version": 2`, `"version": 3`, 1)),
+		"journal: its status is of the future": loadJournal(strings.Replace(strings.Replace(journal, `"version": 2`, `"version": 9`, 2), `"version": 9`, `"version": 2`, 1)),
+		"journal: without status":              loadJournal(`{"version":2}`),
 		"letters: empty":                       loadLetters(""),
 		"letters: null":                        loadLetters("null"),
 		"letters: a list without its document": loadLetters("[]"),
@@ -325,14 +330,14 @@ func TestKeyOfADeadLetter(t *testing.T) {
 
 // TestFieldsOfTheFutureAreIgnored: a newer Drydock of the same version may have added one.
 func TestFieldsOfTheFutureAreIgnored(t *testing.T) {
-	text := bytes.Replace(fixture(t, "status-v1.json"), []byte(`"version": 1`), []byte(`"mood": "good", "version": 1`), 1)
-	if _, err := LoadStatus(setWith(string(text))); err != nil {
+	text := bytes.Replace(fixture(t, "status-v2.json"), []byte(`"version": 2`), []byte(`"mood": "good", "version": 2`), 1)
+	if _, err := LoadResize(setWith(string(text))); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestCloneSharesNothingThatChanges(t *testing.T) {
-	status, err := LoadStatus(setWith(string(fixture(t, "status-v1.json"))))
+	status, err := LoadResize(setWith(string(fixture(t, "status-v2.json"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,12 +348,13 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 	if status.Encode() != before {
 		t.Error("a change of the clone changed the original")
 	}
-	doc, err := LoadCleanup(setCleaned(string(fixture(t, "cleanup-v1.json"))))
+	doc, err := LoadCleanup(setCleaned(string(fixture(t, "cleanup-v2.json"))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, clone = doc.Encode(), doc.Clone()
-	clone.Ordinals[0].Reason, clone.Ordinals = NeverUsed, append(clone.Ordinals[:1], clone.Ordinals[2:]...)
+	before = doc.Encode()
+	other := doc.Clone()
+	other.Ordinals[0].Reason, other.Ordinals = NeverUsed, append(other.Ordinals[:1], other.Ordinals[2:]...)
 	if doc.Encode() != before {
 		t.Error("a change of the clone's ordinals changed the original")
 	}
@@ -360,17 +366,38 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 func TestPhases(t *testing.T) {
 	for phase, terminal := range map[Phase]bool{Planned: false, Copying: false, Switching: false, Starting: false, RollingBack: false,
 		Stopping: false, Asleep: false, Waking: false, Cleaning: false, Succeeded: true, Failed: true, Refused: true} {
-		if s := (&Status{Phase: phase}); phase.Terminal() != terminal || s.Active() == terminal {
+		if s := (&Resize{Header: Header{Phase: phase}}); phase.Terminal() != terminal || s.Active() == terminal {
 			t.Errorf("%s: terminal %t, active %t", phase, phase.Terminal(), s.Active())
 		}
 	}
 }
 
-// TestWhereADocumentIsStored: a set that sleeps every night still tells how its resize has ended.
-func TestWhereADocumentIsStored(t *testing.T) {
-	for kind, want := range map[string]string{KindSleep: SleepAnnotation, KindCleanup: CleanupAnnotation, KindResize: StatusAnnotation, "": StatusAnnotation} {
-		if got := (&Status{Kind: kind}).Annotation(); got != want {
-			t.Errorf("a %q is in %s", kind, got)
+// A set that sleeps every night still tells how its resize has ended.
+func TestEachKindOfRecordHasItsAnnotation(t *testing.T) {
+	for _, row := range []struct {
+		record interface{ Annotation() string }
+		want   string
+	}{{&Sleep{}, SleepAnnotation}, {&Cleanup{}, CleanupAnnotation}, {&Resize{}, StatusAnnotation}} {
+		if got := row.record.Annotation(); got != row.want {
+			t.Errorf("a %T is in %s", row.record, got)
+		}
+	}
+}
+
+// A record that came along with a copied manifest says nothing about the set that carries it.
+func TestRecordOfAnotherSetIsNone(t *testing.T) {
+	for name, change := range map[string]func(*appsv1.StatefulSet){
+		"another UID":  func(s *appsv1.StatefulSet) { s.UID = "uid-2" },
+		"another name": func(s *appsv1.StatefulSet) { s.Name = "api" },
+	} {
+		set := setWith(string(fixture(t, "status-v2.json")))
+		set.Annotations[SleepAnnotation], set.Annotations[CleanupAnnotation] = string(fixture(t, "sleep-v2.json")), string(fixture(t, "cleanup-v2.json"))
+		change(set)
+		resize, errResize := LoadResize(set)
+		sleep, errSleep := LoadSleep(set)
+		cleanup, errCleanup := LoadCleanup(set)
+		if resize != nil || sleep != nil || cleanup != nil || errResize != nil || errSleep != nil || errCleanup != nil {
+			t.Errorf("%s: %v, %v, %v; %v, %v, %v", name, resize, sleep, cleanup, errResize, errSleep, errCleanup)
 		}
 	}
 }

@@ -119,15 +119,15 @@ const (
 
 // What Drydock writes.
 const (
-	// StatusAnnotation on a StatefulSet: the Status document. Stays after the operation ended.
+	// StatusAnnotation on a StatefulSet: the record of its latest resize or rollback, a Resize. Stays after the operation ended.
 	StatusAnnotation = Prefix + "status"
 
-	// SleepAnnotation on a StatefulSet: the Status document of its latest sleep, from the decision to the end of the
+	// SleepAnnotation on a StatefulSet: the record of its latest sleep, a Sleep, from the decision to the end of the
 	// wake-up. It is not in StatusAnnotation, so that a set that sleeps every night still tells how its resize has ended.
 	SleepAnnotation = Prefix + "sleep"
 
-	// CleanupAnnotation on a StatefulSet: the Status document of its latest cleanup. Without an operation under way it tells
-	// which ordinals are accounted for, and that the template was understood.
+	// CleanupAnnotation on a StatefulSet: the record of its latest cleanup, a Cleanup. Without an active cleanup it tells which
+	// ordinals are accounted for, and that the template was understood.
 	CleanupAnnotation = Prefix + "cleanup"
 
 	// FrozenLabel on a StatefulSet that a resize holds at zero, "true": config/policy has the API server refuse replicas to

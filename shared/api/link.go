@@ -96,36 +96,63 @@ func LoadRecord(revision *appsv1.ControllerRevision) *Link {
 	return link
 }
 
-// Journal is the durable record of an operation outside of the StatefulSet, the data of a ControllerRevision. It is
+// Journal is the durable record of a resize outside of the StatefulSet, the data of a ControllerRevision. It is
 // written before anything is done that a lost StatefulSet would leave half done.
 type Journal struct {
 	Version int `json:"version"`
-	// Status is the document as it was when the operation began.
-	Status Status `json:"status"`
+	// Status is the record as it was when the operation began.
+	Status Resize `json:"status"`
 }
 
 // Encode renders the document.
 func (j Journal) Encode() []byte { return []byte(mustJSON(j)) }
 
-// LoadJournal reads the record out of its ControllerRevision.
+// LoadJournal reads the journal out of its ControllerRevision.
 func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 	journal := &Journal{}
-	if err := bounded.JSON(revision.Data.Raw, journal); err != nil {
-		return nil, fmt.Errorf("reading journal %s/%s: %w", revision.Namespace, revision.Name, err)
-	}
-	if journal.Version != StatusVersion {
-		return nil, fmt.Errorf("journal %s/%s: version is %d, this Drydock reads version %d; update Drydock",
-			revision.Namespace, revision.Name, journal.Version, StatusVersion)
-	}
-	if err := journal.Status.validate(); err != nil {
-		return nil, fmt.Errorf("journal %s/%s: %w", revision.Namespace, revision.Name, err)
+	if err := loadRevision(revision, journal, &journal.Version, &journal.Status.Header); err != nil {
+		return nil, err
 	}
 	return journal, nil
 }
 
+// SleepRecord is the durable record of a sleep outside of the StatefulSet, as Journal is that of a resize.
+type SleepRecord struct {
+	Version int `json:"version"`
+	// Sleep is the record as it was when the set was scaled to zero.
+	Sleep Sleep `json:"sleep"`
+}
+
+// Encode renders the document.
+func (r SleepRecord) Encode() []byte { return []byte(mustJSON(r)) }
+
+// LoadSleepRecord reads the record of a sleep out of its ControllerRevision.
+func LoadSleepRecord(revision *appsv1.ControllerRevision) (*SleepRecord, error) {
+	record := &SleepRecord{}
+	if err := loadRevision(revision, record, &record.Version, &record.Sleep.Header); err != nil {
+		return nil, err
+	}
+	return record, nil
+}
+
+// loadRevision decodes the data of a ControllerRevision into a document with this version and header.
+func loadRevision(revision *appsv1.ControllerRevision, into any, version *int, header *Header) error {
+	if err := bounded.JSON(revision.Data.Raw, into); err != nil {
+		return fmt.Errorf("reading journal %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	if *version != RecordVersion {
+		return fmt.Errorf("journal %s/%s: version is %d, this Drydock reads version %d; update Drydock",
+			revision.Namespace, revision.Name, *version, RecordVersion)
+	}
+	if err := header.validate(); err != nil {
+		return fmt.Errorf("journal %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	return nil
+}
+
 // Records reports whether the document, as a journal has it, is about the claim with the same volumes and by the same method. What the
 // status annotation says beyond that may be anyone's words.
-func (s *Status) Records(part ClaimStatus) bool {
+func (s *Resize) Records(part ClaimStatus) bool {
 	own := s.Claim(part.Name)
 	return own != nil && own.OldVolume == part.OldVolume && own.Method == part.Method && (!part.Returns() || own.NewVolume == part.NewVolume)
 }

@@ -32,7 +32,7 @@ func RollbackRequest(operation string) string { return "rollback " + operation }
 
 // HasIDOf reports whether the resize or rollback has the id that Drydock derives for it on the StatefulSet with the UID. A document
 // with any other id was not written by Drydock for this set.
-func (s *Status) HasIDOf(uid types.UID) bool {
+func (s *Resize) HasIDOf(uid types.UID) bool {
 	request := s.Request
 	if s.RollsBack != "" {
 		request = RollbackRequest(s.RollsBack)

@@ -9,6 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// PauseVersion is the version of the Pause and PausedOwner documents that this code writes and reads.
+const PauseVersion = 1
+
 // OwnerPausedAnnotation on a custom resource: the Pause document. It is written in the same patch that pauses, and removed
 // in the one that puts back what was there, so a pause without it is somebody else's.
 const OwnerPausedAnnotation = Prefix + "owner-paused"
@@ -53,9 +56,9 @@ func LoadPause(owner metav1.Object) (*Pause, error) {
 		return nil, fmt.Errorf("reading annotation %s of %s/%s: %w; if no operation runs, put back what the pause has changed and remove the annotation",
 			OwnerPausedAnnotation, owner.GetNamespace(), owner.GetName(), err)
 	}
-	if pause.Version != StatusVersion {
+	if pause.Version != PauseVersion {
 		return nil, fmt.Errorf("annotation %s of %s/%s: version is %d, this Drydock reads version %d; update Drydock",
-			OwnerPausedAnnotation, owner.GetNamespace(), owner.GetName(), pause.Version, StatusVersion)
+			OwnerPausedAnnotation, owner.GetNamespace(), owner.GetName(), pause.Version, PauseVersion)
 	}
 	return pause, nil
 }
@@ -84,7 +87,7 @@ func LoadPausedOwner(revision *appsv1.ControllerRevision) (*PausedOwner, error) 
 	if err := json.Unmarshal(revision.Data.Raw, owner); err != nil {
 		return nil, fmt.Errorf("reading record %s/%s of a paused owner: %w", revision.Namespace, revision.Name, err)
 	}
-	if owner.Version != StatusVersion || owner.Resource == "" || owner.Name == "" {
+	if owner.Version != PauseVersion || owner.Resource == "" || owner.Name == "" {
 		return nil, fmt.Errorf("record %s/%s of a paused owner: version %d, resource %q, name %q cannot be understood; update Drydock",
 			revision.Namespace, revision.Name, owner.Version, owner.Resource, owner.Name)
 	}

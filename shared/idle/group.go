@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
@@ -25,17 +26,26 @@ type Member struct {
 	Rules Rules
 	// Err is what is wrong with what people wrote.
 	Err error
-	// Nap is the set's latest sleep; nil if it never slept.
-	Nap *api.Status
-	// NapErr is why nobody knows about its latest sleep.
-	NapErr error
+	// Sleep is the set's latest sleep; nil if it never slept.
+	Sleep *api.Sleep
+	// SleepErr is why the record of its latest sleep cannot be read.
+	SleepErr error
+	// Busy: a resize or a cleanup has the set, or may have it.
+	Busy bool
+	// Retried: an annotation asks for another try of the sleep.
+	Retried bool
 }
 
 // MemberOf reads what a set tells about itself.
 func MemberOf(set *appsv1.StatefulSet) Member {
-	m := Member{Set: set}
+	return NewMember(set, operation.Of(set))
+}
+
+// NewMember makes the member of a set with these records.
+func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
+	_, resize := set.Annotations[api.ResizeAnnotation] // the retry is about the resize
+	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep), Retried: records.Retried(set) && !resize}
 	m.Rules, m.Err = Read(set)
-	m.Nap, m.NapErr = sts.SleepOf(set)
 	return m
 }
 
@@ -67,8 +77,8 @@ func (g Group) Timeout() time.Duration {
 // if nobody did: then an activity before it does not keep the group awake. Whatever is unknown keeps it awake.
 func (g Group) Judge(now, asked time.Time) []Verdict {
 	for _, m := range g {
-		if m.Nap.Active() && m.Nap.Request == ForAsk && m.Nap.Started.After(asked) {
-			asked = m.Nap.Started.Time
+		if m.Sleep.Active() && m.Sleep.Request == ForAsk && m.Sleep.Started.After(asked) {
+			asked = m.Sleep.Started.Time
 		}
 		if at := m.Rules.SleepRequested; at.After(asked) && !at.After(now) {
 			asked = at
@@ -93,7 +103,7 @@ func (g Group) Judge(now, asked time.Time) []Verdict {
 // whether it is to wake.
 func (m Member) Alone(now time.Time) Verdict {
 	grouped := m.Set.Labels[api.GroupLabel] != "" && m.Rules.Timeout == 0
-	if grouped && m.Nap.Active() && m.Nap.Phase != api.Waking && m.keeps(now, time.Time{}, 0) == "" {
+	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.keeps(now, time.Time{}, 0) == "" {
 		return Verdict{Request: ForIdle, Why: "nothing is known of its group"}
 	}
 	return Group{m}.Judge(now, time.Time{})[0]
@@ -119,7 +129,7 @@ func (m Member) judge(timeout time.Duration, kept string, asked time.Time) Verdi
 func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
 	r := m.Rules
 	switch {
-	case m.Err != nil || m.NapErr != nil:
+	case m.Err != nil || m.SleepErr != nil:
 		return "what is written on it cannot be understood"
 	case r.Paused:
 		return ""
@@ -127,7 +137,7 @@ func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
 		return "awake until " + Stamp(r.AwakeUntil)
 	case slices.ContainsFunc(r.KeepWarm, func(w Window) bool { return w.Open(now) }):
 		return "it is kept warm at this hour"
-	case m.Nap.Active():
+	case m.Sleep.Active():
 		return m.wakes()
 	case timeout == 0 || sts.Replicas(m.Set) == 0:
 		return ""
@@ -144,8 +154,8 @@ func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
 // used is the last activity, or when the set was ready after it: a set that starts slowly is not put to sleep as soon as it
 // has started.
 func (m Member) used() time.Time {
-	if m.Nap != nil && m.Nap.Ready != nil && m.Nap.Ready.After(m.Rules.LastActivity) {
-		return m.Nap.Ready.Time
+	if m.Sleep != nil && m.Sleep.Ready != nil && m.Sleep.Ready.After(m.Rules.LastActivity) {
+		return m.Sleep.Ready.Time
 	}
 	return m.Rules.LastActivity
 }
@@ -153,11 +163,11 @@ func (m Member) used() time.Time {
 // wakes says why a member that sleeps, or is about to, wakes its group. An activity in the very second of the decision wins.
 func (m Member) wakes() string {
 	switch {
-	case m.Nap.Request == ForPause:
+	case m.Sleep.Request == ForPause:
 		return "it is not paused any more"
-	case m.Nap.Phase != api.Waking && !m.Rules.LastActivity.Before(m.Nap.Started.Truncate(time.Second)):
+	case m.Sleep.Phase != api.Waking && !m.Rules.LastActivity.Before(m.Sleep.Started.Truncate(time.Second)):
 		return "it was active at " + Stamp(m.Rules.LastActivity)
-	case m.Nap.Phase == api.Waking:
+	case m.Sleep.Phase == api.Waking:
 		return "it is waking up"
 	}
 	return ""
@@ -165,8 +175,8 @@ func (m Member) wakes() string {
 
 // up is since when the set has been ready, as far as Drydock knows.
 func (m Member) up() time.Time {
-	if m.Nap != nil && m.Nap.Ready != nil {
-		return m.Nap.Ready.Time
+	if m.Sleep != nil && m.Sleep.Ready != nil {
+		return m.Sleep.Ready.Time
 	}
 	return m.Set.CreationTimestamp.Time
 }
@@ -176,8 +186,8 @@ func (m Member) up() time.Time {
 func (g Group) Touch(m Member, at time.Time) bool {
 	last := m.Rules.LastActivity
 	for _, other := range g {
-		decided := other.Nap.Active() && (other.Set.Name == m.Set.Name || other.Nap.Request == ForAsk)
-		if decided && last.Before(other.Nap.Started.Truncate(time.Second)) {
+		decided := other.Sleep.Active() && (other.Set.Name == m.Set.Name || other.Sleep.Request == ForAsk)
+		if decided && last.Before(other.Sleep.Started.Truncate(time.Second)) {
 			return at.After(last)
 		}
 	}

@@ -39,8 +39,8 @@ func verdicts(g Group, now, asked time.Time) string {
 
 func TestJudgeOfASetAlone(t *testing.T) {
 	hour, used := build.IdleTimeout("1h"), build.Active(2*time.Hour)
-	nap := func(phase api.Phase, options ...func(*api.Status)) build.Option {
-		return build.Nap(build.Sleep(phase, options...))
+	sleep := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
+		return build.WithSleep(build.Sleep(phase, options...))
 	}
 	const idle, paused, asked = "web sleeps, idle", "web sleeps, paused", "web sleeps, asked"
 	const invalid = "web awake: what is written on it cannot be understood"
@@ -70,11 +70,11 @@ func TestJudgeOfASetAlone(t *testing.T) {
 		"a sleep nobody can read":                   {[]build.Option{hour, used, build.Annotation(api.SleepAnnotation, "{")}, 0, "web awake: web: what is written on it cannot be understood"},
 		"at zero, nobody wants it":                  {[]build.Option{hour, used, build.Replicas(0)}, 0, idle},
 		"at zero, of unknown use":                   {[]build.Option{hour, build.Replicas(0)}, 0, idle},
-		"not up for long":                           {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), nap(api.Succeeded, build.Up(29*time.Minute))}, 0, "web awake: web: it has not been up for 30m0s"},
-		"up for long, but just then":                {[]build.Option{build.IdleTimeout("10s"), used, build.Annotation(api.MinUptimeAnnotation, "30m"), nap(api.Succeeded, build.Up(30*time.Minute))}, 0, idle},
+		"not up for long":                           {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.Up(29*time.Minute))}, 0, "web awake: web: it has not been up for 30m0s"},
+		"up for long, but just then":                {[]build.Option{build.IdleTimeout("10s"), used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.Up(30*time.Minute))}, 0, idle},
 		"up since it was made":                      {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(29 * time.Minute)}, 0, "web awake: web: it has not been up for 30m0s"},
 		"made long ago":                             {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(30 * time.Minute)}, 0, idle},
-		"ready after its last use":                  {[]build.Option{hour, used, nap(api.Succeeded, build.Up(time.Hour))}, 0, "web awake: web: it was active at 2026-03-01T11:00:00Z"},
+		"ready after its last use":                  {[]build.Option{hour, used, sleep(api.Succeeded, build.Up(time.Hour))}, 0, "web awake: web: it was active at 2026-03-01T11:00:00Z"},
 		"asked":                                     {[]build.Option{hour, build.Active(time.Minute)}, time.Second, asked},
 		"a sleep is requested":                      {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339))}, 0, asked},
 		"a sleep is requested for later":            {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
@@ -86,20 +86,20 @@ func TestJudgeOfASetAlone(t *testing.T) {
 		"asked, but paused is more":                 {[]build.Option{hour, build.Paused()}, time.Second, paused},
 		"asked, but awake until":                    {[]build.Option{hour, used, build.AwakeFor(time.Hour)}, time.Second, "web awake: web: awake until 2026-03-01T13:00:00Z"},
 		"asked, but not up for long":                {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m")}, time.Second, "web awake: web: it has not been up for 30m0s"},
-		"asleep":                                    {[]build.Option{hour, used, nap(api.Asleep)}, 0, idle},
-		"used before it fell asleep":                {[]build.Option{hour, build.Active(61 * time.Second), nap(api.Asleep)}, 0, idle},
-		"used in the second it began":               {[]build.Option{hour, build.Active(time.Minute), nap(api.Asleep)}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
-		"used since":                                {[]build.Option{hour, build.Active(59 * time.Second), nap(api.Planned)}, 0, "web awake: web: it was active at 2026-03-01T11:59:01Z"},
-		"asleep, and kept warm":                     {[]build.Option{hour, used, nap(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, 0, "web awake: web: it is kept warm at this hour"},
-		"asleep, the timeout was taken":             {[]build.Option{used, nap(api.Asleep)}, 0, "web awake: it has no drydock.dev/idle-timeout"},
-		"asleep since somebody asked":               {[]build.Option{hour, build.Active(2 * time.Minute), nap(api.Asleep, build.Because(ForAsk))}, 0, asked},
-		"asleep and paused":                         {[]build.Option{build.Paused(), nap(api.Asleep, build.Because(ForPause))}, 0, paused},
-		"paused, used meanwhile":                    {[]build.Option{build.Paused(), hour, build.Active(0), nap(api.Asleep, build.Because(ForPause))}, 0, paused},
-		"not paused any more":                       {[]build.Option{hour, used, nap(api.Asleep, build.Because(ForPause))}, 0, "web awake: web: it is not paused any more"},
-		"waking":                                    {[]build.Option{hour, used, nap(api.Waking)}, 0, "web awake: web: it is waking up"},
-		"paused while it wakes":                     {[]build.Option{build.Paused(), hour, nap(api.Waking)}, 0, paused},
-		"I3: the sleep is another set's":            {[]build.Option{hour, used, nap(api.Waking), build.UID("uid-2")}, 0, idle},
-		"a sleep that is over":                      {[]build.Option{hour, used, nap(api.Failed)}, 0, idle},
+		"asleep":                                    {[]build.Option{hour, used, sleep(api.Asleep)}, 0, idle},
+		"used before it fell asleep":                {[]build.Option{hour, build.Active(61 * time.Second), sleep(api.Asleep)}, 0, idle},
+		"used in the second it began":               {[]build.Option{hour, build.Active(time.Minute), sleep(api.Asleep)}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
+		"used since":                                {[]build.Option{hour, build.Active(59 * time.Second), sleep(api.Planned)}, 0, "web awake: web: it was active at 2026-03-01T11:59:01Z"},
+		"asleep, and kept warm":                     {[]build.Option{hour, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, 0, "web awake: web: it is kept warm at this hour"},
+		"asleep, the timeout was taken":             {[]build.Option{used, sleep(api.Asleep)}, 0, "web awake: it has no drydock.dev/idle-timeout"},
+		"asleep since somebody asked":               {[]build.Option{hour, build.Active(2 * time.Minute), sleep(api.Asleep, build.Because(ForAsk))}, 0, asked},
+		"asleep and paused":                         {[]build.Option{build.Paused(), sleep(api.Asleep, build.Because(ForPause))}, 0, paused},
+		"paused, used meanwhile":                    {[]build.Option{build.Paused(), hour, build.Active(0), sleep(api.Asleep, build.Because(ForPause))}, 0, paused},
+		"not paused any more":                       {[]build.Option{hour, used, sleep(api.Asleep, build.Because(ForPause))}, 0, "web awake: web: it is not paused any more"},
+		"waking":                                    {[]build.Option{hour, used, sleep(api.Waking)}, 0, "web awake: web: it is waking up"},
+		"paused while it wakes":                     {[]build.Option{build.Paused(), hour, sleep(api.Waking)}, 0, paused},
+		"I3: the sleep is another set's":            {[]build.Option{hour, used, sleep(api.Waking), build.UID("uid-2")}, 0, idle},
+		"a sleep that is over":                      {[]build.Option{hour, used, sleep(api.Failed)}, 0, idle},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked time.Time
@@ -116,8 +116,8 @@ func TestJudgeOfASetAlone(t *testing.T) {
 
 func TestJudgeOfAGroup(t *testing.T) {
 	hour, used, now := build.IdleTimeout("1h"), build.Active(2*time.Hour), build.Active(0)
-	nap := func(phase api.Phase, options ...func(*api.Status)) build.Option {
-		return build.Nap(build.Sleep(phase, options...))
+	sleep := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
+		return build.WithSleep(build.Sleep(phase, options...))
 	}
 	db := func(options ...build.Option) *appsv1.StatefulSet { return build.Set("db", options...) }
 	web := func(options ...build.Option) *appsv1.StatefulSet { return build.Set("web", options...) }
@@ -138,22 +138,22 @@ func TestJudgeOfAGroup(t *testing.T) {
 		"one is at zero, of unknown use":            {sets{db(hour, used), web(build.Replicas(0))}, false, both},
 		"one is paused, and keeps nobody":           {sets{db(hour, used), web(hour, now, build.Paused())}, false, "db sleeps, idle; web sleeps, paused"},
 		"one is paused, the other is used":          {sets{db(hour, now), web(hour, used, build.Paused())}, false, "db awake: db: it was active at 2026-03-01T12:00:00Z; web sleeps, paused"},
-		"one sleeps, the other is used":             {sets{db(hour, used, nap(api.Asleep)), web(hour, build.Active(30*time.Second))}, false, "db awake: web: it was active at 2026-03-01T11:59:30Z; web awake: web: it was active at 2026-03-01T11:59:30Z"},
-		"one wakes, the other follows":              {sets{db(hour, used, nap(api.Asleep)), web(hour, used, nap(api.Waking))}, false, "db awake: web: it is waking up; web awake: web: it is waking up"},
-		"a sleep of one that nobody can read":       {sets{db(hour, used, nap(api.Asleep)), web(hour, used, build.Annotation(api.SleepAnnotation, "{"))}, false, "db awake: web: what is written on it cannot be understood; web awake: web: what is written on it cannot be understood"},
+		"one sleeps, the other is used":             {sets{db(hour, used, sleep(api.Asleep)), web(hour, build.Active(30*time.Second))}, false, "db awake: web: it was active at 2026-03-01T11:59:30Z; web awake: web: it was active at 2026-03-01T11:59:30Z"},
+		"one wakes, the other follows":              {sets{db(hour, used, sleep(api.Asleep)), web(hour, used, sleep(api.Waking))}, false, "db awake: web: it is waking up; web awake: web: it is waking up"},
+		"a sleep of one that nobody can read":       {sets{db(hour, used, sleep(api.Asleep)), web(hour, used, build.Annotation(api.SleepAnnotation, "{"))}, false, "db awake: web: what is written on it cannot be understood; web awake: web: what is written on it cannot be understood"},
 		"one keeps all warm":                        {sets{db(hour, used), web(used, build.Annotation(api.KeepWarmAnnotation, "Sun 00:00-24:00"))}, false, "db awake: web: it is kept warm at this hour; web awake: web: it is kept warm at this hour"},
 		"asked, and one was used before":            {sets{db(hour, build.Active(time.Minute)), web(hour, used)}, true, "db sleeps, asked; web sleeps, asked"},
 		"asked, and one was used in that second":    {sets{db(hour, now), web(hour, used)}, true, byDB},
 		"asked for, one is on its way: the other does not wake it, nor stays": {
-			sets{db(hour, build.Active(90*time.Second)), web(hour, used, nap(api.Asleep, build.Because(ForAsk)))}, false, "db sleeps, asked; web sleeps, asked"},
+			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false, "db sleeps, asked; web sleeps, asked"},
 		"asked for, and the other was used since": {
-			sets{db(hour, build.Active(30*time.Second)), web(hour, used, nap(api.Asleep, build.Because(ForAsk)))}, false,
+			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false,
 			"db awake: db: it was active at 2026-03-01T11:59:30Z; web awake: db: it was active at 2026-03-01T11:59:30Z"},
 		"an asking that is over": {
-			sets{db(hour, build.Active(90*time.Second)), web(hour, used, nap(api.Succeeded, build.Because(ForAsk)))}, false,
+			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Succeeded, build.Because(ForAsk)))}, false,
 			"db awake: db: it was active at 2026-03-01T11:58:30Z; web awake: db: it was active at 2026-03-01T11:58:30Z"},
 		"what somebody asks now is later than what was asked for": {
-			sets{db(hour, build.Active(30*time.Second)), web(hour, used, nap(api.Asleep, build.Because(ForAsk)))}, true, "db sleeps, asked; web sleeps, asked"},
+			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, true, "db sleeps, asked; web sleeps, asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked time.Time
@@ -169,7 +169,7 @@ func TestJudgeOfAGroup(t *testing.T) {
 
 func TestTouch(t *testing.T) {
 	hour := build.IdleTimeout("1h")
-	asleep := build.Nap(build.Sleep(api.Asleep))
+	asleep := build.WithSleep(build.Sleep(api.Asleep))
 	for name, row := range map[string]struct {
 		options []build.Option
 		ago     time.Duration
@@ -186,7 +186,7 @@ func TestTouch(t *testing.T) {
 		"asleep, one that is known":                 {[]build.Option{hour, build.Active(time.Hour), asleep}, time.Hour, false},
 		"asleep, and somebody has called":           {[]build.Option{hour, build.Active(30 * time.Second), asleep}, 0, false},
 		"asleep, somebody has called a minute ago":  {[]build.Option{hour, build.Active(time.Minute), asleep}, 0, true},
-		"its sleep is over, the throttle is there":  {[]build.Option{hour, build.Active(2 * time.Second), build.Nap(build.Sleep(api.Failed))}, 0, false},
+		"its sleep is over, the throttle is there":  {[]build.Option{hour, build.Active(2 * time.Second), build.WithSleep(build.Sleep(api.Failed))}, 0, false},
 		"nobody needs to know: there is no timeout": {[]build.Option{build.Active(time.Second)}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestTouch(t *testing.T) {
 func TestAnActivityAfterTheAskingIsWorthWritingDown(t *testing.T) {
 	g := groupOfSets(sets{
 		build.Set("db", build.IdleTimeout("1h"), build.Active(40*time.Second)),
-		build.Set("web", build.IdleTimeout("1h"), build.Active(2*time.Hour), build.DependsOn("db"), build.Nap(build.Sleep(api.Stopping, build.Began(20*time.Second), build.Because(ForAsk)))),
+		build.Set("web", build.IdleTimeout("1h"), build.Active(2*time.Hour), build.DependsOn("db"), build.WithSleep(build.Sleep(api.Stopping, build.Began(20*time.Second), build.Because(ForAsk)))),
 	})
 	if got := verdicts(g, build.Now, time.Time{}); got != "db sleeps, asked; web sleeps, asked" {
 		t.Fatal(got)
@@ -241,25 +241,25 @@ func TestThrottleNeverEndsASetsTimeEarly(t *testing.T) {
 // TestAlone: of a set that sleeps with its group, what it does not tell itself is no reason to wake it.
 func TestAlone(t *testing.T) {
 	shop, hour, used := build.InGroup("shop"), build.IdleTimeout("1h"), build.Active(2*time.Hour)
-	nap := func(phase api.Phase, options ...func(*api.Status)) build.Option {
-		return build.Nap(build.Sleep(phase, options...))
+	sleep := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
+		return build.WithSleep(build.Sleep(phase, options...))
 	}
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    bool // awake
 	}{
-		"no timeout, no group":  {[]build.Option{used, nap(api.Asleep)}, true},
-		"no timeout of its own": {[]build.Option{shop, used, nap(api.Asleep)}, false},
-		"about to sleep":        {[]build.Option{shop, used, nap(api.Planned)}, false},
-		"of unknown use":        {[]build.Option{shop, nap(api.Stopping)}, false},
-		"used since":            {[]build.Option{shop, build.Active(0), nap(api.Asleep)}, true},
-		"its hour has come":     {[]build.Option{shop, used, nap(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, true},
-		"not paused any more":   {[]build.Option{shop, used, nap(api.Asleep, build.Because(ForPause))}, true},
-		"paused":                {[]build.Option{shop, used, build.Paused(), nap(api.Asleep, build.Because(ForPause))}, false},
-		"a mistake":             {[]build.Option{shop, hour, build.DependsOn("/"), nap(api.Asleep)}, true},
-		"waking":                {[]build.Option{shop, used, nap(api.Waking)}, true},
+		"no timeout, no group":  {[]build.Option{used, sleep(api.Asleep)}, true},
+		"no timeout of its own": {[]build.Option{shop, used, sleep(api.Asleep)}, false},
+		"about to sleep":        {[]build.Option{shop, used, sleep(api.Planned)}, false},
+		"of unknown use":        {[]build.Option{shop, sleep(api.Stopping)}, false},
+		"used since":            {[]build.Option{shop, build.Active(0), sleep(api.Asleep)}, true},
+		"its hour has come":     {[]build.Option{shop, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, true},
+		"not paused any more":   {[]build.Option{shop, used, sleep(api.Asleep, build.Because(ForPause))}, true},
+		"paused":                {[]build.Option{shop, used, build.Paused(), sleep(api.Asleep, build.Because(ForPause))}, false},
+		"a mistake":             {[]build.Option{shop, hour, build.DependsOn("/"), sleep(api.Asleep)}, true},
+		"waking":                {[]build.Option{shop, used, sleep(api.Waking)}, true},
 		"it runs, and its group has the timeout, if any": {[]build.Option{shop, used}, true},
-		"a timeout of its own":                           {[]build.Option{shop, hour, used, nap(api.Asleep)}, false},
+		"a timeout of its own":                           {[]build.Option{shop, hour, used, sleep(api.Asleep)}, false},
 		"its own, and it was used":                       {[]build.Option{shop, hour, build.Active(0)}, true},
 	} {
 		if v := MemberOf(build.Set("web", row.options...)).Alone(build.Now); v.Awake != row.want || v.Why == "" {

@@ -6,41 +6,42 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
 // NewSleep makes the document of a sleep that begins now. Its times are whole seconds, as those of activities are.
-func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt int, now time.Time, trace string) *api.Status {
-	return &api.Status{
-		Version: api.StatusVersion, Kind: api.KindSleep, Phase: phase, Request: request, Attempt: attempt, Round: 1,
-		Operation: resources.OperationID(set.UID, api.KindSleep, attempt),
-		Set:       api.SetRef{Name: set.Name, UID: set.UID}, Replicas: sts.Replicas(set),
-		Started: metav1.NewTime(now.UTC().Truncate(time.Second)), Trace: trace,
+func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt int, now time.Time, trace string) *api.Sleep {
+	return &api.Sleep{
+		Header: api.Header{
+			Version: api.RecordVersion, Kind: api.KindSleep, Phase: phase, Request: request, Attempt: attempt,
+			Operation: api.OperationID(set.UID, string(api.KindSleep), attempt),
+			Set:       api.SetRef{Name: set.Name, UID: set.UID}, Started: *operation.Moment(now), Trace: trace,
+		},
+		Replicas: sts.Replicas(set), Round: 1,
 	}
 }
 
 // LeftAtZero reports whether the set's latest sleep failed with the set at zero, and no process wrote its replicas since. Released
 // versions gave a wake-up up like this.
 func (m Member) LeftAtZero() bool {
-	nap := m.Nap
-	if nap == nil || nap.Phase != api.Failed || nap.FailedAt == "" || nap.Ready != nil || nap.Finished == nil || nap.Replicas < 1 {
+	sleep := m.Sleep
+	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.Ready != nil || sleep.Finished == nil || sleep.Replicas < 1 {
 		return false
 	}
 	_, written := sts.ReplicasWriter(m.Set)
-	return sts.Replicas(m.Set) == 0 && !written.After(nap.Finished.Time)
+	return sts.Replicas(m.Set) == 0 && !written.After(sleep.Finished.Time)
 }
 
 // Revives returns how many replicas a set at zero gets when it is needed and no sleep of Drydock's holds it there: 0 if it stays.
 func (m Member) Revives() int32 {
 	switch {
-	case m.Err != nil || m.NapErr != nil || m.Rules.Paused:
+	case m.Err != nil || m.SleepErr != nil || m.Rules.Paused:
 		return 0
 	case m.LeftAtZero():
-		return m.Nap.Replicas
+		return m.Sleep.Replicas
 	case sts.Controller(m.Set) != nil:
 		return 0
 	}
@@ -53,8 +54,8 @@ func (m Member) Wakes() bool {
 	switch {
 	case sts.Replicas(m.Set) > 0:
 		return true
-	case m.Nap.Active():
-		return m.Nap.Phase == api.Waking || !m.Rules.Paused
+	case m.Sleep.Active():
+		return m.Sleep.Phase == api.Waking || !m.Rules.Paused
 	}
 	return m.Revives() > 0
 }
@@ -76,21 +77,21 @@ func clip(text string, length int) string {
 
 // Complained reports whether the set's document says so already.
 func (m Member) Complained() bool {
-	return m.Nap != nil && m.Nap.Phase == api.Refused && m.Nap.Message == m.Complaint()
+	return m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Message == m.Complaint()
 }
 
 // Rests reports whether a sleep that failed, or that somebody ended while the set was to be paused, is left alone for the
 // time of a retry. Who asks for one does not want to wait.
 func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
-	nap := m.Nap
-	if m.Retried() || nap == nil || nap.Finished == nil || !now.Before(nap.Finished.Add(Rest(nap, retry))) {
+	sleep := m.Sleep
+	if m.Retried || sleep == nil || sleep.Finished == nil || !now.Before(sleep.Finished.Add(Rest(sleep, retry))) {
 		return false
 	}
-	failed := nap.Phase == api.Failed || nap.Phase == api.Refused && nap.Reason != api.RequestInvalid
-	if v.Request == ForPause && nap.Request != ForPause {
+	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid
+	if v.Request == ForPause && sleep.Request != ForPause {
 		failed = false // a person's pause does not wait for what a clock could not do
 	}
-	return failed || nap.Reason == api.StartedByOthers && v.Request == ForPause
+	return failed || sleep.Reason == api.StartedByOthers && v.Request == ForPause
 }
 
 // longestRest bounds the time for which a set is left alone.
@@ -98,16 +99,10 @@ const longestRest = 24 * time.Hour
 
 // Rest returns for how long a set is left alone after the sleep. It doubles with each sleep that the same field manager ends by
 // starting the set.
-func Rest(nap *api.Status, retry time.Duration) time.Duration {
+func Rest(sleep *api.Sleep, retry time.Duration) time.Duration {
 	rest := retry
-	for starts := nap.Starts; nap.Reason == api.StartedByOthers && starts > 1 && rest < longestRest; starts-- {
+	for starts := sleep.Starts; sleep.Reason == api.StartedByOthers && starts > 1 && rest < longestRest; starts-- {
 		rest *= 2
 	}
 	return max(retry, min(rest, longestRest))
-}
-
-// Retried reports whether somebody asks for another try of the sleep. One of a resize is detect-resize's.
-func (m Member) Retried() bool {
-	_, resize := m.Set.Annotations[api.ResizeAnnotation]
-	return sts.Retried(m.Set) && !resize
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -17,24 +16,26 @@ import (
 func TestNewSleep(t *testing.T) {
 	set := build.Set("web", build.Replicas(3))
 	now := build.Now.Add(700 * time.Millisecond).In(time.FixedZone("", 3600))
-	nap := NewSleep(set, api.Planned, ForAsk, 4, now, "00-trace")
-	want := &api.Status{Version: api.StatusVersion, Operation: nap.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked", Attempt: 4,
-		Set: api.SetRef{Name: "web", UID: "uid-web"}, Replicas: 3, Round: 1, Started: metav1.NewTime(build.Now), Trace: "00-trace"}
-	if diff := cmp.Diff(want, nap); diff != "" {
+	sleep := NewSleep(set, api.Planned, ForAsk, 4, now, "00-trace")
+	want := &api.Sleep{
+		Header:   api.Header{Version: api.RecordVersion, Operation: sleep.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked", Attempt: 4, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now), Trace: "00-trace"},
+		Replicas: 3, Round: 1,
+	}
+	if diff := cmp.Diff(want, sleep); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	read, err := sts.SleepOf(build.With(set, build.Annotation(api.SleepAnnotation, nap.Encode())))
-	if err != nil || !cmp.Equal(read, nap) {
+	read, err := api.LoadSleep(build.With(set, build.Annotation(api.SleepAnnotation, sleep.Encode())))
+	if err != nil || !cmp.Equal(read, sleep) {
 		t.Errorf("%+v, %v", read, err)
 	}
 	ids := map[string]bool{}
-	for _, other := range []*api.Status{nap, NewSleep(set, api.Planned, ForAsk, 5, now, ""), NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
+	for _, other := range []*api.Sleep{sleep, NewSleep(set, api.Planned, ForAsk, 5, now, ""), NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
 		ids[other.Operation] = true
 	}
 	if len(ids) != 3 {
 		t.Errorf("sleeps share an id: %v", ids)
 	}
-	if again := NewSleep(set, api.Waking, ForIdle, 4, now.Add(time.Hour), ""); again.Operation != nap.Operation {
+	if again := NewSleep(set, api.Waking, ForIdle, 4, now.Add(time.Hour), ""); again.Operation != sleep.Operation {
 		t.Error("the same attempt has another id the second time")
 	}
 }
@@ -46,7 +47,7 @@ func TestComplained(t *testing.T) {
 		t.Error(said)
 	}
 	refused := func(message string) build.Option {
-		return build.Nap(build.Sleep(api.Refused, build.Told(api.RequestInvalid, message)))
+		return build.WithSleep(build.Sleep(api.Refused, build.Told(api.RequestInvalid, message)))
 	}
 	for name, row := range map[string]struct {
 		options []build.Option
@@ -56,7 +57,7 @@ func TestComplained(t *testing.T) {
 		"it was said":            {[]build.Option{wrong, refused(said)}, true},
 		"something else was":     {[]build.Option{wrong, refused("the owner refuses")}, false},
 		"there is more to say":   {[]build.Option{wrong, build.Annotation(api.KeepWarmAnnotation, "x"), refused(said)}, false},
-		"a sleep that is on now": {[]build.Option{wrong, build.Nap(build.Sleep(api.Asleep, build.Told("", said)))}, false},
+		"a sleep that is on now": {[]build.Option{wrong, build.WithSleep(build.Sleep(api.Asleep, build.Told("", said)))}, false},
 	} {
 		if got := MemberOf(build.Set("web", row.options...)).Complained(); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -68,7 +69,7 @@ func TestRests(t *testing.T) {
 	const retry = 13 * time.Minute
 	within, over := 13*time.Minute-time.Second, 13*time.Minute
 	for name, row := range map[string]struct {
-		nap     *api.Status
+		sleep   *api.Sleep
 		request string
 		want    bool
 	}{
@@ -84,7 +85,7 @@ func TestRests(t *testing.T) {
 		"that was long ago":                          {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, over)), ForPause, false},
 		"a document that does not say when it ended": {build.Sleep(api.Failed), ForIdle, false},
 	} {
-		m := Member{Set: build.Set("web"), Nap: row.nap}
+		m := Member{Set: build.Set("web"), Sleep: row.sleep}
 		if got := m.Rests(Verdict{Request: row.request}, build.Now, retry); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}

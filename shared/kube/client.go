@@ -170,7 +170,7 @@ func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, nam
 		return false, fmt.Errorf("reading %s %s: %w", resource, name, fault.FromAPI(err))
 	}
 	if set, ok := into.(*appsv1.StatefulSet); ok {
-		follow(ctx, set)
+		joinTrace(ctx, set)
 	}
 	return true, nil
 }

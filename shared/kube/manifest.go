@@ -35,7 +35,7 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *sts.Observed
 		return err
 	}
 	o.Set, o.Manifest = set, manifest
-	follow(ctx, set)
+	joinTrace(ctx, set)
 	return nil
 }
 

@@ -57,9 +57,9 @@ func TestObserve(t *testing.T) {
 	target := build.Target("drydock-x", "data-web-0", "128Mi", 1)
 	elsewhere := build.With(build.Claim("data-web-0", "64Mi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Namespace = "payroll" }))
 	copying := build.Operation(api.Copying, build.Parts(api.ClaimVerified, "data-web-0"))
-	hostile := build.Operation(api.Copying, build.Parts(api.ClaimVerified, "data-web-0"), func(s *api.Status) { s.Claims[0].NewVolume = "pv-payroll" })
+	hostile := build.Operation(api.Copying, build.Parts(api.ClaimVerified, "data-web-0"), func(s *api.Resize) { s.Claims[0].NewVolume = "pv-payroll" })
 	set := build.Set("web", build.Template("data", "64Mi", "fixed"))
-	with := func(status *api.Status) metav1.Object {
+	with := func(status *api.Resize) metav1.Object {
 		return build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(status))
 	}
 	foreign := build.Edit(func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.Namespace = "payroll" })

@@ -6,24 +6,24 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 	"drydock.dev/shared/telemetry"
 )
 
-// follow goes on in the trace of the operation that runs on the set, or that has ended but is the one of which the event
-// tells. The event may come from elsewhere, as the end of a Job does; which operation it is about is known only here,
-// where the set was read.
-func follow(ctx context.Context, set *appsv1.StatefulSet) {
-	resize, resizeErr := (&sts.Observed{Set: set}).Status() // not a status that came along with a copied manifest
-	nap, napErr := sts.SleepOf(set)
-	for _, status := range []*api.Status{resize, nap} {
-		if resizeErr != nil || napErr != nil || status == nil {
-			continue
-		}
-		if hop := telemetry.From(ctx); status.Active() || status.Held() || hop.Tells(status.Operation) {
-			hop.Join(status.Operation, status.Trace)
-			return
-		}
+// joinTrace attaches this event to the trace of the set's active operation, or of the finished operation that the event names. An
+// event from elsewhere, such as the end of a Job, does not name its operation; that is known only here, where the set was read.
+func joinTrace(ctx context.Context, set *appsv1.StatefulSet) {
+	records, hop := operation.Of(set), telemetry.From(ctx)
+	if records.ResizeErr != nil || records.SleepErr != nil {
+		return
+	}
+	if resize := records.Resize; resize != nil && (records.Resizing() || hop.Tells(resize.Operation)) {
+		hop.Join(resize.Operation, resize.Trace)
+		return
+	}
+	if sleep := records.Sleep; sleep != nil && (sleep.Active() || hop.Tells(sleep.Operation)) {
+		hop.Join(sleep.Operation, sleep.Trace)
 	}
 }
 

@@ -21,13 +21,14 @@ const (
 	ofJournal = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// operation is a status whose trace is the given one.
-func operation(phase api.Phase, trace string) *api.Status {
-	return &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Phase: phase, Set: api.SetRef{Name: "web", UID: "u"},
-		Trace: "00-" + trace + "-1111111111111111-01"}
+// record is a record whose trace is the given one.
+func record(phase api.Phase, trace string) *api.Resize {
+	return &api.Resize{
+		Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: phase, Set: api.SetRef{Name: "web", UID: "u"}, Trace: "00-" + trace + "-1111111111111111-01"},
+	}
 }
 
-func setOf(status *api.Status) *appsv1.StatefulSet {
+func setOf(status *api.Resize) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u"}}
 	if status != nil {
 		set.Annotations = map[string]string{api.StatusAnnotation: status.Encode()}
@@ -38,10 +39,10 @@ func setOf(status *api.Status) *appsv1.StatefulSet {
 // TestWhichTraceIsFollowed: that of the operation which the objects tell of, and no other.
 func TestWhichTraceIsFollowed(t *testing.T) {
 	journal := &appsv1.ControllerRevision{Data: runtime.RawExtension{
-		Raw: api.Journal{Version: api.StatusVersion, Status: *operation(api.Planned, ofJournal)}.Encode()}}
-	held := operation(api.Failed, ofStatus)
+		Raw: api.Journal{Version: api.RecordVersion, Status: *record(api.Planned, ofJournal)}.Encode()}}
+	held := record(api.Failed, ofStatus)
 	held.FailedAt = api.Switching
-	copied := operation(api.Copying, ofStatus)
+	copied := record(api.Copying, ofStatus)
 	copied.Set.UID = "somebody else's"
 	garbage := setOf(nil)
 	garbage.Annotations = map[string]string{api.StatusAnnotation: "{"}
@@ -52,16 +53,16 @@ func TestWhichTraceIsFollowed(t *testing.T) {
 		want     string
 	}{
 		"no operation":                              {setOf(nil), nil, "", ""},
-		"one that runs":                             {setOf(operation(api.Copying, ofStatus)), nil, "", ofStatus},
+		"one that runs":                             {setOf(record(api.Copying, ofStatus)), nil, "", ofStatus},
 		"one that is held in the middle":            {setOf(held), nil, "", ofStatus},
-		"one that has ended":                        {setOf(operation(api.Succeeded, ofStatus)), nil, "", ""},
-		"one that has ended, of which one hears":    {setOf(operation(api.Succeeded, ofStatus)), nil, "0123456789ab", ofStatus},
-		"one that has ended, hearing of another":    {setOf(operation(api.Succeeded, ofStatus)), nil, "ba9876543210", ""},
+		"one that has ended":                        {setOf(record(api.Succeeded, ofStatus)), nil, "", ""},
+		"one that has ended, of which one hears":    {setOf(record(api.Succeeded, ofStatus)), nil, "0123456789ab", ofStatus},
+		"one that has ended, hearing of another":    {setOf(record(api.Succeeded, ofStatus)), nil, "ba9876543210", ""},
 		"a status copied with a manifest":           {setOf(copied), nil, "", ""},
 		"a status that cannot be read":              {garbage, []*appsv1.ControllerRevision{journal}, "", ""},
 		"the set is gone, its journal is there":     {nil, []*appsv1.ControllerRevision{journal}, "", ofJournal},
 		"the set is gone, and so is the journal":    {nil, nil, "", ""},
-		"a journal of before, beside one that runs": {setOf(operation(api.Copying, ofStatus)), []*appsv1.ControllerRevision{journal}, "", ofStatus},
+		"a journal of before, beside one that runs": {setOf(record(api.Copying, ofStatus)), []*appsv1.ControllerRevision{journal}, "", ofStatus},
 		"a journal that cannot be read":             {nil, []*appsv1.ControllerRevision{{}, journal}, "", ofJournal},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestWhichTraceIsFollowed(t *testing.T) {
 			ctx, hop := measure.Receive(t.Context(), "restore", event.New(), nil)
 			hop.About("n", "web", row.tells)
 			if row.set != nil {
-				follow(ctx, row.set)
+				joinTrace(ctx, row.set)
 			}
 			followJournals(ctx, &sts.Observed{Name: "web", Set: row.set, Journals: row.journals})
 			hop.End(ctx, telemetry.Result{})

@@ -57,7 +57,7 @@ func (r Row) Hold(by Means, resource plan.Resource, object *unstructured.Unstruc
 		return nil, fmt.Errorf("%s: it is paused, so its operator would not stop it; end the pause and ask again", nameFor(object))
 	}
 	if pause == nil {
-		pause = &api.Pause{Version: api.StatusVersion}
+		pause = &api.Pause{Version: api.PauseVersion}
 	}
 	patch := plan.PatchOf(resource, object)
 	for _, s := range settings {

@@ -85,8 +85,8 @@ func (p Plan) Then(eventType, operation string) Plan {
 }
 
 // For adds which kind of operation the announcement is about.
-func (p Plan) For(kind string) Plan {
-	p.Purpose = strings.ToLower(kind)
+func (p Plan) For(kind api.Kind) Plan {
+	p.Purpose = strings.ToLower(string(kind))
 	return p
 }
 

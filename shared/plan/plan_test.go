@@ -161,22 +161,3 @@ func TestVolumes(t *testing.T) {
 		})
 	}
 }
-
-// TestAskAgain: a word that is said of everything begins no rollback, but goes on with half a one.
-func TestAskAgain(t *testing.T) {
-	rollback := func(phase api.ClaimPhase) *api.Status {
-		return &api.Status{Method: api.MethodRollback, Claims: []api.ClaimStatus{{Phase: phase}, {Phase: api.ClaimPending}}}
-	}
-	for _, row := range []struct {
-		status *api.Status
-		want   string
-	}{
-		{&api.Status{Method: api.MethodCopy, Claims: []api.ClaimStatus{{Phase: api.ClaimSwitched}}}, "ask again with the annotation drydock.dev/retry"},
-		{rollback(api.ClaimVerified), "ask again with kubectl drydock rollback"},
-		{rollback(api.ClaimSwitched), "go on with the annotation drydock.dev/retry"},
-	} {
-		if got := AskAgain(row.status); got != row.want {
-			t.Errorf("%+v: %s", row.status, got)
-		}
-	}
-}

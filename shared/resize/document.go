@@ -12,19 +12,28 @@ import (
 )
 
 // Document returns the operation's status in the phase, without its claims. A refused operation has one, too.
-func (w *Wish) Document(in Input, phase api.Phase) *api.Status {
-	return &api.Status{
-		Version: api.StatusVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt, RollsBack: w.undoes,
-		Operation: resources.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
-		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Replicas: sts.Replicas(in.Set),
-		Started: metav1.NewTime(in.Now),
+func (w *Wish) Document(in Input, phase api.Phase) *api.Resize {
+	kind := api.KindResize
+	if w.undoes != "" {
+		kind = api.KindRollback
+	}
+	return &api.Resize{
+		Header: api.Header{
+			Version: api.RecordVersion, Kind: kind, Phase: phase, Request: w.Request, Attempt: w.Attempt,
+			Operation: api.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
+			Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: metav1.NewTime(in.Now),
+		},
+		RollsBack: w.undoes, Replicas: sts.Replicas(in.Set),
 	}
 }
 
 // Operation returns the first status of the resize: the method and the target of each claim.
-func (w *Wish) Operation(in Input) *api.Status {
+func (w *Wish) Operation(in Input) *api.Resize {
 	status := w.Document(in, api.Planned)
-	status.Method, status.Templates, status.Recreate, status.Round = api.MethodExpand, w.Templates, w.Recreate, 1
+	status.Templates, status.Recreate, status.Round = w.Templates, w.Recreate, 1
+	if !status.IsRollback() {
+		status.Method = api.MethodExpand
+	}
 	if w.copies() {
 		status.Admitted = admitted(in)
 	}
@@ -42,7 +51,7 @@ func (w *Wish) Operation(in Input) *api.Status {
 		case api.MethodExpand:
 			part.Method = c.Method
 		case api.MethodRollback:
-			part.Method, part.NewVolume, status.Method = c.Method, w.back[c.Name].volume, c.Method
+			part.Method, part.NewVolume = c.Method, w.back[c.Name].volume
 		default:
 			status.Method = api.MethodCopy
 		}

@@ -11,7 +11,7 @@ import (
 
 // CopyJob returns the first Job that backup would create for the claim: beside the pod that uses the claim where that is possible,
 // else with the set stopped. It fails where the preflight refuses how movers run.
-func CopyJob(in Input, status *api.Status, part *api.ClaimStatus) (*batchv1.Job, error) {
+func CopyJob(in Input, status *api.Resize, part *api.ClaimStatus) (*batchv1.Job, error) {
 	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func CopyJob(in Input, status *api.Status, part *api.ClaimStatus) (*batchv1.Job,
 	claim := in.Claim(part.Name)
 	link := api.Link{Operation: status.Operation, Role: api.RoleMover, Namespace: in.Set.Namespace, Set: status.Set,
 		Claim: part.Name, Round: status.Round}
-	mover := resources.Mover{Set: in.Set, Link: link, Source: part.Name, Target: resources.CopyName(status.Operation, part.Name, status.Round),
+	mover := resources.Mover{Set: in.Set, Link: link, Source: part.Name, Target: api.CopyName(status.Operation, part.Name, status.Round),
 		Device: sts.IsBlock(claim), Root: root, Admitted: status.Admitted, Options: options, Settings: in.Settings}
 	if part.To.Cmp(part.From) < 0 {
 		mover.Margin = in.Settings.ShrinkMargin

@@ -40,18 +40,18 @@ func JudgedOn(set *appsv1.StatefulSet) string {
 }
 
 // Refuses reports whether the status is the refusal of this very request.
-func Refuses(status *api.Status, request string) bool {
+func Refuses(status *api.Resize, request string) bool {
 	return status != nil && status.Phase == api.Refused && status.Request == request
 }
 
 // Outdated reports whether the set has changed since its request was refused.
-func Outdated(set *appsv1.StatefulSet, status *api.Status) bool {
+func Outdated(set *appsv1.StatefulSet, status *api.Resize) bool {
 	return status.Judged != JudgedOn(set)
 }
 
 // DueAgain reports whether a tick has the refusal judged anew, because its cause may be gone: a quota, a class, a claim, a label of the
 // namespace.
-func DueAgain(status *api.Status, now time.Time) bool {
+func DueAgain(status *api.Resize, now time.Time) bool {
 	if slices.Contains(onlyTheSet, status.Reason) {
 		return false
 	}
@@ -60,7 +60,7 @@ func DueAgain(status *api.Status, now time.Time) bool {
 }
 
 // Standing returns the refusal of this very request that the set has; nil if there is none, or the user asks for another attempt.
-func (in Input) Standing() *api.Status {
+func (in Input) Standing() *api.Resize {
 	status, err := in.Status()
 	if err != nil || in.retried() || !Refuses(status, in.Set.Annotations[api.ResizeAnnotation]) {
 		return nil
@@ -70,7 +70,7 @@ func (in Input) Standing() *api.Status {
 
 // Restated returns the standing refusal with the words of the problem that was found now, which has the same reason; nil if they are not
 // worth a write. Figures of the namespace are brought up to date every tenth minute.
-func (in Input) Restated(standing *api.Status, found Problem) *api.Status {
+func (in Input) Restated(standing *api.Resize, found Problem) *api.Resize {
 	figures := slices.Contains(withFigures, found.Reason) && in.Now.Minute()%refusalMinutes != 0
 	if !Outdated(in.Set, standing) && (standing.Message == found.Message || figures) {
 		return nil

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -51,8 +52,8 @@ func TestRefusalIsDueOftenAtFirstAndSeldomLater(t *testing.T) {
 		"only the set can take the cause off": {api.RequestInvalid, time.Minute, tenth, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status := build.Operation(api.Refused, build.Ended(row.reason, 0))
-			status.Finished.Time = row.now.Add(-row.ago)
+			status := build.Operation(api.Refused)
+			status.Reason, status.Finished = row.reason, operation.Moment(row.now.Add(-row.ago))
 			if got := DueAgain(status, row.now); got != row.want {
 				t.Errorf("due %v, want %v", got, row.want)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/sts"
 )
@@ -29,12 +30,12 @@ type Retry struct {
 
 // concerns reports whether there is something to take up again. A retry that names its operation does nothing when it
 // comes again or late: what has failed by then is another operation.
-func (r *Retry) concerns(status *api.Status) bool {
+func (r *Retry) concerns(status *api.Resize) bool {
 	return status != nil && (status.Phase == api.Failed || status.Phase == api.Refused) && (r.Of == "" || r.Of == status.Operation)
 }
 
 // retried reports whether somebody asks to take up again what failed or was refused: by an event, or on the set itself.
-func (in Input) retried() bool { return in.Retry != nil || sts.Retried(in.Set) }
+func (in Input) retried() bool { return in.Retry != nil || operation.Of(in.Set).Retried(in.Set) }
 
 // Problem is something in the way of a resize.
 type Problem struct {

@@ -93,7 +93,7 @@ func spent(in Input, operation string, claim sts.Claim) string {
 
 // moved is the volume that the operation has left behind of the claim, as far as its document tells, or that of a rollback of it which
 // did not take place; empty if it has not.
-func moved(status *api.Status, operation string, claim sts.Claim) string {
+func moved(status *api.Resize, operation string, claim sts.Claim) string {
 	if status == nil {
 		return ""
 	}
@@ -120,7 +120,7 @@ func Kept(v *corev1.PersistentVolume, operation, set, claim string) bool {
 
 // asked is the size that the claim on the old volume asked for: the document knows it, if it is still the operation's, or that of a
 // rollback of it which did not take place; else it is what the volume has.
-func asked(status *api.Status, operation, claim string, old *corev1.PersistentVolume) (size resource.Quantity) {
+func asked(status *api.Resize, operation, claim string, old *corev1.PersistentVolume) (size resource.Quantity) {
 	size = old.Spec.Capacity[corev1.ResourceStorage]
 	if status == nil || status.Claim(claim) == nil {
 		return size

@@ -34,7 +34,7 @@ func fixed(options ...build.Option) objects {
 }
 
 func resized(phase api.ClaimPhase, claims ...string) build.Option {
-	return build.Status(build.Operation(api.Succeeded, build.Parts(phase, claims...), func(s *api.Status) {
+	return build.Status(build.Operation(api.Succeeded, build.Parts(phase, claims...), func(s *api.Resize) {
 		for i := range s.Claims {
 			s.Claims[i].OldVolume = "pv-old-" + s.Claims[i].Name[len(s.Claims[i].Name)-1:]
 		}
@@ -89,11 +89,11 @@ func TestRollback(t *testing.T) {
 		"I1: without the document a claim asks for what its volume has": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
 			want: "data-web-0 80Mi: pv-data-web-0 to pv-old-0; template data 80Mi; recreate"},
 		"the document knows for what it had asked": {in: world(fixed(resized(api.ClaimSwitched, "data-web-0")), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"so does that of a rollback which did not take place": {in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0"), func(s *api.Status) {
-			s.Operation, s.Method, s.RollsBack, s.FailedAt = "ba9876543210", api.MethodRollback, build.ID, api.Copying
+		"so does that of a rollback which did not take place": {in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0"), func(s *api.Resize) {
+			s.Operation, s.Kind, s.RollsBack, s.FailedAt = "ba9876543210", api.KindRollback, build.ID, api.Copying
 			s.Claims[0].Method, s.Claims[0].NewVolume, s.Claims[0].To = api.MethodRollback, "pv-old-0", resource.MustParse("64Mi")
 		}))), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"a document that says nonsense": {in: world(fixed(build.Status(build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0"), func(s *api.Status) {
+		"a document that says nonsense": {in: world(fixed(build.Status(build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0"), func(s *api.Resize) {
 			s.Claims[0].OldVolume, s.Claims[0].From = "pv-old-0", resource.MustParse("0")
 		}))), now("data-web-0"), left0), want: one},
 
@@ -116,8 +116,8 @@ func TestRollback(t *testing.T) {
 				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: or if a rollback that did not take place tells that there was one": {
-			in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0", "data-web-1"), func(s *api.Status) {
-				s.Operation, s.Method, s.RollsBack, s.FailedAt = "ba9876543210", api.MethodRollback, build.ID, api.Copying
+			in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0", "data-web-1"), func(s *api.Resize) {
+				s.Operation, s.Kind, s.RollsBack, s.FailedAt = "ba9876543210", api.KindRollback, build.ID, api.Copying
 				s.Claims[0].Method, s.Claims[0].NewVolume, s.Claims[1].Method, s.Claims[1].NewVolume = api.MethodRollback, "pv-old-0", api.MethodRollback, "pv-old-1"
 			}))), now("data-web-0"), now("data-web-1"), left0),
 			want: one, problems: "RollbackImpossible"},
@@ -129,7 +129,7 @@ func TestRollback(t *testing.T) {
 			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
 			want: "data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate", problems: "RollbackImpossible"},
 		"I3: the switch of the operation was given up half way": {
-			in: world(fixed(build.Status(build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching }))), now("data-web-0"), left0), want: one, problems: "RollbackImpossible"},
+			in: world(fixed(build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }))), now("data-web-0"), left0), want: one, problems: "RollbackImpossible"},
 
 		"a claim of another owner": {in: world(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one, problems: "ForeignClaim"},
 		"somebody else's pod":      {in: world(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one, problems: "ForeignConsumer"},

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
@@ -58,14 +59,11 @@ func Busy(in Input) (api.Reason, error) {
 	if !sts.Managed(set) {
 		return api.NotManaged, nil
 	}
-	status, err := in.Status()
-	if err != nil {
-		return api.StatusInvalid, err
-	}
-	if nap, err := sts.SleepOf(set); err != nil || nap.Active() || sts.CleansUp(set) {
-		return api.InProgress, nil //nolint:nilerr // who wrote that document says so; it is looked at again when the set is awake, or cleaned up
-	}
-	if status.Active() {
+	records := operation.Of(set)
+	switch {
+	case records.ResizeErr != nil:
+		return api.StatusInvalid, records.ResizeErr
+	case records.Resize.Active() || records.Busy(api.KindResize):
 		return api.InProgress, nil
 	}
 	return "", nil
@@ -112,7 +110,7 @@ func (w *Wish) Empty() bool { return len(w.Problems) == 0 && len(w.Claims) == 0 
 
 func (w *Wish) refuse(p Problem) { w.Problems = append(w.Problems, p) }
 
-func (w *Wish) read(in Input, status *api.Status) {
+func (w *Wish) read(in Input, status *api.Resize) {
 	request, err := api.ParseRequest(w.Request)
 	if err != nil {
 		w.refuse(problem(api.RequestInvalid, "%v", err))

@@ -21,7 +21,7 @@ func MakeTargetClaim(source *corev1.PersistentVolumeClaim, c api.ClaimStatus, li
 		TypeMeta: claimType,
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   source.Namespace,
-			Name:        CopyName(link.Operation, c.Name, link.Round),
+			Name:        api.CopyName(link.Operation, c.Name, link.Round),
 			Annotations: usersAnnotations(source.Annotations),
 			Labels:      map[string]string{api.OperationLabel: link.Operation},
 		},

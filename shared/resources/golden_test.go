@@ -84,7 +84,7 @@ func link(role api.Role) api.Link {
 	return api.Link{Operation: build.ID, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: "data-web-0", Round: 1}
 }
 
-func operation() *api.Status {
+func resize() *api.Resize {
 	return build.Operation(api.Copying, build.Parts(api.ClaimPending, "data-web-0"))
 }
 
@@ -127,9 +127,9 @@ func volume(name string) *corev1.PersistentVolume {
 }
 
 func TestGolden(t *testing.T) {
-	part := operation().Claims[0]
+	part := resize().Claims[0]
 	part.Class = "fast"
-	held := operation()
+	held := resize()
 	held.Set.UID = ""
 	templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: "fast"}}
 	for name, object := range map[string]any{
@@ -138,7 +138,7 @@ func TestGolden(t *testing.T) {
 		"target-claim": resources.MakeTargetClaim(found(), part, link(api.RoleTarget)),
 		"successor":    resources.MakeSuccessor(build.Raw(found()), volume("pv-new"), api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
 		"held-set":     resources.MakeHeldSet(build.Raw(workload()), templates, held).Object,
-		"journal":      resources.MakeJournal(workload(), operation()),
+		"journal":      resources.MakeJournal(workload(), resize()),
 		"cleanup":      cleanup(terse()),
 		"cleanup-full": cleanup(wordy(), build.Finalizers(api.CleanupFinalizer)),
 	} {
@@ -165,7 +165,7 @@ func TestOwnersOfCleanupPods(t *testing.T) {
 }
 
 func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
-	set, claim, status := workload(), found(), operation()
+	set, claim, status := workload(), found(), resize()
 	raw := build.Raw(set)
 	resources.MakeHeldSet(raw, status.Templates, status)
 	resources.MakeJournal(set, status)
@@ -260,30 +260,30 @@ func TestNamesAreDeterministicDistinctAndShort(t *testing.T) {
 		}
 		names[name] = what
 	}
-	op := resources.OperationID("uid", "data=1Gi", 1)
+	op := api.OperationID("uid", "data=1Gi", 1)
 	add("an operation", op)
-	add("the next attempt", resources.OperationID("uid", "data=1Gi", 2))
-	add("another request", resources.OperationID("uid", "data=2Gi", 1))
-	add("another set", resources.OperationID("uid2", "data=1Gi", 1))
-	add("a request and a UID that run into each other", resources.OperationID("u", "iddata=1Gi", 1))
-	add("a copy", resources.CopyName(op, "data-web-0", 1))
-	add("the next round", resources.CopyName(op, "data-web-0", 2))
-	add("another claim", resources.CopyName(op, "data-web-1", 1))
-	add("a long claim, a late round", resources.CopyName(op, long, 1000000))
-	add("a journal", resources.JournalName(op))
-	if resources.OperationID("uid", "data=1Gi", 1) != op {
+	add("the next attempt", api.OperationID("uid", "data=1Gi", 2))
+	add("another request", api.OperationID("uid", "data=2Gi", 1))
+	add("another set", api.OperationID("uid2", "data=1Gi", 1))
+	add("a request and a UID that run into each other", api.OperationID("u", "iddata=1Gi", 1))
+	add("a copy", api.CopyName(op, "data-web-0", 1))
+	add("the next round", api.CopyName(op, "data-web-0", 2))
+	add("another claim", api.CopyName(op, "data-web-1", 1))
+	add("a long claim, a late round", api.CopyName(op, long, 1000000))
+	add("a journal", api.JournalName(op))
+	if api.OperationID("uid", "data=1Gi", 1) != op {
 		t.Error("a second try finds another name")
 	}
 	// Frozen: a new version has to find what an old one has begun.
-	if op != "bfb79beaf119" || resources.CopyName("0123456789ab", "data-web-0", 1) != "drydock-0123456789ab-191f4772-1" {
-		t.Errorf("names have changed: %s, %s", op, resources.CopyName("0123456789ab", "data-web-0", 1))
+	if op != "bfb79beaf119" || api.CopyName("0123456789ab", "data-web-0", 1) != "drydock-0123456789ab-191f4772-1" {
+		t.Errorf("names have changed: %s, %s", op, api.CopyName("0123456789ab", "data-web-0", 1))
 	}
-	for name, want := range map[string]bool{resources.CopyName(op, "data-web-0", 1): true, resources.CopyName(op, "data-web-0", 12): true,
-		resources.CopyName("bfb79beaf11a", "data-web-0", 1): false, resources.CopyName(op, "data-web-1", 1): false,
-		resources.CopyName(op, "data-web-0", 1) + "-x": false, resources.CopyName(op, "data-web-0", 1) + "/..": false,
-		strings.TrimSuffix(resources.CopyName(op, "data-web-0", 1), "1") + "01": false,
-		strings.TrimSuffix(resources.CopyName(op, "data-web-0", 1), "1"):        false,
-		resources.JournalName(op): false, "data-web-0": false} {
+	for name, want := range map[string]bool{api.CopyName(op, "data-web-0", 1): true, api.CopyName(op, "data-web-0", 12): true,
+		api.CopyName("bfb79beaf11a", "data-web-0", 1): false, api.CopyName(op, "data-web-1", 1): false,
+		api.CopyName(op, "data-web-0", 1) + "-x": false, api.CopyName(op, "data-web-0", 1) + "/..": false,
+		strings.TrimSuffix(api.CopyName(op, "data-web-0", 1), "1") + "01": false,
+		strings.TrimSuffix(api.CopyName(op, "data-web-0", 1), "1"):        false,
+		api.JournalName(op): false, "data-web-0": false} {
 		if api.IsCopyName(op, "data-web-0", name) != want {
 			t.Errorf("%s is a copy of the operation: %t", name, !want)
 		}

@@ -82,7 +82,7 @@ func MakeMover(m Mover) *batchv1.Job {
 			Template:              corev1.PodTemplateSpec{ObjectMeta: m.podMeta(meta), Spec: m.pod()},
 		},
 	}
-	job.Namespace, job.Name = m.Set.Namespace, CopyName(m.Link.Operation, m.Link.Claim, m.Link.Round)
+	job.Namespace, job.Name = m.Set.Namespace, api.CopyName(m.Link.Operation, m.Link.Claim, m.Link.Round)
 	return job
 }
 

@@ -184,7 +184,7 @@ func TestMoverRunsWhereItsSourceIs(t *testing.T) {
 
 // TestClaimsOfAnotherMode: the temporary claim and its successor have the modes that are asked for, else those they had.
 func TestClaimsOfAnotherMode(t *testing.T) {
-	part := operation().Claims[0]
+	part := resize().Claims[0]
 	was := found().Spec.AccessModes
 	for name, modes := range map[string][]corev1.PersistentVolumeAccessMode{"as it was": nil, "another": {corev1.ReadWriteMany}, "two": {corev1.ReadWriteOnce, corev1.ReadOnlyMany}} {
 		part.Modes = modes
@@ -199,7 +199,7 @@ func TestClaimsOfAnotherMode(t *testing.T) {
 			t.Errorf("%s: its successor:\n%s", name, diff)
 		}
 		templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Modes: modes}}
-		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(workload()), templates, operation()))
+		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(workload()), templates, resize()))
 		if diff := cmp.Diff(want, made.Spec.VolumeClaimTemplates[0].Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the set's template:\n%s", name, diff)
 		}

@@ -42,7 +42,7 @@ func TestMadeSetKeepsUnknownFields(t *testing.T) {
 	set := future(t, build.Raw(workload()), paths...)
 	template := set.Object["spec"].(map[string]any)["volumeClaimTemplates"].([]any)[0].(map[string]any)
 	future(t, &unstructured.Unstructured{Object: template}, []string{"spec", "future"}, []string{"spec", "resources", "future"})
-	made := resources.MakeHeldSet(set, []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi")}}, operation())
+	made := resources.MakeHeldSet(set, []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi")}}, resize())
 	expectFuture(t, made, paths...)
 	changed := made.Object["spec"].(map[string]any)["volumeClaimTemplates"].([]any)[0].(map[string]any)
 	expectFuture(t, &unstructured.Unstructured{Object: changed}, []string{"spec", "future"}, []string{"spec", "resources", "future"})
@@ -70,7 +70,7 @@ func TestTemplateOfAnotherClassHasNoAttributesClass(t *testing.T) {
 	set := workload()
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To("gold")
 	for class, want := range map[string]string{"": "gold", "fixed": "gold", "fast": ""} {
-		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(set), []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: class}}, operation()))
+		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(set), []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: class}}, resize()))
 		if is := ptr.Deref(made.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName, ""); is != want {
 			t.Errorf("class %q: the template asks for attributes class %q, want %q", class, is, want)
 		}
@@ -93,7 +93,7 @@ func TestMadeObjectsBlockNoOwner(t *testing.T) {
 	set.OwnerReferences, claim.OwnerReferences = owner, owner
 	successor := resources.MakeSuccessor(build.Raw(claim), volume("pv"), api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))
 	for name, made := range map[string]*unstructured.Unstructured{
-		"set": resources.MakeSet(build.Raw(set), nil, operation()), "claim": resources.UnblockOwners(successor),
+		"set": resources.MakeSet(build.Raw(set), nil, resize()), "claim": resources.UnblockOwners(successor),
 	} {
 		if owners := made.GetOwnerReferences(); len(owners) != 1 || *owners[0].BlockOwnerDeletion {
 			t.Errorf("%s: owners %+v", name, owners)

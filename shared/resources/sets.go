@@ -13,7 +13,7 @@ import (
 
 // MakeHeldSet is MakeSet for a set that the operation holds at zero. Claims are retained whatever happens to replicas, until
 // the operation ends.
-func MakeHeldSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Status) *unstructured.Unstructured {
+func MakeHeldSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Resize) *unstructured.Unstructured {
 	held := MakeSet(set, templates, status)
 	spec := child(held.Object, "spec")
 	spec["replicas"] = int64(0)
@@ -28,7 +28,7 @@ func MakeHeldSet(set *unstructured.Unstructured, templates []api.TemplateTarget,
 // set as the API server has it, so that fields of a newer Kubernetes survive. Its UID and resourceVersion are still those of the
 // set that it was made from. No owner has blockOwnerDeletion: where OwnerReferencesPermissionEnforcement is on, the API server
 // refuses that to an account without rights on the owner. See api.SetMetadata for what is written after the creation.
-func MakeSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Status) *unstructured.Unstructured {
+func MakeSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Resize) *unstructured.Unstructured {
 	made := set.DeepCopy()
 	delete(made.Object, "status")
 	dropServerFields(made)
@@ -70,23 +70,23 @@ func retarget(template map[string]any, target api.TemplateTarget) {
 
 // MakeJournal builds the operation's durable record. A ControllerRevision is Kubernetes' own place for such data: it
 // cannot be changed once written, and whoever may read StatefulSets may usually read it too.
-func MakeJournal(set *appsv1.StatefulSet, status *api.Status) *appsv1.ControllerRevision {
-	journal := api.Journal{Version: api.StatusVersion, Status: *status}
-	return record(set, status, api.RoleJournal, JournalName(status.Operation), journal.Encode())
+func MakeJournal(set *appsv1.StatefulSet, status *api.Resize) *appsv1.ControllerRevision {
+	journal := api.Journal{Version: api.RecordVersion, Status: *status}
+	return record(set, &status.Header, api.RoleJournal, api.JournalName(status.Operation), journal.Encode())
 }
 
 // MakeSleepRecord builds the durable record of a sleep, in case the set's own document is lost.
-func MakeSleepRecord(set *appsv1.StatefulSet, nap *api.Status) *appsv1.ControllerRevision {
-	data := api.Journal{Version: api.StatusVersion, Status: *nap}
-	return record(set, nap, api.RoleSleep, SleepRecordName(nap.Operation), data.Encode())
+func MakeSleepRecord(set *appsv1.StatefulSet, sleep *api.Sleep) *appsv1.ControllerRevision {
+	data := api.SleepRecord{Version: api.RecordVersion, Sleep: *sleep}
+	return record(set, &sleep.Header, api.RoleSleep, api.SleepRecordName(sleep.Operation), data.Encode())
 }
 
 // MakeOwnerRecord builds the durable record of an owner that the operation pauses or stops.
-func MakeOwnerRecord(set *appsv1.StatefulSet, status *api.Status, owner api.PausedOwner) *appsv1.ControllerRevision {
-	return record(set, status, api.RoleOwner, OwnerRecordName(status.Operation, owner.UID), owner.Encode())
+func MakeOwnerRecord(set *appsv1.StatefulSet, of interface{ Head() *api.Header }, owner api.PausedOwner) *appsv1.ControllerRevision {
+	return record(set, of.Head(), api.RoleOwner, api.OwnerRecordName(of.Head().Operation, owner.UID), owner.Encode())
 }
 
-func record(set *appsv1.StatefulSet, status *api.Status, role api.Role, name string, data []byte) *appsv1.ControllerRevision {
+func record(set *appsv1.StatefulSet, status *api.Header, role api.Role, name string, data []byte) *appsv1.ControllerRevision {
 	link := api.Link{Operation: status.Operation, Role: role, Namespace: set.Namespace, Set: status.Set}
 	return &appsv1.ControllerRevision{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"},

@@ -43,71 +43,18 @@ type Observed struct {
 	Attachments []*storagev1.VolumeAttachment
 }
 
-// Status is the set's status document if it is this very set's: a document with another UID came along with a copied
-// manifest and says nothing about this set. An empty UID is a set that Drydock has just created again.
-func (o *Observed) Status() (*api.Status, error) {
+// Status returns the record of the set's latest resize or rollback, if it is this very set's; nil if the set does not exist.
+func (o *Observed) Status() (*api.Resize, error) {
 	if o.Set == nil {
 		return nil, nil
 	}
-	status, err := api.LoadStatus(o.Set)
-	if err != nil || status == nil {
-		return nil, err
-	}
-	fresh := status.Set.UID == "" && status.Active() && status.Recreate
-	if status.Set.Name != o.Set.Name || status.Set.UID != o.Set.UID && !fresh {
-		return nil, nil
-	}
-	return status, nil
-}
-
-// SleepOf is the document of the set's latest sleep if it is this very set's, as Status is.
-func SleepOf(set *appsv1.StatefulSet) (*api.Status, error) { return ofItself(set, api.LoadSleep) }
-
-// CleanupOf is the document of the set's latest cleanup if it is this very set's, as Status is.
-func CleanupOf(set *appsv1.StatefulSet) (*api.Status, error) { return ofItself(set, api.LoadCleanup) }
-
-func ofItself(set *appsv1.StatefulSet, load func(*appsv1.StatefulSet) (*api.Status, error)) (*api.Status, error) {
-	document, err := load(set)
-	if err != nil || document == nil || document.Set.Name != set.Name || document.Set.UID != set.UID {
-		return nil, err
-	}
-	return document, nil
-}
-
-// CleansUp reports whether a cleanup is under way on the set, or may be: no other operation begins then.
-func CleansUp(set *appsv1.StatefulSet) bool {
-	cleanup, err := CleanupOf(set)
-	return err != nil || cleanup.Active()
-}
-
-// CleanupRests reports whether the cleanup has failed or was refused: it waits for somebody to ask for another try.
-func CleanupRests(cleanup *api.Status) bool {
-	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)
+	return api.LoadResize(o.Set)
 }
 
 // CleanupAsked reports whether the set has a cleanup pod template, and claims for it to be run on.
 func CleanupAsked(set *appsv1.StatefulSet) bool {
 	asked := set.Annotations[api.CleanupTemplateAnnotation] != "" || set.Annotations[api.OlderCleanupTemplateAnnotation] != ""
 	return asked && len(set.Spec.VolumeClaimTemplates) > 0
-}
-
-// RestingCleanup is the cleanup that a retry on the set is about; nil if it is about a resize or a sleep. A resize with a claim
-// that is not whole comes first, then a cleanup, then the others: the annotation is one function's to remove.
-func RestingCleanup(set *appsv1.StatefulSet) *api.Status {
-	cleanup, err := CleanupOf(set)
-	if err != nil || !CleanupRests(cleanup) || !CleanupAsked(set) {
-		return nil
-	}
-	if resize, err := (&Observed{Set: set}).Status(); err != nil || resize.Held() {
-		return nil
-	}
-	return cleanup
-}
-
-// Retried reports whether somebody asks by annotation to take up a resize or a sleep.
-func Retried(set *appsv1.StatefulSet) bool {
-	_, asked := set.Annotations[api.RetryAnnotation]
-	return asked && RestingCleanup(set) == nil
 }
 
 // ReplicasManager is who last wrote the set's replicas, as managedFields tell: "kubectl" or an operator's name; empty if
@@ -136,17 +83,6 @@ func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 		}
 	}
 	return manager, at
-}
-
-// GivenBack reports whether an operation that still runs has given the set its replicas back: nothing will stop the set again.
-func GivenBack(set *appsv1.StatefulSet, status *api.Status) bool {
-	switch {
-	case set == nil || status == nil || Frozen(set):
-		return false
-	case status.Phase == api.Waking:
-		return Replicas(set) > 0
-	}
-	return status.Phase == api.Starting
 }
 
 // Seen reports whether the StatefulSet controller has seen the set's latest spec.
@@ -321,7 +257,7 @@ func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
 }
 
 // Recorded returns what the operation's journal says, or nil if there is no journal that can be read.
-func (o *Observed) Recorded(operation string) *api.Status {
+func (o *Observed) Recorded(operation string) *api.Resize {
 	revision := o.Journal(operation)
 	if revision == nil {
 		return nil
@@ -341,7 +277,7 @@ func Bound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)
 
 // Quiet says what still runs on the claims of the operation, or is empty when nothing can write to their volumes: the
 // set is at zero as its controller has seen it, no pod names a claim, and no node has a volume attached.
-func (o *Observed) Quiet(status *api.Status) string {
+func (o *Observed) Quiet(status *api.Resize) string {
 	if !AtZero(o.Set) {
 		return fmt.Sprintf("StatefulSet %s still counts %d replicas", o.Set.Name, o.Set.Status.Replicas)
 	}
@@ -358,13 +294,13 @@ func (o *Observed) Quiet(status *api.Status) string {
 
 // Current reports whether the copies are still whole copies: nothing ran when they were begun, and the set's spec was
 // not written since, so no replica was ever wanted; and no other pod uses a claim.
-func (o *Observed) Current(status *api.Status) bool {
+func (o *Observed) Current(status *api.Resize) bool {
 	return status.Generation != 0 && o.Set != nil && o.Set.Generation == status.Generation &&
 		Replicas(o.Set) == 0 && o.user(status) == ""
 }
 
 // user names a pod that uses a claim which is not switched yet, or is empty.
-func (o *Observed) user(status *api.Status) string {
+func (o *Observed) user(status *api.Resize) string {
 	for _, c := range status.Claims {
 		if c.Settled() {
 			continue
@@ -382,7 +318,7 @@ func (o *Observed) VolumeNames() []string {
 	for _, c := range o.Claims {
 		names = append(names, c.Spec.VolumeName)
 	}
-	var documents []*api.Status
+	var documents []*api.Resize
 	if status, err := o.Status(); err == nil && status != nil {
 		documents = append(documents, status)
 	}

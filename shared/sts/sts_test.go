@@ -200,21 +200,21 @@ func TestReadyAndAtZero(t *testing.T) {
 }
 
 func TestI3StatusIsOfThisVerySet(t *testing.T) {
-	fresh := func(change func(*api.Status)) *api.Status {
-		return build.Operation(api.Switching, func(s *api.Status) { s.Set.UID, s.Recreate = "", true }, change)
+	fresh := func(change func(*api.Resize)) *api.Resize {
+		return build.Operation(api.Switching, func(s *api.Resize) { s.Set.UID, s.Recreate = "", true }, change)
 	}
-	nothing := func(*api.Status) {}
+	nothing := func(*api.Resize) {}
 	for name, row := range map[string]struct {
-		status  *api.Status
+		status  *api.Resize
 		options []build.Option
 		want    bool
 	}{
 		"its own": {build.Operation(api.Copying), nil, true},
 		"of another UID, as in a copied manifest":    {build.Operation(api.Copying), []build.Option{build.UID("uid-2")}, false},
-		"of another name":                            {build.Operation(api.Copying, func(s *api.Status) { s.Set.Name = "api" }), nil, false},
+		"of another name":                            {build.Operation(api.Copying, func(s *api.Resize) { s.Set.Name = "api" }), nil, false},
 		"without UID: created again a moment ago":    {fresh(nothing), []build.Option{build.UID("uid-2")}, true},
-		"without UID, but nothing was to be created": {fresh(func(s *api.Status) { s.Recreate = false }), nil, false},
-		"without UID, and ended":                     {fresh(func(s *api.Status) { s.Phase = api.Succeeded }), nil, false},
+		"without UID, but nothing was to be created": {fresh(func(s *api.Resize) { s.Recreate = false }), nil, false},
+		"without UID, and ended":                     {fresh(func(s *api.Resize) { s.Phase = api.Succeeded }), nil, false},
 	} {
 		s := set(append(row.options, build.Status(row.status))...)
 		got, err := build.World(s).Status()
@@ -232,7 +232,7 @@ func TestI1CurrentCopies(t *testing.T) {
 	zero := set(build.Replicas(0))
 	for name, row := range map[string]struct {
 		world  *sts.Observed
-		status *api.Status
+		status *api.Resize
 		want   bool
 	}{
 		"nothing has changed":             {build.World(zero), quiet, true},
@@ -305,9 +305,9 @@ func TestTargets(t *testing.T) {
 
 // TestAnswered: a request stands once it has succeeded, unless it was rolled back.
 func TestAnswered(t *testing.T) {
-	rolledBack := func(s *api.Status) { s.Method = api.MethodRollback }
+	rolledBack := func(s *api.Resize) { s.Kind = api.KindRollback }
 	for name, row := range map[string]struct {
-		status *api.Status
+		status *api.Resize
 		want   bool
 	}{
 		"nothing was begun":    {nil, false},
@@ -316,7 +316,7 @@ func TestAnswered(t *testing.T) {
 		"it was refused":       {build.Operation(api.Refused), true},
 		"it was rolled back":   {build.Operation(api.Succeeded, rolledBack), true},
 		"its rollback failed":  {build.Operation(api.Failed, rolledBack), true},
-		"another one, refused": {build.Operation(api.Refused, func(s *api.Status) { s.Request = "data=1Gi" }), false},
+		"another one, refused": {build.Operation(api.Refused, func(s *api.Resize) { s.Request = "data=1Gi" }), false},
 	} {
 		if got := sts.Answered(row.status, "data=128Mi"); got != row.want {
 			t.Errorf("%s: %t", name, got)

@@ -11,7 +11,7 @@ import (
 
 // Wanted is what the request asks of the claims now. One that has succeeded already stands, for claims that are added later; but
 // it stops no set because somebody has enlarged a claim since, or changed its access modes.
-func Wanted(set *appsv1.StatefulSet, text string, request api.Request, status *api.Status) map[string]api.Target {
+func Wanted(set *appsv1.StatefulSet, text string, request api.Request, status *api.Resize) map[string]api.Target {
 	targets := Targets(set, request)
 	if status == nil || status.Phase != api.Succeeded || status.Request != text {
 		return targets
@@ -39,8 +39,8 @@ func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target
 
 // Answered reports whether the request has had its answer and is not looked at again until it is another one: it was refused, or
 // failed, or what it had led to was rolled back. One that succeeded stands, for claims to come.
-func Answered(status *api.Status, request string) bool {
-	return status != nil && status.Request == request && (status.Phase != api.Succeeded || status.Method == api.MethodRollback)
+func Answered(status *api.Resize, request string) bool {
+	return status != nil && status.Request == request && (status.Phase != api.Succeeded || status.IsRollback())
 }
 
 // Expired reports whether the volume is an old one whose window is over.

@@ -36,9 +36,9 @@ func TestTenantCannotPauseAnOperatorsResource(t *testing.T) {
 			if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "drydock.dev/allow=pause") || status.Stopped != nil {
 				t.Errorf("%s: %s", status.Reason, status.Message)
 			}
-			nap := w.UntilSleep(drive, "cache", api.Refused)
-			if nap.Reason != api.OwnerNotPausable || !strings.Contains(nap.Message, "drydock.dev/pause-owners=allow") {
-				t.Errorf("%s: %s", nap.Reason, nap.Message)
+			sleep := w.UntilSleep(drive, "cache", api.Refused)
+			if sleep.Reason != api.OwnerNotPausable || !strings.Contains(sleep.Message, "drydock.dev/pause-owners=allow") {
+				t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 			}
 			if diff := cmp.Diff(before.Object, w.Custom(row, "Prometheus", "main").Object); diff != "" {
 				t.Errorf("the resource was written to (-before +after):\n%s", diff)

@@ -289,7 +289,7 @@ func TestASmallerSetCreatedAgain(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	before := w.ClaimUIDs()
 	w.DeleteSet("web", metav1.DeletePropagationForeground)
-	doc := func() *api.Status {
+	doc := func() *api.Cleanup {
 		w.CreateSet(w.CleanedSet("web", 1))
 		return w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
 	}()

@@ -33,9 +33,9 @@ func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)
 	drive := w.Drive(nil)
-	sleepAndHeal := func(end api.Phase) *api.Status {
+	sleepAndHeal := func(end api.Phase) *api.Sleep {
 		w.Eventually("the set sleeps", func() string {
-			if nap := w.Sleep("web"); nap != nil && nap.Phase == api.Asleep {
+			if sleep := w.Sleep("web"); sleep != nil && sleep.Phase == api.Asleep {
 				return ""
 			}
 			if err := w.Tell(drive, events.Sleep, "web"); err != nil {
@@ -46,22 +46,22 @@ func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
 		heals(t, w, "argocd-controller", "web", 2)
 		return w.UntilSleep(drive, "web", end)
 	}
-	if nap := sleepAndHeal(api.Succeeded); nap.Reason != api.StartedByOthers {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	if sleep := sleepAndHeal(api.Succeeded); sleep.Reason != api.StartedByOthers {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
-	nap := sleepAndHeal(api.Failed)
-	if nap.Reason != api.StartedByOthers || !strings.Contains(nap.Message, `"argocd-controller" started it in 2 sleeps`) || !strings.Contains(nap.Message, "20m0s") {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	sleep := sleepAndHeal(api.Failed)
+	if sleep.Reason != api.StartedByOthers || !strings.Contains(sleep.Message, `"argocd-controller" started it in 2 sleeps`) || !strings.Contains(sleep.Message, "20m0s") {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	w.Annotate("web", map[string]string{api.LastActivityAnnotation: kit.Ago(2 * time.Hour)})
 	w.Eventually("the event is of a later second", func() string {
-		if time.Since(nap.Finished.Time) < 2*time.Second {
+		if time.Since(sleep.Finished.Time) < 2*time.Second {
 			return "not yet"
 		}
 		return ""
 	})
 	tell(t, w, drive, events.Sleep, "web")
-	if again := w.Sleep("web"); again.Attempt != nap.Attempt || *w.Set("web").Spec.Replicas != 2 {
+	if again := w.Sleep("web"); again.Attempt != sleep.Attempt || *w.Set("web").Spec.Replicas != 2 {
 		t.Errorf("it is tried again at once: %+v", again)
 	}
 	expectAwake(t, w, drive, "web", 2)

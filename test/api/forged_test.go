@@ -47,7 +47,7 @@ func tenantOf(t *testing.T, w *kit.World) kubernetes.Interface {
 
 // forge writes the status as an administrator. The policy of config/policy refuses it to a tenant; a cluster without that policy has to be
 // as safe.
-func forge(t *testing.T, w *kit.World, status *api.Status) {
+func forge(t *testing.T, w *kit.World, status *api.Resize) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.StatusAnnotation: status.Encode()}}})
 	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), status.Set.Name, types.MergePatchType, body, metav1.PatchOptions{})
@@ -92,11 +92,13 @@ func volumeOf(t *testing.T, w *kit.World, name string) *corev1.PersistentVolume 
 }
 
 // forged is a status of the phase about one claim, with the id that Drydock would give it.
-func forged(set string, uid types.UID, phase api.Phase, part api.ClaimStatus) *api.Status {
+func forged(set string, uid types.UID, phase api.Phase, part api.ClaimStatus) *api.Resize {
 	past := metav1.NewTime(time.Now().Add(-time.Minute).UTC().Truncate(time.Second))
 	part.Template, part.From, part.To = "data", resource.MustParse("64Mi"), resource.MustParse("64Mi")
-	status := &api.Status{Version: api.StatusVersion, Kind: api.KindResize, Method: api.MethodCopy, Phase: phase, Request: "data=64Mi", Attempt: 1, Round: 1,
-		Set: api.SetRef{Name: set, UID: uid}, Replicas: 1, Started: past, Stopped: &past, Claims: []api.ClaimStatus{part}}
+	status := &api.Resize{
+		Header: api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1, Set: api.SetRef{Name: set, UID: uid}, Started: past},
+		Method: api.MethodCopy, Round: 1, Replicas: 1, Stopped: &past, Claims: []api.ClaimStatus{part},
+	}
 	status.Operation = api.OperationID(uid, status.Request, status.Attempt)
 	return status
 }

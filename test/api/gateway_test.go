@@ -111,11 +111,13 @@ func siteSet(name, group string) *appsv1.StatefulSet {
 	return set
 }
 
-// napping writes the document of a sleep as idle-timeout does.
-func napping(w *kit.World, name string, phase api.Phase) {
+// storeSleep writes the record of a sleep as idle-timeout does.
+func storeSleep(w *kit.World, name string, phase api.Phase) {
 	set := w.Set(name)
-	doc := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle,
-		Set: api.SetRef{Name: set.Name, UID: set.UID}, Replicas: 2, Started: metav1.NewTime(time.Now().Add(-time.Hour))}
+	doc := &api.Sleep{
+		Header:   api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
+		Replicas: 2,
+	}
 	w.Annotate(name, map[string]string{api.SleepAnnotation: doc.Encode()})
 }
 
@@ -129,7 +131,7 @@ func putToSleep(w *kit.World, name string) {
 		}
 		return ""
 	})
-	napping(w, name, api.Asleep)
+	storeSleep(w, name, api.Asleep)
 }
 
 func awakeUntil(t *testing.T, w *kit.World, name string) time.Time {
@@ -286,7 +288,7 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 		t.Fatalf("it answers while the set sleeps: %d %s", r.Code, r.Body)
 	case <-time.After(500 * time.Millisecond):
 	}
-	napping(w, "web", api.Waking) // as idle-timeout does for the deadline that the gateway wrote
+	storeSleep(w, "web", api.Waking) // as idle-timeout does for the deadline that the gateway wrote
 	w.Scale("web", 2)
 	select {
 	case r := <-answered:
@@ -336,8 +338,8 @@ func TestI4AVisitWakesASet(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectAwake(t, w, drive, "web", 3)
-	if nap := w.Sleep("web"); nap.Phase != api.Succeeded {
-		t.Errorf("it sleeps again within its session: %+v", nap)
+	if sleep := w.Sleep("web"); sleep.Phase != api.Succeeded {
+		t.Errorf("it sleeps again within its session: %+v", sleep)
 	}
 }
 
@@ -365,7 +367,7 @@ func TestGatewayWaitsForAsManyReplicasAsTheSetSays(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
 	withoutReadiness(w, "web", 1)
-	napping(w, "web", api.Waking)
+	storeSleep(w, "web", api.Waking)
 	g := newGateway(t, w, nil)
 	for _, step := range []struct{ wakeReady, want string }{{"all", "not-ready"}, {"first", "ready"}, {"2", "not-ready"}, {"1", "ready"}} {
 		w.Annotate("web", map[string]string{api.WakeReadyAnnotation: step.wakeReady})

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit"
 )
 
@@ -45,7 +44,7 @@ func TestI1ClaimDeletedByHand(t *testing.T) {
 			drive := r.reach()
 			name := "data-web-0"
 			if row.temporary {
-				name = resources.CopyName(r.Status("web").Operation, name, 1)
+				name = api.CopyName(r.Status("web").Operation, name, 1)
 			}
 			r.DeleteClaim(name)
 			r.stop.release(r.World)

@@ -252,9 +252,9 @@ func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
 // expectRefusedOnce: the set is not put to sleep, is told why with an Event, and is then left alone for a while.
 func expectRefusedOnce(t *testing.T, w *kit.World, drive *kit.Drive, name string) {
 	t.Helper()
-	nap := w.UntilSleep(drive, name, api.Refused)
-	if nap.Reason != api.OwnerNotPausable || !strings.Contains(nap.Message, "kubectl drydock rbac --owners "+denied) {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	sleep := w.UntilSleep(drive, name, api.Refused)
+	if sleep.Reason != api.OwnerNotPausable || !strings.Contains(sleep.Message, "kubectl drydock rbac --owners "+denied) {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	if !slices.Contains(w.Events(name), "Warning OwnerNotPausable") {
 		t.Errorf("events %v", w.Events(name))
@@ -262,7 +262,7 @@ func expectRefusedOnce(t *testing.T, w *kit.World, drive *kit.Drive, name string
 	if err := drive.Tick(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if again := w.Sleep(name); *w.Set(name).Spec.Replicas != 2 || again.Attempt != nap.Attempt {
+	if again := w.Sleep(name); *w.Set(name).Spec.Replicas != 2 || again.Attempt != sleep.Attempt {
 		t.Errorf("it is tried again at once: %+v", again)
 	}
 }

@@ -39,7 +39,7 @@ func TestI8AbortAtEveryPhase(t *testing.T) {
 }
 
 // expectAbort checks that an abort, or that there was none, is told and not repeated.
-func expectAbort(t *testing.T, r *resized, drive *kit.Drive, status *api.Status) {
+func expectAbort(t *testing.T, r *resized, drive *kit.Drive, status *api.Resize) {
 	t.Helper()
 	size := int64(128)
 	if status.Phase == api.Failed {
@@ -132,7 +132,7 @@ func TestI8RetryAfterFailureAtEveryPhase(t *testing.T) {
 	}
 }
 
-func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, status *api.Status) {
+func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, status *api.Resize) {
 	t.Helper()
 	expectPhase(t, status, api.Failed)
 	if status.Reason != row.reason || status.FailedAt != r.stop.phase || !strings.Contains(status.Message, row.says) {

@@ -98,7 +98,7 @@ func becoming(d *forecast.Document) string {
 	return strings.Join(lines, "\n")
 }
 
-func became(s *api.Status) string {
+func became(s *api.Resize) string {
 	lines := []string{fmt.Sprintf("%s %v", s.Method, s.Recreate)}
 	for _, c := range s.Claims {
 		method := c.Method

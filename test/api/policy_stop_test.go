@@ -50,7 +50,7 @@ func TestI1RetentionPolicyPutBackWhilePodsEnd(t *testing.T) {
 	}
 	w.Eventually("the set sleeps", func() string {
 		_ = drive.Tick(context.Background())
-		if nap, err := api.LoadSleep(w.Set("web")); err != nil || nap == nil || nap.Phase != api.Asleep {
+		if sleep, err := api.LoadSleep(w.Set("web")); err != nil || sleep == nil || sleep.Phase != api.Asleep {
 			return "it does not"
 		}
 		return ""

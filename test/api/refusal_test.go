@@ -184,10 +184,12 @@ func TestI3HostileStatusCannotReachOtherVolumes(t *testing.T) {
 	set := attacker.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	size := resource.MustParse("64Mi")
 	for _, phase := range []api.Phase{api.Copying, api.Switching, api.Starting, api.RollingBack} {
-		forged := &api.Status{Version: api.StatusVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase, Round: 1,
-			Set: api.SetRef{Name: "web", UID: set.UID}, Replicas: 1, Claims: []api.ClaimStatus{{
+		forged := &api.Resize{
+			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase, Set: api.SetRef{Name: "web", UID: set.UID}},
+			Round:  1, Replicas: 1, Claims: []api.ClaimStatus{{
 				Name: "data-web-0", UID: types.UID("x"), Template: "data", Phase: api.ClaimVerified, From: size, To: size,
-				OldVolume: volume, NewVolume: volume}}}
+				OldVolume: volume, NewVolume: volume}},
+		}
 		before := victim.ClaimVersions()
 		attacker.Annotate("web", map[string]string{api.StatusAnnotation: forged.Encode()})
 		drive := attacker.Drive(nil)

@@ -43,7 +43,7 @@ func asleepWithOwners(t *testing.T) (w *kit.World, drive *kit.Drive, pauses, sto
 			return err.Error()
 		}
 		for _, name := range []string{"web", "rack"} {
-			if nap := w.Sleep(name); nap == nil || nap.Phase != api.Asleep {
+			if sleep := w.Sleep(name); sleep == nil || sleep.Phase != api.Asleep {
 				return name + " is awake"
 			}
 		}
@@ -140,7 +140,7 @@ func TestFunctionsThatRunLeaveReleasedSetsAlone(t *testing.T) {
 		}
 	}
 	untilReady(w, drive, "web", 2)
-	if nap := w.Sleep("web"); nap != nil {
-		t.Errorf("it sleeps again: %+v", nap)
+	if sleep := w.Sleep("web"); sleep != nil {
+		t.Errorf("it sleeps again: %+v", sleep)
 	}
 }

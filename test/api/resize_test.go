@@ -88,7 +88,7 @@ func TestI7UpToDateSetCausesNoWrite(t *testing.T) {
 	}
 }
 
-func expectPhase(t *testing.T, status *api.Status, phase api.Phase) {
+func expectPhase(t *testing.T, status *api.Resize, phase api.Phase) {
 	t.Helper()
 	if status.Phase != phase {
 		t.Fatalf("phase %s, want %s: %s: %s", status.Phase, phase, status.Reason, status.Message)

@@ -35,7 +35,7 @@ func TestOldVolumesAreBoundedOnTheServer(t *testing.T) {
 			expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=112Mi"})
-			var status *api.Status
+			var status *api.Resize
 			w.Eventually("the second resize is refused", func() string {
 				_ = drive.Tick(context.Background())
 				if status = w.Status("web"); status == nil || status.Phase != api.Refused {

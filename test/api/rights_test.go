@@ -51,8 +51,8 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if nap := w.Sleep("web"); nap.Phase != api.Succeeded || !strings.Contains(nap.OwnerProblem, "kubectl drydock rbac --owners") {
-			return string(nap.Phase) + ": " + nap.OwnerProblem
+		if sleep := w.Sleep("web"); sleep.Phase != api.Succeeded || !strings.Contains(sleep.OwnerProblem, "kubectl drydock rbac --owners") {
+			return string(sleep.Phase) + ": " + sleep.OwnerProblem
 		}
 		return ""
 	})
@@ -61,7 +61,7 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	}
 	w.Kubectl("apply", "-f", manifest)
 	expectResumed(t, w, drive, row, "Store", before)
-	if nap := w.Sleep("web"); nap.OwnerProblem != "" {
-		t.Errorf("it tells still: %s", nap.OwnerProblem)
+	if sleep := w.Sleep("web"); sleep.OwnerProblem != "" {
+		t.Errorf("it tells still: %s", sleep.OwnerProblem)
 	}
 }

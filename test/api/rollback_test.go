@@ -13,7 +13,7 @@ import (
 )
 
 // resizedWorld has a set whose two claims were copied to larger volumes.
-func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Status) {
+func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Resize) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	done := w.Finish(drive, "web")
@@ -22,7 +22,7 @@ func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Status) {
 }
 
 // regret asks for the volumes that the operation has left behind.
-func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Status) *api.Status {
+func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
 	t.Helper()
 	for _, part := range done.Claims {
 		w.Node.Recede(part.Name, part.OldVolume)
@@ -30,7 +30,7 @@ func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Status) *api
 	if text, err := command(t, w, "rollback", "sts/web", "--yes"); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	var status *api.Status
+	var status *api.Resize
 	w.Eventually("the rollback ends", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
@@ -52,7 +52,7 @@ func expectOn(t *testing.T, w *kit.World, volumes map[string]string) {
 	}
 }
 
-func volumesOf(status *api.Status) (before, after map[string]string) {
+func volumesOf(status *api.Resize) (before, after map[string]string) {
 	before, after = map[string]string{}, map[string]string{}
 	for _, part := range status.Claims {
 		before[part.Name], after[part.Name] = part.OldVolume, part.NewVolume
@@ -75,7 +75,7 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 
 	back := regret(t, w, drive, done)
 	expectPhase(t, back, api.Succeeded)
-	if back.Method != api.MethodRollback {
+	if !back.IsRollback() {
 		t.Errorf("method %s", back.Method)
 	}
 	expectOn(t, w, before)
@@ -135,7 +135,7 @@ func TestI1RollbackThatIsAborted(t *testing.T) {
 			}
 			drive := w.Drive(saboteur)
 			w.Annotate("web", map[string]string{api.RollbackAnnotation: done.Operation})
-			var status *api.Status
+			var status *api.Resize
 			w.Eventually("the rollback ends", func() string {
 				if err := drive.Tick(context.Background()); err != nil {
 					return err.Error()

@@ -77,8 +77,8 @@ func TestI5EveryOwnerConsentsToASleep(t *testing.T) {
 				if err := drive.Tick(context.Background()); err != nil {
 					return err.Error()
 				}
-				if nap := w.Sleep("web"); nap.Phase != api.Succeeded {
-					return string(nap.Phase) + ": " + nap.Message
+				if sleep := w.Sleep("web"); sleep.Phase != api.Succeeded {
+					return string(sleep.Phase) + ": " + sleep.Message
 				}
 				return cmp.Diff(before, content(w.Custom(row, kind, "main")))
 			})
@@ -98,18 +98,18 @@ func allowed() []string {
 }
 
 // awaitAsleep ticks until set web sleeps; others do what they do meanwhile.
-func awaitAsleep(t *testing.T, w *kit.World, drive *kit.Drive, others func()) *api.Status {
+func awaitAsleep(t *testing.T, w *kit.World, drive *kit.Drive, others func()) *api.Sleep {
 	t.Helper()
 	w.Eventually("the set sleeps", func() string {
 		others()
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if nap := w.Sleep("web"); nap == nil || nap.Phase != api.Asleep {
-			if nap == nil {
+		if sleep := w.Sleep("web"); sleep == nil || sleep.Phase != api.Asleep {
+			if sleep == nil {
 				return "it has not begun to"
 			}
-			return string(nap.Phase) + ": " + nap.Message
+			return string(sleep.Phase) + ": " + sleep.Message
 		}
 		return ""
 	})
@@ -160,28 +160,28 @@ func TestI5ReplicasThatComeBack(t *testing.T) {
 			drive, came := w.Drive(nil), 0
 			w.Eventually("the sleep ends so", func() string {
 				set := w.Set("web")
-				if nap := w.Sleep("web"); nap != nil && nap.Stopping != nil && *set.Spec.Replicas == 0 && came < row.times {
+				if sleep := w.Sleep("web"); sleep != nil && sleep.Stopping != nil && *set.Spec.Replicas == 0 && came < row.times {
 					came++
 					w.Scale("web", 3)
 				}
 				if err := drive.Tick(context.Background()); err != nil {
 					return err.Error()
 				}
-				nap := w.Sleep("web")
-				if nap == nil || nap.Phase != row.want {
-					return cmp.Diff(nil, nap)
+				sleep := w.Sleep("web")
+				if sleep == nil || sleep.Phase != row.want {
+					return cmp.Diff(nil, sleep)
 				}
 				return ""
 			})
-			nap := w.Sleep("web")
+			sleep := w.Sleep("web")
 			if row.want == api.Asleep {
-				if nap.Round != 3 || nap.Replicas != 3 {
-					t.Errorf("round %d, %d replicas", nap.Round, nap.Replicas)
+				if sleep.Round != 3 || sleep.Replicas != 3 {
+					t.Errorf("round %d, %d replicas", sleep.Round, sleep.Replicas)
 				}
 				return
 			}
-			if nap.Reason != api.StartedByOthers || !strings.Contains(nap.Message, "field manager") {
-				t.Errorf("%s: %s", nap.Reason, nap.Message)
+			if sleep.Reason != api.StartedByOthers || !strings.Contains(sleep.Message, "field manager") {
+				t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 			}
 			expectAwake(t, w, drive, "web", 3)
 			if now := w.Custom(registered, redis, "main"); registered.Paused(now) {
@@ -199,9 +199,9 @@ func TestI5ScaledUpByHand(t *testing.T) {
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.Scale("web", 2)
-	nap := w.UntilSleep(drive, "web", api.Succeeded)
-	if nap.Reason != api.StartedByOthers {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	sleep := w.UntilSleep(drive, "web", api.Succeeded)
+	if sleep.Reason != api.StartedByOthers {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	expectAwake(t, w, drive, "web", 2)
 }
@@ -212,13 +212,13 @@ func TestI5AnOwnedSetScaledUpByHand(t *testing.T) {
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
 	drive := w.Drive(nil)
-	nap := w.UntilSleep(drive, "web", api.Asleep)
-	long := metav1.NewTime(nap.Quiesced.Add(-5 * time.Minute))
-	nap.Quiesced = &long
-	w.Annotate("web", map[string]string{api.SleepAnnotation: nap.Encode()})
+	sleep := w.UntilSleep(drive, "web", api.Asleep)
+	long := metav1.NewTime(sleep.Quiesced.Add(-5 * time.Minute))
+	sleep.Quiesced = &long
+	w.Annotate("web", map[string]string{api.SleepAnnotation: sleep.Encode()})
 	w.Scale("web", 2)
-	if nap := w.UntilSleep(drive, "web", api.Succeeded); nap.Reason != api.StartedByOthers || nap.Round != 1 {
-		t.Errorf("round %d, %s: %s", nap.Round, nap.Reason, nap.Message)
+	if sleep := w.UntilSleep(drive, "web", api.Succeeded); sleep.Reason != api.StartedByOthers || sleep.Round != 1 {
+		t.Errorf("round %d, %s: %s", sleep.Round, sleep.Reason, sleep.Message)
 	}
 	expectAwake(t, w, drive, "web", 2)
 	expectResumed(t, w, drive, row, redis, before)
@@ -323,9 +323,9 @@ func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
 	w.CreateSet(other)
 	w.OwnedBy("rack2", owner)
 	drive := w.Drive(nil)
-	nap := w.UntilSleep(drive, "web", api.Refused)
-	if !strings.Contains(nap.Message, "rack2") || !strings.Contains(nap.Message, api.GroupLabel) {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	sleep := w.UntilSleep(drive, "web", api.Refused)
+	if !strings.Contains(sleep.Message, "rack2") || !strings.Contains(sleep.Message, api.GroupLabel) {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	for _, name := range []string{"web", "rack2"} {
 		w.PatchSet(name, `{"metadata":{"labels":{"drydock.dev/group":"dc"},"annotations":{"drydock.dev/idle-timeout":"1h","drydock.dev/last-activity":"`+kit.Ago(2*time.Hour)+`","drydock.dev/retry":""}}}`)
@@ -349,8 +349,8 @@ func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
 				return err.Error()
 			}
 			for _, name := range []string{"web", "rack2"} {
-				if nap := w.Sleep(name); nap == nil || nap.Phase != phase {
-					return name + ": " + cmp.Diff(nil, nap)
+				if sleep := w.Sleep(name); sleep == nil || sleep.Phase != phase {
+					return name + ": " + cmp.Diff(nil, sleep)
 				}
 			}
 			return ""
@@ -374,9 +374,9 @@ func TestI5ScalingIsDenied(t *testing.T) {
 	before := content(w.Custom(row, redis, "main"))
 	w.DenyScalingToZero("web")
 	drive := w.Drive(nil)
-	nap := w.UntilSleep(drive, "web", api.Failed)
-	if nap.Reason != api.Rejected || !strings.Contains(nap.Message, "not on my watch") {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	sleep := w.UntilSleep(drive, "web", api.Failed)
+	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "not on my watch") {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	expectAwake(t, w, drive, "web", 3)
 	expectResumed(t, w, drive, row, redis, before)

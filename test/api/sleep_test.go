@@ -54,9 +54,9 @@ func TestI4SleepAndWake(t *testing.T) {
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
 	drive := w.Drive(nil)
-	nap := w.UntilSleep(drive, "web", api.Asleep)
-	if nap.Replicas != 3 || nap.Request != "idle" || w.Set("web").Status.Replicas != 0 {
-		t.Errorf("%+v", nap)
+	sleep := w.UntilSleep(drive, "web", api.Asleep)
+	if sleep.Replicas != 3 || sleep.Request != "idle" || w.Set("web").Status.Replicas != 0 {
+		t.Errorf("%+v", sleep)
 	}
 	version := w.Set("web").ResourceVersion
 	drive.Seen = nil
@@ -69,9 +69,9 @@ func TestI4SleepAndWake(t *testing.T) {
 		t.Errorf("a set that sleeps woke functions: %v", drive.Seen)
 	}
 	tell(t, w, drive, events.Wake, "web")
-	nap = w.UntilSleep(drive, "web", api.Succeeded)
-	if nap.Reason != api.Awake || nap.Ready == nil || nap.Finished == nil || nap.Deadline != nil {
-		t.Errorf("%+v", nap)
+	sleep = w.UntilSleep(drive, "web", api.Succeeded)
+	if sleep.Reason != api.Awake || sleep.Ready == nil || sleep.Finished == nil || sleep.Deadline != nil {
+		t.Errorf("%+v", sleep)
 	}
 	expectAwake(t, w, drive, "web", 3)
 	if want := []string{"sleep.decided", "owner.paused", "wake.decided", "scaled"}; !containsAll(drive.Seen, want[2:]) {
@@ -91,12 +91,12 @@ func TestPausedUntilRemoved(t *testing.T) {
 	set.Annotations[api.PausedAnnotation] = "true"
 	w.CreateSet(set)
 	drive := w.Drive(nil)
-	if nap := w.UntilSleep(drive, "web", api.Asleep); nap.Request != "paused" || nap.Replicas != 2 {
-		t.Errorf("%+v", nap)
+	if sleep := w.UntilSleep(drive, "web", api.Asleep); sleep.Request != "paused" || sleep.Replicas != 2 {
+		t.Errorf("%+v", sleep)
 	}
 	tell(t, w, drive, events.Wake, "web")
-	if nap := w.Sleep("web"); nap.Phase != api.Asleep {
-		t.Errorf("%s %s", nap.Phase, nap.Message)
+	if sleep := w.Sleep("web"); sleep.Phase != api.Asleep {
+		t.Errorf("%s %s", sleep.Phase, sleep.Message)
 	}
 	w.PatchSet("web", `{"metadata":{"annotations":{"drydock.dev/paused":null}}}`)
 	w.UntilSleep(drive, "web", api.Succeeded)
@@ -126,7 +126,7 @@ func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 			return err.Error()
 		}
 		for _, name := range []string{"db", "queue", "web"} {
-			if nap := w.Sleep(name); nap != nil && nap.Phase == api.Asleep && !slices.Contains(order, name) {
+			if sleep := w.Sleep(name); sleep != nil && sleep.Phase == api.Asleep && !slices.Contains(order, name) {
 				order = append(order, name)
 			}
 		}
@@ -211,9 +211,9 @@ func TestBadInputIsToldOnce(t *testing.T) {
 			w := kit.NewWorld(t)
 			idleSet(w, "web", 2, map[string]string{row.key: row.bad})
 			drive := w.Drive(nil)
-			nap := w.UntilSleep(drive, "web", api.Refused)
-			if nap.Reason != api.RequestInvalid || !strings.Contains(nap.Message, row.says) || !strings.Contains(nap.Message, row.key) {
-				t.Errorf("%s: %s", nap.Reason, nap.Message)
+			sleep := w.UntilSleep(drive, "web", api.Refused)
+			if sleep.Reason != api.RequestInvalid || !strings.Contains(sleep.Message, row.says) || !strings.Contains(sleep.Message, row.key) {
+				t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 			}
 			version := w.Set("web").ResourceVersion
 			drive.Seen = nil
@@ -237,9 +237,9 @@ func TestAProbeThatNeverAnswers(t *testing.T) {
 	w.Settings.ProbeTimeout = 300 * time.Millisecond
 	idleSet(w, "web", 2, map[string]string{api.ActivityProbeAnnotation: "http:8080/in-use"})
 	drive := w.Drive(nil)
-	nap := w.UntilSleep(drive, "web", api.Refused)
-	if nap.Reason != api.ProbeFailed || *w.Set("web").Spec.Replicas != 2 {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	sleep := w.UntilSleep(drive, "web", api.Refused)
+	if sleep.Reason != api.ProbeFailed || *w.Set("web").Spec.Replicas != 2 {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit"
 )
 
@@ -62,7 +61,7 @@ func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
 			createClass(t, w, class, "kit.example.com", row.mode)
 			var ref *corev1.ObjectReference
 			if row.reserved {
-				ref = &corev1.ObjectReference{Namespace: w.Namespace, Name: resources.CopyName(resources.OperationID(set.UID, request, 1), "data-web-0", 1)}
+				ref = &corev1.ObjectReference{Namespace: w.Namespace, Name: api.CopyName(api.OperationID(set.UID, request, 1), "data-web-0", 1)}
 			}
 			volume := archive(t, w, class, ref)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: request})

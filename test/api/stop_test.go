@@ -25,7 +25,7 @@ type stop struct {
 	// halt has the operation come no further, begin drives it, at reports whether it has got there, release lets it go on.
 	halt, release func(w *kit.World)
 	begin         func(w *kit.World) *kit.Drive
-	at            func(w *kit.World, status *api.Status) bool
+	at            func(w *kit.World, status *api.Resize) bool
 }
 
 // What the tables of this package call the stops.
@@ -57,7 +57,7 @@ var stops = map[string]stop{
 
 func nothing(*kit.World) {}
 
-func anywhere(*kit.World, *api.Status) bool { return true }
+func anywhere(*kit.World, *api.Resize) bool { return true }
 
 func undisturbed(w *kit.World) *kit.Drive { return w.Drive(nil) }
 
@@ -87,8 +87,8 @@ func withoutPods(w *kit.World) *kit.Drive {
 }
 
 // moversRun: those of the round, 0 while the set runs.
-func moversRun(round int) func(*kit.World, *api.Status) bool {
-	return func(w *kit.World, _ *api.Status) bool {
+func moversRun(round int) func(*kit.World, *api.Resize) bool {
+	return func(w *kit.World, _ *api.Resize) bool {
 		running := 0
 		pods := movers(w.T, w)
 		for i := range pods {
@@ -101,7 +101,7 @@ func moversRun(round int) func(*kit.World, *api.Status) bool {
 }
 
 // oneIsSwitched: the other claim is marked by our finalizer, and waits for its new volume.
-func oneIsSwitched(w *kit.World, status *api.Status) bool {
+func oneIsSwitched(w *kit.World, status *api.Resize) bool {
 	kept, other := w.Claim("data-web-0"), w.Claim("data-web-1")
 	return kept != nil && slices.Contains(kept.Finalizers, api.SwitchFinalizer) && other != nil && other.Status.Phase == corev1.ClaimBound &&
 		other.Spec.VolumeName == status.Claim("data-web-1").NewVolume
@@ -204,7 +204,7 @@ func (r *resized) reach() *kit.Drive {
 	return next
 }
 
-func describe(status *api.Status) string {
+func describe(status *api.Resize) string {
 	if status == nil {
 		return "there is no status"
 	}

@@ -108,7 +108,7 @@ func expectSweeps(t *testing.T, w *kit.World, sets int) {
 
 // claimsBomb is a record of the size that is much larger when it is decoded.
 func claimsBomb(size int) string {
-	const head = `{"version":1,"operation":"x","kind":"Sleep","phase":"Asleep","set":{"name":"web"},"claims":[{}`
+	const head = `{"version":2,"operation":"0123456789ab","kind":"Sleep","phase":"Asleep","set":{"name":"web"},"claims":[{}`
 	return head + strings.Repeat(",{}", (size-len(head))/3) + "]}"
 }
 

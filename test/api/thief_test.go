@@ -102,7 +102,7 @@ func (s *thief) deleteClaim(name string) error {
 
 func (s *thief) createClaim(change func(*corev1.PersistentVolumeClaim)) error {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: resources.CopyName(operation, "data-web-0", 1), Labels: map[string]string{api.OperationLabel: operation}},
+		ObjectMeta: metav1.ObjectMeta{Name: api.CopyName(operation, "data-web-0", 1), Labels: map[string]string{api.OperationLabel: operation}},
 		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To(kit.Class),
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
 	}
@@ -114,7 +114,7 @@ func (s *thief) createClaim(change func(*corev1.PersistentVolumeClaim)) error {
 // createMover runs the very Job that backup runs, but for the change.
 func (s *thief) createMover(change func(*batchv1.Job)) error {
 	link := api.Link{Operation: operation, Role: api.RoleMover, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Claim: "data-web-0", Round: 1}
-	job := resources.MakeMover(resources.Mover{Set: s.web, Link: link, Source: "data-web-0", Target: resources.CopyName(operation, "data-web-0", 1),
+	job := resources.MakeMover(resources.Mover{Set: s.web, Link: link, Source: "data-web-0", Target: api.CopyName(operation, "data-web-0", 1),
 		Root: true, Settings: s.w.Settings})
 	change(job)
 	_, err := s.kube.BatchV1().Jobs(job.Namespace).Create(s.ctx, job, metav1.CreateOptions{DryRun: dry})

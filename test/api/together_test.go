@@ -69,8 +69,8 @@ func TestI3SleepAndResizeAtOnce(t *testing.T) {
 			for _, annotations := range asks {
 				w.Annotate("web", annotations)
 				_ = drive.Tick(context.Background())
-				if nap, status := w.Sleep("web"), w.Status("web"); nap.Active() && status.Active() {
-					t.Errorf("both are under way: %s; %s", describe(nap), describe(status))
+				if sleep, status := w.Sleep("web"), w.Status("web"); sleep.Active() && status.Active() {
+					t.Errorf("both are under way: %s; %s", sleep.Phase, describe(status))
 				}
 			}
 			w.UntilSleep(drive, "web", api.Asleep)
@@ -176,7 +176,7 @@ func untilOver(w *kit.World, drives []*kit.Drive) error {
 				if err != nil {
 					continue // it is just created again
 				}
-				if status, err := api.LoadStatus(set); err == nil && status != nil && status.Phase.Terminal() {
+				if status, err := api.LoadResize(set); err == nil && status != nil && status.Phase.Terminal() {
 					failed[i] = nil
 					return
 				}

@@ -33,8 +33,8 @@ func TestPodsThatNeedTheirOperatorGetReady(t *testing.T) {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if nap := w.Sleep("web"); nap.Phase != api.Succeeded {
-			return string(nap.Phase) + ": " + nap.Message
+		if sleep := w.Sleep("web"); sleep.Phase != api.Succeeded {
+			return string(sleep.Phase) + ": " + sleep.Message
 		}
 		return ""
 	})
@@ -76,9 +76,9 @@ func TestSetWakesAlthoughItsOperatorIsAway(t *testing.T) {
 	drive := w.Drive(nil)
 	awaitAsleep(t, w, drive, func() { operatorOf(w, row, "PostgresCluster", 3) })
 	tell(t, w, drive, events.Wake, "web")
-	nap := w.UntilSleep(drive, "web", api.Succeeded)
-	if !strings.Contains(nap.Message, "its operator has not started it") || !strings.Contains(nap.Message, "3 replicas") {
-		t.Errorf("%s: %s", nap.Reason, nap.Message)
+	sleep := w.UntilSleep(drive, "web", api.Succeeded)
+	if !strings.Contains(sleep.Message, "its operator has not started it") || !strings.Contains(sleep.Message, "3 replicas") {
+		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning OwnerAway") {
 		t.Errorf("events %s", told)

@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/moverreport"}
+	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/moverreport"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
@@ -54,23 +54,28 @@ var laws = []law{
 		never: []string{"context", "net", "os", "math/rand"}, nowhere: []string{clientGo}},
 	{of: "shared/sts", why: "what is known of StatefulSets is a function of objects", own: []string{"shared/api"}, others: []string{kubeAPI, machinery},
 		never: effects, nowhere: []string{clientGo}},
-	{of: "shared/idle", why: "when a set is to be awake is a function of objects and a time", own: []string{"shared/api", "shared/sts", "shared/resources"},
+	{of: "shared/operation", why: "what runs on a set, and what may follow, is a function of its records", own: []string{"shared/api", "shared/plan", "shared/sts"},
+		others: []string{kubeAPI, machinery}, never: []string{"context", "net", "os", "math/rand"}, nowhere: []string{clientGo}},
+	{of: "shared/idle", why: "when a set is to be awake is a function of objects and a time",
+		own:    []string{"shared/api", "shared/operation", "shared/sts"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/resources", why: "the same operation makes the same objects", own: []string{"shared/api", "shared/bounded", "shared/sts", "shared/moverreport"},
 		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/cleanup", why: "what a scale-down leaves behind is a function of objects", own: []string{"shared/api", "shared/bounded", "shared/sts"},
+	{of: "shared/cleanup", why: "what a scale-down leaves behind is a function of objects",
+		own:    []string{"shared/api", "shared/bounded", "shared/operation", "shared/sts"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/bounded", "shared/plan"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners/rights", why: "it is made from the table, and no function carries it", own: []string{"shared/api", "shared/owners"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/resize", why: "whoever judges a resize comes to the same end", own: []string{"shared/api", "shared/sts", "shared/resources", "shared/owners"},
+	{of: "shared/resize", why: "whoever judges a resize comes to the same end",
+		own:    []string{"shared/api", "shared/operation", "shared/sts", "shared/resources", "shared/owners"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/telemetry", why: "what measures everything knows nothing of it, and no SDK", others: []string{cloudEvent, otelAPI + "/attribute",
 		otelAPI + "/codes", otelAPI + "/metric", otelAPI + "/propagation", otelAPI + "/semconv", otelAPI + "/trace"}, nowhere: []string{clientGo, otelAPI + "/sdk"}},
 	{of: "shared/telemetry/export", why: "it is cheap to link, as a function's image has to be", own: []string{"shared/telemetry"},
 		nowhere: []string{clientGo, "google.golang.org/grpc", "google.golang.org/protobuf/proto", "github.com/prometheus/client_golang"}},
-	{of: "shared/kube", why: "it reads, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/fault", "shared/telemetry"}},
+	{of: "shared/kube", why: "it reads, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/fault", "shared/telemetry"}},
 	{of: "shared/apply", why: "it carries out, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/fault", "shared/telemetry"}},
 	{of: "shared/serve", why: "HTTP knows nothing of Kubernetes", own: []string{"shared/api", "shared/events", "shared/fault", "shared/telemetry"},
 		nowhere: []string{clientGo, otelAPI + "/sdk"}},
@@ -80,14 +85,14 @@ var laws = []law{
 	{of: "", why: "it puts the functions together", own: []string{"functions", "eventsource/sift", "shared"}},
 	{of: "cmd", why: "it puts processes together", own: []string{"", "functions", "eventsource", "shared", "deploy"}},
 	{of: "cmd/kubectl-drydock", why: "people have it on their machines: it asks, and takes no function along",
-		own: []string{"cmd/kubectl-drydock", "shared/api", "shared/events", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/resize",
+		own: []string{"cmd/kubectl-drydock", "shared/api", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/resize",
 			"shared/idle", "shared/settings", "shared/kube", "shared/apply"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test", otelAPI + "/sdk"}},
 	{of: "cmd/kubectl-drydock/forecast", why: "what would happen is a function of what there is",
 		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/resize"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "cmd/kubectl-drydock/release", why: "what is let go of is a function of what there is",
-		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/owners", "shared/idle"},
+		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/operation", "shared/owners", "shared/idle"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "test", why: "tests may look at everything", own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"}},
 }

@@ -74,7 +74,7 @@ func (s *scene) judge() error {
 }
 
 // statusTimes are the times that the status holds, in whole seconds.
-func statusTimes(status *api.Status) string {
+func statusTimes(status *api.Resize) string {
 	if status.Stopped == nil || status.Ready == nil {
 		return ""
 	}

@@ -66,7 +66,7 @@ func (p *progress) move(claim string, bar show.Bar) {
 }
 
 // settle takes over what the status says of the claims that are verified.
-func (p *progress) settle(status *api.Status) {
+func (p *progress) settle(status *api.Resize) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, claim := range status.Claims {

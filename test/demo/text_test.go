@@ -9,7 +9,7 @@ import (
 )
 
 func TestWrites(t *testing.T) {
-	status := &api.Status{Operation: operation, Round: 1, Claims: []api.ClaimStatus{{Name: "data-web-0", OldVolume: "pvc-1", NewVolume: "pvc-2"}}}
+	status := &api.Resize{Header: api.Header{Operation: operation}, Round: 1, Claims: []api.ClaimStatus{{Name: "data-web-0", OldVolume: "pvc-1", NewVolume: "pvc-2"}}}
 	got := numbered(writesOf([]logLine{
 		{Message: "engine runs"},
 		{Message: doneMessage, Function: "backup", Plan: "do Preparing: create controllerrevisions drydock-" + operation},
@@ -62,13 +62,13 @@ func TestRawEventsThatPassTogetherAreOneLine(t *testing.T) {
 }
 
 func TestChangesOfTheStatus(t *testing.T) {
-	first := &api.Status{Operation: "1", Phase: api.Planned, Message: "go", Claims: []api.ClaimStatus{{Name: "a", Phase: api.ClaimPending}}}
+	first := &api.Resize{Header: api.Header{Operation: "1", Phase: api.Planned, Message: "go"}, Claims: []api.ClaimStatus{{Name: "a", Phase: api.ClaimPending}}}
 	second := first.Clone()
 	second.Claims[0].Phase = api.ClaimCopying
 	third := second.Clone()
 	third.Phase, third.Message = api.RollingBack, "no"
 	for name, test := range map[string]struct {
-		before, after *api.Status
+		before, after *api.Resize
 		want          string
 	}{
 		"a new operation":     {nil, first, "phase Planned: go"},

@@ -13,7 +13,7 @@ import (
 
 // outcome is everything that the verdict is passed on.
 type outcome struct {
-	status   *api.Status
+	status   *api.Resize
 	before   []measure
 	after    []measure
 	to       resource.Quantity
@@ -70,7 +70,7 @@ func sameSize(text string, size resource.Quantity) bool {
 }
 
 // keepsOldVolumes reports whether exactly the old volumes of an operation by copy are kept.
-func keepsOldVolumes(status *api.Status, kept []found) bool {
+func keepsOldVolumes(status *api.Resize, kept []found) bool {
 	var want, got []string
 	for _, claim := range status.Claims {
 		if status.Method == api.MethodCopy && status.Phase == api.Succeeded {

@@ -12,7 +12,7 @@ import (
 func goodOutcome() outcome {
 	o := outcome{
 		to: resource.MustParse("160Mi"), template: "160Mi", wanted: replicas,
-		status: &api.Status{Phase: api.Succeeded, Method: api.MethodCopy},
+		status: &api.Resize{Header: api.Header{Phase: api.Succeeded}, Method: api.MethodCopy},
 	}
 	for i := range replicas {
 		sum := strings.Repeat(string(rune('a'+i)), 64)

@@ -27,10 +27,10 @@ type audience struct {
 	downtime  *downtime
 	progress  *progress
 	raw       *gatherer
-	finished  chan *api.Status // gets the terminal status
+	finished  chan *api.Resize // gets the terminal status
 
 	// What only the watches use, each its own.
-	last     *api.Status
+	last     *api.Resize
 	uid      types.UID          // of the set
 	followed map[types.UID]bool // movers
 	pods     map[string]types.UID
@@ -40,7 +40,7 @@ type audience struct {
 func newAudience(c *cluster, namespace string, screen *show.Screen, clock *clock) *audience {
 	a := &audience{
 		cluster: c, namespace: namespace, screen: screen, clock: clock, downtime: newDowntime(),
-		progress: newProgress(screen), finished: make(chan *api.Status, 1),
+		progress: newProgress(screen), finished: make(chan *api.Resize, 1),
 		followed: map[types.UID]bool{}, pods: map[string]types.UID{},
 	}
 	a.raw = &gatherer{tell: func(at time.Time, text string) { a.print(show.Dim, at, "event", text) }}
@@ -124,7 +124,7 @@ func (a *audience) onSet(set *appsv1.StatefulSet, gone bool) {
 		a.tell(show.Plain, now, "set", "%s is created with the new template (%s), at %d replicas", set.Name, templateSize(set), *set.Spec.Replicas)
 	}
 	a.uid = set.UID
-	status, err := api.LoadStatus(set)
+	status, err := api.LoadResize(set)
 	if err != nil {
 		a.tell(show.Bad, now, "status", "%v", err)
 		return
@@ -163,9 +163,9 @@ type change struct {
 }
 
 // changes says what is new in a status.
-func changes(before, after *api.Status) []change {
+func changes(before, after *api.Resize) []change {
 	if before == nil || before.Operation != after.Operation {
-		before = &api.Status{}
+		before = &api.Resize{}
 	}
 	var lines []change
 	if before.Phase != after.Phase {

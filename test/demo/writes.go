@@ -6,7 +6,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
 )
 
 // Messages in the log of drydock-standalone.
@@ -25,7 +24,7 @@ type write struct {
 
 // writesOf reads from the log what the operation wrote, in order. Volumes of other operations, which the sweep may have
 // come across meanwhile, are left out. Of a plan that was given up because of a conflict the actions before it count.
-func writesOf(lines []logLine, status *api.Status) []write {
+func writesOf(lines []logLine, status *api.Resize) []write {
 	var writes []write
 	names := aliases(status)
 	for _, line := range lines {
@@ -62,7 +61,7 @@ func hurdles(lines []logLine) string {
 }
 
 // aliases names what is called otherwise in each run.
-func aliases(status *api.Status) *strings.Replacer {
+func aliases(status *api.Resize) *strings.Replacer {
 	var pairs []string
 	for _, claim := range status.Claims {
 		if claim.OldVolume != "" {
@@ -72,13 +71,13 @@ func aliases(status *api.Status) *strings.Replacer {
 			pairs = append(pairs, claim.NewVolume, "NEW("+claim.Name+")")
 		}
 		for round := range status.Round + 1 {
-			pairs = append(pairs, resources.CopyName(status.Operation, claim.Name, round), fmt.Sprintf("COPY(%s)", claim.Name))
+			pairs = append(pairs, api.CopyName(status.Operation, claim.Name, round), fmt.Sprintf("COPY(%s)", claim.Name))
 		}
 	}
-	return strings.NewReplacer(append(pairs, resources.JournalName(status.Operation), "JOURNAL", status.Operation, "OPERATION")...)
+	return strings.NewReplacer(append(pairs, api.JournalName(status.Operation), "JOURNAL", status.Operation, "OPERATION")...)
 }
 
-func foreignVolume(action string, status *api.Status) bool {
+func foreignVolume(action string, status *api.Resize) bool {
 	fields := strings.Fields(action)
 	if len(fields) < 3 || fields[1] != string(plan.Volumes) {
 		return false

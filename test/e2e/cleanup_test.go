@@ -94,8 +94,8 @@ func awaitAccounted(s *stage.Stage, name string, replicas int) {
 }
 
 // awaitCleanup waits until the set's cleanup has come to this end.
-func awaitCleanup(s *stage.Stage, name string, phase api.Phase, reason api.Reason) *api.Status {
-	var doc *api.Status
+func awaitCleanup(s *stage.Stage, name string, phase api.Phase, reason api.Reason) *api.Cleanup {
+	var doc *api.Cleanup
 	s.Eventually(fmt.Sprintf("the cleanup is %s %s", phase, reason), func() string {
 		if doc = s.Cleanup(name); doc == nil || doc.Phase != phase || doc.Reason != reason {
 			return fmt.Sprintf("the document is %+v", doc)

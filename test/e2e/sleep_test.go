@@ -35,9 +35,9 @@ func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	drydock(t, s, "--tick", "2s", "--gateway", gateway)
 	s.MayPause(row.Operator)
 	s.Annotate("web", map[string]string{api.IdleTimeoutAnnotation: "10s"})
-	nap := awaitSleep(t, s, api.Asleep)
-	if nap.Replicas != 3 || s.Set("web").Status.Replicas != 0 {
-		t.Errorf("%+v", nap)
+	sleep := awaitSleep(t, s, api.Asleep)
+	if sleep.Replicas != 3 || s.Set("web").Status.Replicas != 0 {
+		t.Errorf("%+v", sleep)
 	}
 	<-time.After(5 * time.Second) // the operator has had time to look a hundred times
 	if n := operator.Fights(); n > 0 || *s.Set("web").Spec.Replicas != 0 {
@@ -84,11 +84,11 @@ func visit(t testing.TB, url string) {
 }
 
 // awaitSleep waits until the sleep of set web is in the phase.
-func awaitSleep(t testing.TB, s *stage.Stage, phase api.Phase) *api.Status {
+func awaitSleep(t testing.TB, s *stage.Stage, phase api.Phase) *api.Sleep {
 	t.Helper()
 	s.Eventually(fmt.Sprintf("the sleep is %s", phase), func() string {
-		if nap := s.Sleep("web"); nap == nil || nap.Phase != phase {
-			return fmt.Sprintf("%+v", nap)
+		if sleep := s.Sleep("web"); sleep == nil || sleep.Phase != phase {
+			return fmt.Sprintf("%+v", sleep)
 		}
 		return ""
 	})
@@ -122,8 +122,8 @@ func TestConnectionsKeepASetAwake(t *testing.T) {
 		}
 		return ""
 	})
-	if nap := s.Sleep("web"); nap != nil {
-		t.Errorf("%+v", nap)
+	if sleep := s.Sleep("web"); sleep != nil {
+		t.Errorf("%+v", sleep)
 	}
 	client()
 	awaitSleep(t, s, api.Asleep)

@@ -80,6 +80,11 @@ func (w *world) judge(p plan.Plan) []string {
 		if a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions {
 			problems = append(problems, w.judgeJournal(a.Object.(*appsv1.ControllerRevision))...)
 		}
+		if a.Verb == plan.VerbPatch && a.Resource == plan.StatefulSets {
+			if err := build.WrongStep(w.observed.Set, a); err != nil {
+				problems = append(problems, err.Error())
+			}
+		}
 		if a.Resource != plan.Volumes {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
@@ -98,7 +98,7 @@ func (w *world) volume() string {
 }
 
 // forge is a status that is right, but for some fields.
-func (w *world) forge() *api.Status {
+func (w *world) forge() *api.Resize {
 	phase := pick(w, api.Copying, api.Copying, api.Switching, api.Starting, api.RollingBack, api.Failed, api.Succeeded, api.Planned)
 	part := pick(w, api.ClaimPending, api.ClaimVerified, api.ClaimVerified, api.ClaimSwitched, api.ClaimWarmed, api.ClaimExpanded)
 	status := build.Operation(phase, build.Parts(part, web0, web1), build.Due(pick(w, time.Minute, -time.Minute)), build.Genuine)
@@ -123,7 +123,7 @@ func (w *world) forge() *api.Status {
 	return status
 }
 
-func (w *world) mutate(s *api.Status) {
+func (w *world) mutate(s *api.Resize) {
 	c := &s.Claims[w.random.IntN(len(s.Claims))]
 	for _, change := range []func(){
 		func() { c.OldVolume = w.volume() }, func() { c.OldVolume = w.volume() },
@@ -134,14 +134,16 @@ func (w *world) mutate(s *api.Status) {
 		func() { c.UID = pick(w, types.UID("uid-"+web0), "uid-"+gone, "uid-of-another-claim", "") },
 		func() { c.Phase = pick(w, api.ClaimPending, api.ClaimVerified, api.ClaimSwitched, "Nonsense") },
 		func() { c.Method = pick(w, "", api.MethodExpand, api.MethodRollback, api.MethodCopy) },
-		func() { s.Method = pick(w, api.MethodCopy, api.MethodRollback, api.MethodExpand) },
+		func() {
+			s.Method, s.Kind = pick(w, api.MethodCopy, api.MethodExpand), pick(w, api.KindResize, api.KindRollback)
+		},
 		func() { s.RollsBack = pick(w, before, "aaaaaaaaaaaa", w.operation, "") },
 		func() { s.Operation = pick(w, before, "aaaaaaaaaaaa", w.operation) },
 		func() { s.Attempt, s.Round = w.random.IntN(4), w.random.IntN(6) },
 		func() { s.Set.UID = pick(w, types.UID("uid-web"), "") },
-		func() { s.Recreate, s.OwnerStops = w.random.IntN(2) == 0, w.random.IntN(4) == 0 },
+		func() { s.Recreate = w.random.IntN(2) == 0 },
 		func() { s.Generation = int64(w.random.IntN(8)) - 1 },
-		func() { s.Stopped, s.Stopping = plan.Moment(build.Now), nil },
+		func() { s.Stopped, s.Stopping = operation.Moment(build.Now), nil },
 		func() { s.Replicas = int32(w.random.IntN(4)) },
 		func() { s.FailedAt = pick(w, api.Switching, api.Copying, "") },
 	}[w.random.IntN(18):] {

@@ -194,7 +194,7 @@ func (w *World) CleanedSet(name string, replicas int32, templates ...string) *ap
 }
 
 // Cleanup reads the document of the set's latest cleanup; nil if it has none.
-func (w *World) Cleanup(name string) *api.Status {
+func (w *World) Cleanup(name string) *api.Cleanup {
 	w.T.Helper()
 	set := w.Set(name)
 	if set == nil {
@@ -206,9 +206,9 @@ func (w *World) Cleanup(name string) *api.Status {
 }
 
 // UntilCleanup ticks until the set's cleanup is in the phase, with the reason unless it is empty.
-func (w *World) UntilCleanup(d *Drive, name string, phase api.Phase, reason api.Reason) *api.Status {
+func (w *World) UntilCleanup(d *Drive, name string, phase api.Phase, reason api.Reason) *api.Cleanup {
 	w.T.Helper()
-	var doc *api.Status
+	var doc *api.Cleanup
 	w.Eventually(fmt.Sprintf("the cleanup of %s is %s %s", name, phase, reason), func() string {
 		if err := d.Tick(context.Background()); err != nil {
 			return err.Error()

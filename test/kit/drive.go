@@ -145,7 +145,7 @@ func Receivers(e event.Event) []api.Function {
 		return []api.Function{api.PauseOwner}
 	case events.OwnerPaused:
 		switch events.Purpose(e) {
-		case "resize":
+		case "resize", "rollback":
 			return []api.Function{api.Backup}
 		case "sleep":
 			return []api.Function{api.IdleTimeout}

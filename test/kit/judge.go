@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
 )
 
 // Leftovers lists what an operation left in the world (I9): everything with its label but retired volumes, every
@@ -44,7 +43,7 @@ func (w *World) Leftovers() []string {
 	sets, err := w.Kube.AppsV1().StatefulSets(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: api.FrozenLabel})
 	w.must(err)
 	for _, o := range sets.Items {
-		if status, err := (&sts.Observed{Set: &o}).Status(); err != nil || !status.Active() && !status.Held() {
+		if status, err := api.LoadResize(&o); err != nil || !status.Active() && !status.Held() {
 			left = append(left, "frozen set "+o.Name)
 		}
 	}

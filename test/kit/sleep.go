@@ -17,34 +17,34 @@ import (
 func Ago(d time.Duration) string { return idle.Stamp(time.Now().Add(-d)) }
 
 // Sleep reads the document of the set's latest sleep; nil if it has none.
-func (w *World) Sleep(name string) *api.Status {
+func (w *World) Sleep(name string) *api.Sleep {
 	w.T.Helper()
 	set := w.Set(name)
 	if set == nil {
 		return nil
 	}
-	nap, err := api.LoadSleep(set)
+	sleep, err := api.LoadSleep(set)
 	w.must(err)
-	return nap
+	return sleep
 }
 
 // UntilSleep ticks until the set's sleep is in the phase.
-func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Status {
+func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Sleep {
 	w.T.Helper()
-	var nap *api.Status
+	var sleep *api.Sleep
 	w.Eventually(fmt.Sprintf("the sleep of %s is %s", name, phase), func() string {
 		if err := d.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if nap = w.Sleep(name); nap == nil {
+		if sleep = w.Sleep(name); sleep == nil {
 			return "there is none"
 		}
-		if nap.Phase != phase {
-			return fmt.Sprintf("%s %s: %s", nap.Phase, nap.Reason, nap.Message)
+		if sleep.Phase != phase {
+			return fmt.Sprintf("%s %s: %s", sleep.Phase, sleep.Reason, sleep.Message)
 		}
 		return ""
 	})
-	return nap
+	return sleep
 }
 
 // Tell sends an activity, wake or sleep event about a set, as anybody may, and delivers what follows.

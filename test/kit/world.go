@@ -358,13 +358,13 @@ func (w *World) Set(name string) *appsv1.StatefulSet {
 }
 
 // Status reads the status on the StatefulSet; nil if there is none.
-func (w *World) Status(name string) *api.Status {
+func (w *World) Status(name string) *api.Resize {
 	w.T.Helper()
 	set := w.Set(name)
 	if set == nil {
 		return nil
 	}
-	status, err := api.LoadStatus(set)
+	status, err := api.LoadResize(set)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -430,9 +430,9 @@ func (w *World) Eventually(what string, check func() string) {
 }
 
 // Finish ticks until the operation on the set has come to an end, and returns its status.
-func (w *World) Finish(d *Drive, name string) *api.Status {
+func (w *World) Finish(d *Drive, name string) *api.Resize {
 	w.T.Helper()
-	var status *api.Status
+	var status *api.Resize
 	w.Eventually("the operation ends", func() string {
 		if err := d.Tick(context.Background()); err != nil {
 			return err.Error()

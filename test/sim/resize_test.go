@@ -253,7 +253,7 @@ func interfered(t *testing.T, m method, k int, act interference) {
 }
 
 // judge checks the invariants at the end of an operation. What was left to do after its end is the tick's.
-func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Status, replicas ...int32) {
+func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Resize, replicas ...int32) {
 	t.Helper()
 	if status != nil && status.Phase != api.Succeeded && !(len(replicas) > 1 && status.Phase == api.Failed) {
 		t.Errorf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)

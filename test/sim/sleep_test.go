@@ -95,17 +95,17 @@ func (s *sleeper) step() string {
 		return "the set is gone"
 	}
 	s.operate()
-	nap, err := api.LoadSleep(set)
+	sleep, err := api.LoadSleep(set)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	_, woken := set.Annotations[api.AwakeUntilAnnotation]
 	switch {
-	case nap != nil && nap.Set.UID == set.UID && !nap.Phase.Terminal():
-		if nap.Phase == api.Asleep && !woken {
+	case sleep != nil && sleep.Set.UID == set.UID && !sleep.Phase.Terminal():
+		if sleep.Phase == api.Asleep && !woken {
 			s.TryAnnotate("web", api.AwakeUntilAnnotation, idle.Stamp(time.Now().Add(time.Hour)))
 		}
-		return fmt.Sprintf("phase %s: %s", nap.Phase, nap.Message)
+		return fmt.Sprintf("phase %s: %s", sleep.Phase, sleep.Message)
 	case !woken && !s.disturbed:
 		return "it has not slept yet"
 	}
@@ -169,13 +169,13 @@ func countSleep(t *testing.T, by means) int {
 
 // sleepTruths: whoever finds the objects as they are now knows how many replicas there were.
 func sleepTruths(_ *kit.World, set setType) string {
-	nap, err := api.LoadSleep(set)
+	sleep, err := api.LoadSleep(set)
 	switch {
 	case err != nil:
 		return err.Error()
-	case nap.Active() && nap.Set.UID != set.UID:
-		return fmt.Sprintf("I3: the document is of set %s, this is %s", nap.Set.UID, set.UID)
-	case *set.Spec.Replicas != 3 && (nap == nil || nap.Phase.Terminal() || nap.Replicas != 3):
+	case sleep.Active() && sleep.Set.UID != set.UID:
+		return fmt.Sprintf("I3: the document is of set %s, this is %s", sleep.Set.UID, set.UID)
+	case *set.Spec.Replicas != 3 && (sleep == nil || sleep.Phase.Terminal() || sleep.Replicas != 3):
 		return fmt.Sprintf("I4: the set has %d replicas, and no document tells of 3", *set.Spec.Replicas)
 	}
 	return ""

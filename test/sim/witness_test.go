@@ -58,7 +58,7 @@ func resizeTruths(w *kit.World, set setType) string {
 	if set == nil {
 		return journalled(w)
 	}
-	status, err := api.LoadStatus(set)
+	status, err := api.LoadResize(set)
 	if err != nil {
 		return err.Error()
 	}
@@ -106,7 +106,7 @@ func made(w *kit.World) string {
 func journalled(w *kit.World) string {
 	for _, journal := range w.Journals() {
 		if manifest, err := api.LoadManifest(&journal); err == nil && manifest != nil && manifest.Name == "web" {
-			if status, err := api.LoadStatus(manifest); err == nil && status != nil && status.Replicas == 1 {
+			if status, err := api.LoadResize(manifest); err == nil && status != nil && status.Replicas == 1 {
 				return ""
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/release"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
 )
 
 // holdings reads every set that Drydock holds anything of, in order of namespace and name.
@@ -69,9 +69,8 @@ func marked(set *appsv1.StatefulSet) bool {
 			return true
 		}
 	}
-	nap, err := sts.SleepOf(set)
-	status, statusErr := statusOf(set)
-	return err != nil || statusErr != nil || nap.Active() || status.Active() || status.Held() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
+	records := operation.Of(set)
+	return records.Resizing() || records.Sleeping() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
 // sort adds a record to what is known of its set.

@@ -89,10 +89,10 @@ func TestProxyPath(t *testing.T) {
 
 func TestRetryable(t *testing.T) {
 	resize := build.Resize("data=128Mi")
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	status := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
 	cleanup := func(phase api.Phase) build.Option {
-		doc := build.Operation(phase, func(s *api.Status) { s.Kind = api.KindCleanup })
+		doc := build.Operation(phase, func(s *api.Resize) { s.Kind = api.KindCleanup })
 		return func(set metav1.Object) {
 			build.Annotation(api.CleanupAnnotation, doc.Encode())(set)
 			build.Annotation(api.CleanupTemplateAnnotation, "{}")(set)

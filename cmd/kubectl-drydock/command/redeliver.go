@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 )
 
@@ -132,7 +133,7 @@ func mark(letters []api.Letter, keys []string, o *redeliver) []api.Letter {
 	marked := slices.Clone(letters)
 	for i := range marked {
 		if slices.Contains(keys, marked[i].Key()) && marked[i].Resent == nil {
-			marked[i].Resent = plan.Moment(o.now())
+			marked[i].Resent = operation.Moment(o.now())
 		}
 	}
 	return marked

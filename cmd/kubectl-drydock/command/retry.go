@@ -10,8 +10,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
 )
 
 // retry asks to take up again what failed or was refused.
@@ -45,7 +45,7 @@ func (o *retry) run(ctx context.Context, argument string) error {
 	if o.byEvent {
 		return o.send(ctx, s)
 	}
-	var status *api.Status
+	var status operation.Record
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (patch *plan.Patch, err error) {
 		if status, err = retryable(set); err != nil {
 			return nil, err
@@ -60,12 +60,12 @@ func (o *retry) run(ctx context.Context, argument string) error {
 }
 
 // ask patches the annotation, unless it is there already.
-func ask(set *appsv1.StatefulSet, status *api.Status) *plan.Patch {
+func ask(set *appsv1.StatefulSet, status operation.Record) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	if _, asked := set.Annotations[api.RetryAnnotation]; asked {
 		return patch
 	}
-	return patch.Annotate(api.RetryAnnotation, status.Operation)
+	return patch.Annotate(api.RetryAnnotation, status.Head().Operation)
 }
 
 func (o *retry) send(ctx context.Context, s *session) error {
@@ -90,23 +90,24 @@ func (o *retry) send(ctx context.Context, s *session) error {
 }
 
 // retryable says which operation a retry takes up again, or why there is none.
-func retryable(set *appsv1.StatefulSet) (*api.Status, error) {
+func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	status, err := statusOf(set)
 	if err != nil {
 		return nil, err
 	}
-	if cleanup := sts.RestingCleanup(set); cleanup != nil {
+	records := operation.Of(set)
+	if cleanup := records.RestingCleanup(set); cleanup != nil {
 		return cleanup, nil
 	}
 	_, asked := set.Annotations[api.ResizeAnnotation]
-	nap, err := sts.SleepOf(set)
-	if err != nil {
-		return nil, err
+	if records.SleepErr != nil {
+		return nil, records.SleepErr
 	}
-	if !asked && !status.Held() && nap != nil && (nap.Phase == api.Failed || nap.Phase == api.Refused) {
-		return nap, nil
+	sleep := records.Sleep
+	if !asked && !status.Held() && sleep != nil && (sleep.Phase == api.Failed || sleep.Phase == api.Refused) {
+		return sleep, nil
 	}
-	nothing := func(format string, args ...any) (*api.Status, error) {
+	nothing := func(format string, args ...any) (operation.Record, error) {
 		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to take up again: "+format, append([]any{set.Namespace, set.Name}, args...)...)
 	}
 	switch {
@@ -128,7 +129,8 @@ func retryable(set *appsv1.StatefulSet) (*api.Status, error) {
 }
 
 // ending tells in one line how an operation ended.
-func ending(status *api.Status) string {
+func ending(record operation.Record) string {
+	status := record.Head()
 	text := fmt.Sprintf("operation %s (%s) is %s", status.Operation, printable(status.Request), status.Phase)
 	if status.FailedAt != "" {
 		text += fmt.Sprintf(" since it was %s", status.FailedAt)

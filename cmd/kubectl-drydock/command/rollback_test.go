@@ -10,13 +10,14 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
 // regretting is a world of set web with one claim of 128Mi, and what is given.
-func regretting(status *api.Status, objects ...metav1.Object) resize.Input {
+func regretting(status *api.Resize, objects ...metav1.Object) resize.Input {
 	claim := build.Claim("data-web-0", "128Mi")
 	options := []build.Option{build.Replicas(2), build.Template("data", "128Mi", "fixed")}
 	if status != nil {
@@ -59,7 +60,7 @@ func TestWhichRollback(t *testing.T) {
 // TestWhatIsInTheWayOfARollback: it is said before anything is written.
 func TestWhatIsInTheWayOfARollback(t *testing.T) {
 	old := leftBy(build.ID, "pv-a")
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	for name, row := range map[string]struct {
 		in   resize.Input
 		want string
@@ -80,10 +81,10 @@ func TestWhatIsInTheWayOfARollback(t *testing.T) {
 
 func TestRollbackIsShown(t *testing.T) {
 	for name, row := range map[string]struct {
-		status *api.Status
+		status *api.Resize
 		since  string
 	}{
-		"the document tells when":    {build.Operation(api.Succeeded, build.Ended(api.ResizeCompleted, 0)), "2026-03-01 12:00:00 UTC"},
+		"the document tells when":    {build.Operation(api.Succeeded, func(s *api.Resize) { s.Finished = operation.Moment(build.Now) }), "2026-03-01 12:00:00 UTC"},
 		"it is of another operation": {nil, "operation 0123456789ab ended"},
 	} {
 		in := regretting(row.status, leftBy(build.ID, "pv-a"))

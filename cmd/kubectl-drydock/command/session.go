@@ -95,6 +95,6 @@ func refOf(set *appsv1.StatefulSet) events.Ref {
 	return ref
 }
 
-func statusOf(set *appsv1.StatefulSet) (*api.Status, error) {
-	return (&sts.Observed{Set: set}).Status()
+func statusOf(set *appsv1.StatefulSet) (*api.Resize, error) {
+	return api.LoadResize(set)
 }

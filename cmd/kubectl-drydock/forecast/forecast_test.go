@@ -75,8 +75,8 @@ func reasons(problems []resize.Problem) string {
 
 // TestVerdict: what would become of the request, and what comes before.
 func TestVerdict(t *testing.T) {
-	running, failed := build.Operation(api.Copying), build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Copying })
-	held := build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching })
+	running, failed := build.Operation(api.Copying), build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
+	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	asks := build.Resize("data=128Mi")
 	for name, row := range map[string]struct {
 		in     Input
@@ -95,7 +95,7 @@ func TestVerdict(t *testing.T) {
 		"the same has failed":                  {world("", set(asks, build.Status(failed)), claims("fixed")), "Waits: AlreadyRefused", 2},
 		"something else has failed":            {world("data=256Mi", set(build.Status(failed)), claims("fixed")), "Waits: NotRequested", 2},
 		"the set is held at zero":              {world("", set(asks, build.Status(held)), claims("fixed")), "Waits: AlreadyRefused", 0},
-		"the set sleeps":                       {world("", set(asks, build.Nap(build.Sleep(api.Asleep))), claims("fixed")), "Waits: InProgress", 2},
+		"the set sleeps":                       {world("", set(asks, build.WithSleep(build.Sleep(api.Asleep))), claims("fixed")), "Waits: InProgress", 2},
 		"the status is unreadable":             {world("", set(asks, build.Annotation(api.StatusAnnotation, "{")), claims("fixed")), "Waits: StatusInvalid", 0},
 		"the set is being deleted":             {world("", set(asks, build.Deleting()), claims("fixed")), "Waits: SetGone", 0},
 		"a claim has no volume yet":            {world("", set(asks), objects{build.Claim("data-web-0", "64Mi", build.OfClass("fixed"), build.On(""))}), "Waits: ClaimNotBound", 1},

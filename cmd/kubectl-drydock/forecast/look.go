@@ -26,7 +26,7 @@ type Ask struct {
 type Forecast struct {
 	in      Input // with the set as it would be
 	wish    *resize.Wish
-	status  *api.Status // with which the resize would begin; nil if none would
+	status  *api.Resize // with which the resize would begin; nil if none would
 	before  []resize.Problem
 	refused []resize.Problem
 }

@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
@@ -68,23 +69,24 @@ func busy(in Input) string {
 		}
 		return ""
 	}
-	resize, err := (&sts.Observed{Set: in.Set}).Status()
+	records := operation.Of(in.Set)
+	resize := records.Resize
 	switch {
-	case err != nil:
-		return err.Error()
+	case records.ResizeErr != nil:
+		return records.ResizeErr.Error()
 	case resize.Active():
 		return fmt.Sprintf("operation %s runs, in phase %s; wait for its end, or end it with the annotation %s",
 			resize.Operation, resize.Phase, api.AbortAnnotation)
 	case resize.Held():
 		return fmt.Sprintf("operation %s has failed, and a claim is not whole; go on with kubectl drydock retry -n %s sts/%s",
 			resize.Operation, in.Set.Namespace, in.Set.Name)
-	case sts.CleansUp(in.Set):
+	case records.CleaningUp():
 		return "a cleanup runs; wait for its end, or end it with the annotation " + api.AbortAnnotation + ", which keeps its claims"
 	case in.Set.DeletionTimestamp != nil:
 		return "it is being deleted; wait until it is gone"
 	}
-	if _, err := sts.SleepOf(in.Set); err != nil {
-		return err.Error()
+	if records.SleepErr != nil {
+		return records.SleepErr.Error()
 	}
 	return ""
 }
@@ -92,18 +94,18 @@ func busy(in Input) string {
 // releaseSet wakes the set and takes Drydock's marks off, in one patch. A set whose operator stopped it is left to the operator as long
 // as that is told to: waits is true then.
 func releaseSet(in Input) (actions []plan.Action, waits bool) {
-	nap := in.sleep()
-	if nap != nil && nap.OwnerStops && sts.Replicas(in.Set) == 0 && in.heldByDrydock() {
+	sleep := in.sleep()
+	if sleep != nil && sleep.OwnerStops && sts.Replicas(in.Set) == 0 && in.heldByDrydock() {
 		return nil, true
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	if nap != nil {
+	if sleep != nil {
 		if is := sts.Replicas(in.Set); is == 0 {
-			wanted := max(nap.Replicas, 1)
+			wanted := max(sleep.Replicas, 1)
 			plan.Set(patch, "/spec/replicas", is, wanted, fmt.Sprintf("replicas %d to %d", is, wanted))
 		}
-		if nap.WhenScaled != "" {
-			plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), nap.WhenScaled, "whenScaled "+string(nap.WhenScaled))
+		if sleep.WhenScaled != "" {
+			plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), sleep.WhenScaled, "whenScaled "+string(sleep.WhenScaled))
 		}
 		patch.Unannotate(api.SleepAnnotation)
 	}
@@ -112,15 +114,15 @@ func releaseSet(in Input) (actions []plan.Action, waits bool) {
 }
 
 // sleep returns the sleep that holds the set at zero, or did when it was last seen; nil if none does.
-func (in Input) sleep() *api.Status {
+func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
-	if m.Nap.Active() || m.LeftAtZero() {
-		return m.Nap
+	if m.Sleep.Active() || m.LeftAtZero() {
+		return m.Sleep
 	}
-	for _, record := range in.Sleeps {
-		journal, err := api.LoadJournal(record)
-		if err == nil && sts.Replicas(in.Set) == 0 && journal.Status.Set.UID == in.Set.UID {
-			return &journal.Status
+	for _, revision := range in.Sleeps {
+		record, err := api.LoadSleepRecord(revision)
+		if err == nil && sts.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID {
+			return &record.Sleep
 		}
 	}
 	return nil

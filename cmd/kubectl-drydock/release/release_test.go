@@ -16,12 +16,12 @@ import (
 )
 
 // on is what is known of set web, which sleeps for the sleep, with its record.
-func on(nap *api.Status, options ...build.Option) Input {
+func on(sleep *api.Sleep, options ...build.Option) Input {
 	set := build.Set("web", append([]build.Option{build.Replicas(0), build.Label(api.ManagedLabel, "true")}, options...)...)
 	in := Input{Namespace: set.Namespace, Name: "web", Set: set}
-	if nap != nil {
-		build.With(set, build.Nap(nap))
-		record := resources.MakeSleepRecord(set, nap)
+	if sleep != nil {
+		build.With(set, build.WithSleep(sleep))
+		record := resources.MakeSleepRecord(set, sleep)
 		record.UID, record.ResourceVersion = "uid-record", "9"
 		in.Sleeps = []*appsv1.ControllerRevision{record}
 	}
@@ -37,10 +37,10 @@ func (in Input) ownedBy(stopped, held bool) Input {
 	object.SetUID("uid-main")
 	object.SetResourceVersion("7")
 	if held {
-		pause := api.Pause{Version: api.StatusVersion, Made: []api.Made{{In: "annotation", Key: "skip", Value: "true"}}, For: []api.Holder{{Operation: build.SleepID, Set: "web"}}}
+		pause := api.Pause{Version: api.PauseVersion, Made: []api.Made{{In: "annotation", Key: "skip", Value: "true"}}, For: []api.Holder{{Operation: build.SleepID, Set: "web"}}}
 		object.SetAnnotations(map[string]string{"skip": "true", api.OwnerPausedAnnotation: pause.Encode()})
 	}
-	doc := &api.PausedOwner{Version: api.StatusVersion, APIVersion: "example.com/v1", Kind: "Database", Resource: "databases", Name: "main", UID: "uid-main", Stopped: stopped}
+	doc := &api.PausedOwner{Version: api.PauseVersion, APIVersion: "example.com/v1", Kind: "Database", Resource: "databases", Name: "main", UID: "uid-main", Stopped: stopped}
 	record := resources.MakeOwnerRecord(build.Set("web"), build.Sleep(api.Asleep), *doc)
 	record.Name = "owner-record"
 	in.Owners = []Owner{{Record: record, Operation: build.SleepID, Doc: doc, Resource: "databases.v1.example.com", Object: object}}
@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 		"it is gone, with an owner":  {Input{Namespace: "shop", Name: "web"}.ownedBy(false, true), resumed, ""},
 		"it is gone during a resize": {Input{Journals: []*appsv1.ControllerRevision{journal}}, "", "gone in the middle of a resize"},
 		"a resize runs":              {on(nil, build.Status(build.Operation(api.Copying))), "", "in phase Copying; wait for its end"},
-		"a claim is not whole":       {on(nil, build.Status(build.Operation(api.Failed, func(s *api.Status) { s.FailedAt = api.Switching }))), "", "kubectl drydock retry"},
+		"a claim is not whole":       {on(nil, build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }))), "", "kubectl drydock retry"},
 		"it is being deleted":        {on(nil, build.Deleting()), "", "it is being deleted"},
 		"nobody can read its sleep":  {on(nil, build.Annotation(api.SleepAnnotation, "{")), "", "reading annotation drydock.dev/sleep"},
 	} {

@@ -65,7 +65,7 @@ func TestCleanupByEvents(t *testing.T) {
 	k.awaitRest(t)
 }
 
-func (k *knative) awaitCleanup(t *testing.T, phase api.Phase, reason api.Reason) *api.Status {
+func (k *knative) awaitCleanup(t *testing.T, phase api.Phase, reason api.Reason) *api.Cleanup {
 	t.Helper()
 	k.Eventually(fmt.Sprintf("the cleanup is %s %s", phase, reason), func() string {
 		if doc := k.Cleanup("web"); doc == nil || doc.Phase != phase || reason != "" && doc.Reason != reason {

@@ -57,7 +57,7 @@ func (k *knative) set(t *testing.T, name, value string) {
 }
 
 // expectOneTrace: whatever woke a function, what it did to the set is in the operation's trace.
-func (k *knative) expectOneTrace(t *testing.T, status *api.Status) {
+func (k *knative) expectOneTrace(t *testing.T, status *api.Resize) {
 	t.Helper()
 	did := map[string]int{}
 	for _, p := range k.functions.sorted() {
@@ -95,7 +95,7 @@ func (k *knative) ref() events.Ref {
 	ref := events.Ref{Namespace: k.Namespace, Name: "web"}
 	if set := k.Set("web"); set != nil {
 		ref.UID, ref.ResourceVersion = set.UID, set.ResourceVersion
-		if status, err := api.LoadStatus(set); err == nil && status != nil {
+		if status, err := api.LoadResize(set); err == nil && status != nil {
 			ref.Operation = status.Operation
 		}
 	}

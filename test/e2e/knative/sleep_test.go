@@ -33,10 +33,10 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 	began := time.Now()
 	start := began
 	k.stamp(api.SleepRequestedAnnotation)
-	nap := k.awaitSleep(t, api.Asleep)
+	sleep := k.awaitSleep(t, api.Asleep)
 	t.Logf("asleep after %s", time.Since(start).Round(100*time.Millisecond))
-	if nap.Replicas != 2 || !row.Paused(k.Custom(row, kind, "main")) {
-		t.Errorf("%+v", nap)
+	if sleep.Replicas != 2 || !row.Paused(k.Custom(row, kind, "main")) {
+		t.Errorf("%+v", sleep)
 	}
 	start = time.Now()
 	k.stamp(api.LastActivityAnnotation)
@@ -75,11 +75,11 @@ func (k *knative) stamp(annotation string) {
 	k.Annotate("web", map[string]string{annotation: idle.Stamp(time.Now())})
 }
 
-func (k *knative) awaitSleep(t *testing.T, phase api.Phase) *api.Status {
+func (k *knative) awaitSleep(t *testing.T, phase api.Phase) *api.Sleep {
 	t.Helper()
 	k.Eventually("the sleep is "+string(phase), func() string {
-		if nap := k.Sleep("web"); nap == nil || nap.Phase != phase {
-			return fmt.Sprintf("%+v", nap)
+		if sleep := k.Sleep("web"); sleep == nil || sleep.Phase != phase {
+			return fmt.Sprintf("%+v", sleep)
 		}
 		return ""
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/plan"
@@ -13,7 +14,8 @@ import (
 
 // Expect checks a decision: the plan on one line, and the status that it stores, as Summary renders it. And it checks
 // what is true of every decision: it is a function of what was observed and changes nothing of it, and each of its
-// writes carries the identity and version of the object that was seen: one of the observed, or of the others.
+// writes carries the identity and version of the object that was seen: one of the observed, or of the others. A record that it
+// writes follows from the one before, as operation.States says.
 func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
 	t.Helper()
 	before := encode(o)
@@ -21,7 +23,7 @@ func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next s
 	if got := p.String(); got != want {
 		t.Errorf("plan\ngot  %s\nwant %s", got, want)
 	}
-	if got := Summary(Stored(p)); got != next {
+	if got := Summary(StoredRecord(p)); got != next {
 		t.Errorf("stored status\ngot  %s\nwant %s", got, next)
 	}
 	if encode(o) != before {
@@ -33,6 +35,11 @@ func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next s
 	for _, a := range p.Actions {
 		if problem := unguarded(o, others, a); problem != "" {
 			t.Errorf("%s: %s", a, problem)
+		}
+		if set, ok := find(o, others, a).(*appsv1.StatefulSet); ok && a.Verb == plan.VerbPatch {
+			if err := WrongStep(set, a); err != nil {
+				t.Errorf("%s: %v", a, err)
+			}
 		}
 	}
 }

@@ -71,7 +71,7 @@ func WhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) Option {
 }
 
 // Status stores the document on the set.
-func Status(status *api.Status) Option {
+func Status(status *api.Resize) Option {
 	return Annotation(api.StatusAnnotation, status.Encode())
 }
 

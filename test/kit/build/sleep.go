@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
+	"drydock.dev/shared/operation"
 )
 
 // SleepID is the operation of a sleep.
@@ -26,74 +25,85 @@ func SleepSettings() api.Settings {
 
 // Sleep builds the document of a sleep of set web, which had 3 replicas, begun a minute ago because nothing was active.
 // Change it with the options.
-func Sleep(phase api.Phase, options ...func(*api.Status)) *api.Status {
-	nap := &api.Status{
-		Version: api.StatusVersion, Operation: SleepID, Kind: api.KindSleep, Phase: phase, Request: "idle", Attempt: 1,
-		Set: api.SetRef{Name: "web", UID: "uid-web"}, Replicas: 3, Round: 1, Started: metav1.NewTime(Now.Add(-time.Minute)),
+func Sleep(phase api.Phase, options ...func(*api.Sleep)) *api.Sleep {
+	sleep := &api.Sleep{
+		Header: api.Header{
+			Version: api.RecordVersion, Operation: SleepID, Kind: api.KindSleep, Phase: phase, Request: "idle", Attempt: 1,
+			Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(Now.Add(-time.Minute)),
+		},
+		Replicas: 3, Round: 1,
 	}
 	for _, option := range options {
-		option(nap)
+		option(sleep)
 	}
-	return nap
+	return sleep
 }
 
-// Nap stores the document of a sleep on the set. It becomes the set's own.
-func Nap(nap *api.Status) Option {
+// WithSleep stores the document of a sleep on the set. It becomes the set's own.
+func WithSleep(sleep *api.Sleep) Option {
 	return func(o metav1.Object) {
-		own := nap.Clone()
+		own := sleep.Clone()
 		own.Set = api.SetRef{Name: o.GetName(), UID: types.UID("uid-" + o.GetName())}
-		if o.GetName() != nap.Set.Name {
-			own.Operation = resources.OperationID(own.Set.UID, nap.Operation, own.Attempt)
+		if o.GetName() != sleep.Set.Name {
+			own.Operation = api.OperationID(own.Set.UID, sleep.Operation, own.Attempt)
 		}
 		Annotation(api.SleepAnnotation, own.Encode())(o)
 	}
 }
 
 // Because says why a set sleeps: idle, paused or asked.
-func Because(request string) func(*api.Status) {
-	return func(s *api.Status) { s.Request = request }
+func Because(request string) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.Request = request }
 }
 
 // Began says how long ago an operation began.
-func Began(ago time.Duration) func(*api.Status) {
-	return func(s *api.Status) { s.Started = *plan.Moment(Now.Add(-ago)) }
+func Began(ago time.Duration) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.Started = *operation.Moment(Now.Add(-ago)) }
 }
 
 // ScaledDown says that Drydock has scaled the set to zero so long ago.
-func ScaledDown(ago time.Duration) func(*api.Status) {
-	return func(s *api.Status) { s.Stopping = plan.Moment(Now.Add(-ago)) }
+func ScaledDown(ago time.Duration) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.Stopping = operation.Moment(Now.Add(-ago)) }
 }
 
 // Slept says that the set has been asleep for so long.
-func Slept(long time.Duration) func(*api.Status) {
-	return func(s *api.Status) {
+func Slept(long time.Duration) func(*api.Sleep) {
+	return func(s *api.Sleep) {
 		ScaledDown(long)(s)
 		s.Quiesced = s.Stopping
 	}
 }
 
 // OwnerStops says that the owner's operator scales the set, and Drydock does not.
-func OwnerStops() func(*api.Status) { return func(s *api.Status) { s.OwnerStops = true } }
+func OwnerStops() func(*api.Sleep) { return func(s *api.Sleep) { s.OwnerStops = true } }
 
 // Kept is the retention policy that was found when claims had to be kept.
-func Kept(policy appsv1.PersistentVolumeClaimRetentionPolicyType) func(*api.Status) {
-	return func(s *api.Status) { s.WhenScaled = policy }
+func Kept(policy appsv1.PersistentVolumeClaimRetentionPolicyType) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.WhenScaled = policy }
 }
 
 // Told is what the document says happened.
-func Told(reason api.Reason, message string) func(*api.Status) {
-	return func(s *api.Status) { s.Reason, s.Message = reason, message }
+func Told(reason api.Reason, message string) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.Reason, s.Message = reason, message }
 }
 
 // Ended says why and how long ago the operation ended.
-func Ended(reason api.Reason, ago time.Duration) func(*api.Status) {
-	return func(s *api.Status) { s.Reason, s.Finished = reason, plan.Moment(Now.Add(-ago)) }
+func Ended(reason api.Reason, ago time.Duration) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.Reason, s.Finished = reason, operation.Moment(Now.Add(-ago)) }
 }
 
 // Up says since when the set has been ready.
-func Up(long time.Duration) func(*api.Status) {
-	return func(s *api.Status) { s.Ready = plan.Moment(Now.Add(-long)) }
+func Up(long time.Duration) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.Ready = operation.Moment(Now.Add(-long)) }
 }
+
+// SleepDue sets the deadline of the phase; a negative time is past it.
+func SleepDue(in time.Duration) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.Deadline = operation.Moment(Now.Add(in)) }
+}
+
+// SleepRound counts how often the sleep has scaled the set to zero.
+func SleepRound(n int) func(*api.Sleep) { return func(s *api.Sleep) { s.Round = n } }
 
 // IdleTimeout has a set sleep when nothing was active for so long.
 func IdleTimeout(timeout string) Option { return Annotation(api.IdleTimeoutAnnotation, timeout) }
@@ -119,8 +129,8 @@ func DependsOn(names ...string) Option {
 	return Annotation(api.DependsOnAnnotation, strings.Join(names, ","))
 }
 
-// summarize renders what the document of a sleep says, without its message. Times are from Now.
-func summarize(s *api.Status) string {
+// summaryOfSleep renders what the document of a sleep says, without its message. Times are from Now.
+func summaryOfSleep(s *api.Sleep) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", s.Phase, s.Reason)
 	if s.FailedAt != "" {

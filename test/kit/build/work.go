@@ -50,7 +50,7 @@ func InPhase(phase corev1.PodPhase) Option {
 
 // Job builds the Job that copies a claim of set web in the round, and runs.
 func Job(claim string, round int, options ...Option) *batchv1.Job {
-	job := &batchv1.Job{ObjectMeta: meta(Namespace, resources.CopyName(ID, claim, round))}
+	job := &batchv1.Job{ObjectMeta: meta(Namespace, api.CopyName(ID, claim, round))}
 	return With(job, append([]Option{Link(api.RoleMover, claim, round)}, options...)...)
 }
 
@@ -67,7 +67,7 @@ func condition(kind batchv1.JobConditionType, reason, message string) Option {
 }
 
 // Journal builds the record of the operation.
-func Journal(status *api.Status, options ...Option) *appsv1.ControllerRevision {
+func Journal(status *api.Resize, options ...Option) *appsv1.ControllerRevision {
 	journal := resources.MakeJournal(Set(status.Set.Name), status)
 	journal.UID, journal.ResourceVersion = "uid-journal", "rv-journal"
 	return With(journal, options...)

@@ -13,9 +13,9 @@ import (
 )
 
 // AwaitEnd waits for the end of an operation on the workload.
-func (s *Stage) AwaitEnd(t testing.TB) *api.Status {
+func (s *Stage) AwaitEnd(t testing.TB) *api.Resize {
 	t.Helper()
-	var status *api.Status
+	var status *api.Resize
 	s.Eventually("the operation ends", func() string {
 		status = s.Status("web")
 		if status == nil || !status.Phase.Terminal() {
@@ -65,7 +65,7 @@ func (s *Stage) ExpectNothingLeft(t testing.TB) {
 
 // ExpectResized waits for the end of a resize and checks what has to be true then: the same data on bigger volumes, both
 // old volumes kept, and nothing else left.
-func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Status {
+func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Resize {
 	t.Helper()
 	status := s.AwaitEnd(t)
 	if status.Phase != api.Succeeded {

@@ -8,36 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
-
-func TestI3SleepIsOfThisVerySet(t *testing.T) {
-	stored := func(change func(*api.Status)) build.Option {
-		return build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, change).Encode())
-	}
-	nothing := func(*api.Status) {}
-	for name, row := range map[string]struct {
-		options []build.Option
-		want    bool
-		err     bool
-	}{
-		"it never slept": {nil, false, false},
-		"its own":        {[]build.Option{stored(nothing)}, true, false},
-		"of another UID, as in a copied manifest": {[]build.Option{stored(nothing), build.UID("uid-2")}, false, false},
-		"of another name":                         {[]build.Option{stored(func(s *api.Status) { s.Set.Name = "api" })}, false, false},
-		"without UID":                             {[]build.Option{stored(func(s *api.Status) { s.Set.UID = "" })}, false, false},
-		"unreadable":                              {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, false, true},
-		"about a resize":                          {[]build.Option{build.Annotation(api.SleepAnnotation, build.Operation(api.Copying).Encode())}, false, true},
-		"a resize is none":                        {[]build.Option{build.Status(build.Operation(api.Copying))}, false, false},
-	} {
-		got, err := sts.SleepOf(set(row.options...))
-		if (got != nil) != row.want || (err != nil) != row.err {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
-	}
-}
 
 func TestRollingOut(t *testing.T) {
 	rolling := func(updated int32, options ...build.Option) *appsv1.StatefulSet {

@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -20,25 +21,25 @@ const (
 	settle = time.Minute
 )
 
-// napping takes the next step of a sleep.
-func napping(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
-	nap := m.Nap
+// continueSleep takes the next step of a sleep.
+func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
+	sleep := m.Sleep
 	_, abort := m.Set.Annotations[api.AbortAnnotation]
-	if nap.Phase != api.Waking {
+	if sleep.Phase != api.Waking {
 		ends := v.Awake || abort || !sts.Managed(m.Set)
-		untouched := nap.Stopping == nil && !nap.OwnerStops && (nap.Phase == api.Stopping || ends)
+		untouched := sleep.Stopping == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)
 		switch {
 		case untouched && sts.Replicas(m.Set) == 0: // another client was faster, and has to wake it
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 		case abort:
 			return giveUp(in, group, m, api.Aborted, "aborted")
 		case !sts.Managed(m.Set):
-			return wake(in, group, m, nap, api.WakingUp, "it is not opted in any more")
+			return wake(in, group, m, sleep, api.WakingUp, "it is not opted in any more")
 		case v.Awake:
-			return wake(in, group, m, nap, api.WakingUp, v.Why)
+			return wake(in, group, m, sleep, api.WakingUp, v.Why)
 		}
 	}
-	switch nap.Phase {
+	switch sleep.Phase {
 	case api.Stopping:
 		return stopping(in, group, m)
 	case api.Asleep:
@@ -54,48 +55,48 @@ func (in Input) rejected(m idle.Member) bool { return in.Rejected != "" && m.Set
 
 // stopping scales the set to zero, or waits until its operator has.
 func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
-	nap, replicas := m.Nap, sts.Replicas(m.Set)
-	scaled := nap.Stopping != nil
+	sleep, replicas := m.Sleep, sts.Replicas(m.Set)
+	scaled := sleep.Stopping != nil
 	switch {
 	case in.rejected(m):
 		return giveUp(in, group, m, api.Rejected, "the API server refuses: "+in.Rejected)
-	case sts.AtZero(m.Set) && (scaled || nap.OwnerStops):
-		next := nap.Clone()
-		next.Phase, next.Quiesced, next.Deadline = api.Asleep, plan.Moment(in.Now), nil
-		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("%d replicas come back when somebody needs them", nap.Replicas)
-		return plan.Do(api.FellAsleep, append(plan.Store(m.Set, next).Actions(), plan.NoteOf(m.Set, next, false))...).Then(events.Scaled, nap.Operation)
-	case plan.Overdue(nap, in.Now):
+	case sts.AtZero(m.Set) && (scaled || sleep.OwnerStops):
+		next := sleep.Clone()
+		next.Phase, next.Quiesced, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
+		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("%d replicas come back when somebody needs them", sleep.Replicas)
+		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).Then(events.Scaled, sleep.Operation)
+	case operation.Overdue(sleep, in.Now):
 		return giveUp(in, group, m, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their own grace period, "+
 			"so the set is started again. Look at the pods, their finalizers and nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
-	case nap.OwnerStops:
+	case sleep.OwnerStops:
 		return plan.Wait(api.ScalingDown, "its operator stops it, %d replicas are left", m.Set.Status.Replicas)
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
 	case scaled && sts.Controller(m.Set) == nil: // there is no operator that could be late: another client wants it awake
 		return startedByOthers(in, group, m)
-	case scaled && nap.Round >= rounds:
-		m.Nap = countStarts(in, m)
-		return giveUp(in, group, m, api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, nap.Round))
+	case scaled && sleep.Round >= rounds:
+		m.Sleep = countStarts(in, m)
+		return giveUp(in, group, m, api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, sleep.Round))
 	case scaled:
-		return scaleDown(in, m, again(nap))
+		return scaleDown(in, m, again(sleep))
 	}
-	next := nap.Clone()
+	next := sleep.Clone()
 	next.Replicas = replicas
 	return scaleDown(in, m, next)
 }
 
 // again is another round of a sleep. The count that comes back is the one from before it.
-func again(nap *api.Status) *api.Status {
-	next := nap.Clone()
+func again(sleep *api.Sleep) *api.Sleep {
+	next := sleep.Clone()
 	next.Round++
 	next.Phase, next.Quiesced = api.Stopping, nil
 	return next
 }
 
 // scaleDown records the number of replicas in the same write that sets it to zero, and keeps the claims of the stopped pods.
-func scaleDown(in Input, m idle.Member, next *api.Status) plan.Plan {
-	next.Stopping = plan.Moment(in.Now)
-	next.Deadline = plan.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set)))
+func scaleDown(in Input, m idle.Member, next *api.Sleep) plan.Plan {
+	next.Stopping = operation.Moment(in.Now)
+	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set)))
 	patch := plan.PatchOf(plan.StatefulSets, m.Set)
 	if found := sts.WhenScaled(m.Set); found != sts.Retain {
 		next.WhenScaled = found
@@ -114,13 +115,13 @@ func scale(patch *plan.Patch, set *appsv1.StatefulSet, to int32) {
 // sleeping handles a set that sleeps and has no reason to wake. If it has replicas, its operator is late, or another client wants it
 // awake.
 func sleeping(in Input, group idle.Group, m idle.Member) plan.Plan {
-	nap, replicas := m.Nap, sts.Replicas(m.Set)
+	sleep, replicas := m.Sleep, sts.Replicas(m.Set)
 	if replicas == 0 {
 		return plan.Noop(api.StaysAsleep)
 	}
-	late := sts.Controller(m.Set) != nil && !nap.OwnerStops && nap.Quiesced != nil && in.Now.Sub(nap.Quiesced.Time) < settle
-	if late && nap.Round < rounds {
-		return scaleDown(in, m, again(nap))
+	late := sts.Controller(m.Set) != nil && !sleep.OwnerStops && sleep.Quiesced != nil && in.Now.Sub(sleep.Quiesced.Time) < settle
+	if late && sleep.Round < rounds {
+		return scaleDown(in, m, again(sleep))
 	}
 	return startedByOthers(in, group, m)
 }

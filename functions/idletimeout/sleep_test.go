@@ -14,6 +14,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
@@ -26,7 +27,7 @@ const (
 )
 
 // due is a deadline that has not come.
-var due = build.Due(time.Minute)
+var due = build.SleepDue(time.Minute)
 
 // scaler is who last wrote the set's replicas.
 func scaler(manager string) build.Option {
@@ -36,10 +37,10 @@ func scaler(manager string) build.Option {
 }
 
 func TestPlannedIsPauseOwnersTurn(t *testing.T) {
-	with := func(options ...build.Option) Input { return on(web(append(options, nap(api.Planned, due))...)) }
+	with := func(options ...build.Option) Input { return on(web(append(options, sleep(api.Planned, due))...)) }
 	check(t, map[string]row{
 		"the owner is asked":       {with(), "noop NotOurPhase", ""},
-		"its deadline is not ours": {on(web(nap(api.Planned, build.Due(-time.Hour)))), "noop NotOurPhase", ""},
+		"its deadline is not ours": {on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))), "noop NotOurPhase", ""},
 		"the set is being deleted": {with(build.Deleting()), "noop SetGone", ""},
 		"a resize is asked for":    {with(build.Resize("data=1Gi")), "noop NotOurPhase", ""},
 		"used in the second it began": {with(build.Active(time.Minute)), `do WakingUp: patch statefulsets web {+last-activity, +sleep}; event WakingUp "web: it was active at 2026-03-01T11:59:00Z" -> wake.decided`,
@@ -50,15 +51,15 @@ func TestPlannedIsPauseOwnersTurn(t *testing.T) {
 			"Waking Aborted at Planned, idle, attempt 1, round 1, replicas 3, due 30m0s"},
 		"I4: somebody has scaled it to zero: theirs to wake": {with(zero, scaler("kubectl"), build.Active(0)), `do AtZeroAlready: patch statefulsets web {+sleep}; event AtZeroAlready "field manager \"kubectl\" has scaled it to zero" -> scaled`,
 			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, finished 0s"},
-		"its operator has stopped it: its consent is about to come": {on(web(zero, nap(api.Planned, due, build.OwnerStops()))), "noop NotOurPhase", ""},
+		"its operator has stopped it: its consent is about to come": {on(web(zero, sleep(api.Planned, due, build.OwnerStops()))), "noop NotOurPhase", ""},
 		"it is not opted in any more": {with(optOut), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
 	})
 }
 
 func TestStopping(t *testing.T) {
-	consented := nap(api.Stopping, due)
-	stopping := nap(api.Stopping, due, build.ScaledDown(30*time.Second))
+	consented := sleep(api.Stopping, due)
+	stopping := sleep(api.Stopping, due, build.ScaledDown(30*time.Second))
 	with := func(options ...build.Option) Input { return on(web(options...)) }
 	const scales = "do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 3 to 0}"
 	const asleep = `do FellAsleep: patch statefulsets web {+sleep}; event FellAsleep "3 replicas come back when somebody needs them" -> scaled`
@@ -72,34 +73,34 @@ func TestStopping(t *testing.T) {
 			"do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 5 to 0}", "Stopping , idle, attempt 1, round 1, replicas 5, stopping 0s, due 15m30s"},
 		"I1: claims that a scale-down deletes are kept, in the same write": {with(consented, build.WhenScaled("Delete")),
 			"do ScalingDown: " + remembers + "patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 1, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"I1: somebody puts Delete back before another round": {with(nap(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"), build.Owned("Database", "main")),
+		"I1: somebody puts Delete back before another round": {with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"), build.Owned("Database", "main")),
 			"do ScalingDown: patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"what is kept already is remembered": {with(nap(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"), build.Owned("Database", "main")),
+		"what is kept already is remembered": {with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"), build.Owned("Database", "main")),
 			"do ScalingDown: patch statefulsets web {+sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
 		"pods end":                         {with(stopping, zero, build.Counting(2, 2)), "wait ScalingDown (2 replicas are left)", ""},
 		"the controller has not seen it":   {with(stopping, zero, build.Unseen()), "wait ScalingDown (0 replicas are left)", ""},
 		"all pods have ended":              {with(stopping, zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -30s, quiesced 0s"},
-		"they have, as the deadline came":  {with(nap(api.Stopping, build.Due(-time.Second), build.ScaledDown(time.Hour)), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced 0s"},
+		"they have, as the deadline came":  {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced 0s"},
 		"the set is being deleted":         {with(stopping, zero, build.Counting(1, 1), build.Deleting()), "noop SetGone", ""},
-		"its operator stops it":            {with(nap(api.Stopping, due, build.OwnerStops())), "wait ScalingDown (its operator stops it, 3 replicas are left)", ""},
-		"its operator is about to be done": {with(nap(api.Stopping, due, build.OwnerStops()), zero, build.Counting(1, 1)), "wait ScalingDown (its operator stops it, 1 replicas are left)", ""},
-		"its operator has stopped it":      {with(nap(api.Stopping, due, build.OwnerStops()), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, its owner stops it, quiesced 0s"},
-		"I8: its operator does not stop it": {with(nap(api.Stopping, build.Due(-time.Second), build.OwnerStops())),
+		"its operator stops it":            {with(sleep(api.Stopping, due, build.OwnerStops())), "wait ScalingDown (its operator stops it, 3 replicas are left)", ""},
+		"its operator is about to be done": {with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(1, 1)), "wait ScalingDown (its operator stops it, 1 replicas are left)", ""},
+		"its operator has stopped it":      {with(sleep(api.Stopping, due, build.OwnerStops()), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, its owner stops it, quiesced 0s"},
+		"I8: its operator does not stop it": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
 			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8: its operator stopped it, but for a pod": {with(nap(api.Stopping, build.Due(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
+		"I8: its operator stopped it, but for a pod": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
 			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8, I4: pods do not end: the set gets its replicas back": {with(nap(api.Stopping, build.Due(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
+		"I8, I4: pods do not end: the set gets its replicas back": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
 			`do DeadlineExceeded: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, due 30m0s"},
-		"I8: nobody came to scale it": {with(nap(api.Stopping, build.Due(-time.Second))),
+		"I8: nobody came to scale it": {with(sleep(api.Stopping, build.SleepDue(-time.Second))),
 			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
 		"it is used while pods end": {with(stopping, zero, build.Counting(2, 2), build.Active(0)),
 			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
-		"it is used while its operator stops it: the operator starts it": {with(nap(api.Stopping, due, build.OwnerStops()), zero, build.Counting(2, 2), build.Active(0)),
+		"it is used while its operator stops it: the operator starts it": {with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(2, 2), build.Active(0)),
 			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
 		"somebody aborts": {with(stopping, zero, build.Counting(2, 2), abort),
@@ -111,17 +112,17 @@ func TestStopping(t *testing.T) {
 		"the API server refuses to scale it": {with(consented).refused("admission webhook denied the request"),
 			`do Rejected: patch statefulsets web {+last-activity, +sleep}; event Rejected "the API server refuses: admission webhook denied the request; it is not put to sleep for 13m0s" -> wake.decided`,
 			"Waking Rejected at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"what it refuses of a member is not about the others": {on(member("db", shop, nap(api.Planned)), web(shop, consented)).refused("no"), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
+		"what it refuses of a member is not about the others": {on(member("db", shop, sleep(api.Planned)), web(shop, consented)).refused("no"), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
 	})
 }
 
 func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 	owned := build.Owned("Database", "main")
 	again := func(round int) build.Option {
-		return nap(api.Stopping, due, build.ScaledDown(30*time.Second), build.Round(round))
+		return sleep(api.Stopping, due, build.ScaledDown(30*time.Second), build.SleepRound(round))
 	}
-	asleep := func(ago time.Duration, options ...func(*api.Status)) build.Option {
-		return nap(api.Asleep, append([]func(*api.Status){build.Slept(ago)}, options...)...)
+	asleep := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
+		return sleep(api.Asleep, append([]func(*api.Sleep){build.Slept(ago)}, options...)...)
 	}
 	with := func(options ...build.Option) Input {
 		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
@@ -138,13 +139,13 @@ func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 			"Waking StartedByOthers at Stopping, idle, attempt 1, round 3, replicas 2, stopping -30s, due 30m0s"},
 		"an operator that is late, within a minute": {with(owned, asleep(59*time.Second)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
 		"later it is somebody's wish":               {with(owned, asleep(time.Minute)), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1m0s, quiesced -1m0s, due 30m0s"},
-		"late for the third time":                   {with(owned, asleep(time.Second, build.Round(3))), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 3, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
+		"late for the third time":                   {with(owned, asleep(time.Second, build.SleepRound(3))), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 3, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
 		"a person, at once":                         {with(asleep(time.Second), scaler("kubectl")), started(`field manager \"kubectl\"`), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
 		"its operator, which had stopped it":        {with(owned, asleep(time.Second, build.OwnerStops())), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, its owner stops it, stopping -1s, quiesced -1s, due 30m0s"},
 		"a person, of a set that is paused": {with(build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))), started("somebody"),
 			"Waking StartedByOthers, paused, attempt 1, round 1, replicas 2, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"that is left alone for a while": {with(build.Paused(), nap(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))), "noop AlreadyRefused", ""},
-		"then it sleeps again": {with(build.Paused(), nap(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
+		"that is left alone for a while": {with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))), "noop AlreadyRefused", ""},
+		"then it sleeps again": {with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
 			`do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`,
 			"Planned SleepDecided, paused, attempt 2, round 1, replicas 2, due 10m0s"},
 	})
@@ -153,8 +154,8 @@ func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 // TestI4APersonWhoStartsASetWhileItStops is heard at once, as when it is asleep: nobody but an operator that is late is
 // scaled down again.
 func TestI4APersonWhoStartsASetWhileItStops(t *testing.T) {
-	p := Decide(on(web(build.Replicas(2), nap(api.Stopping, due, build.ScaledDown(5*time.Minute)), scaler("kubectl"))))
-	if next := build.Stored(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
+	p := Decide(on(web(build.Replicas(2), sleep(api.Stopping, due, build.ScaledDown(5*time.Minute)), scaler("kubectl"))))
+	if next := build.StoredSleep(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
 		t.Errorf("%s", p)
 	}
 }
@@ -162,13 +163,13 @@ func TestI4APersonWhoStartsASetWhileItStops(t *testing.T) {
 // TestI4WhoeverScaledToZeroIsNotOverruled: what Drydock did not take away it does not give back.
 func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
 	for name, set := range map[string]*appsv1.StatefulSet{
-		"planned, and used":                 web(zero, build.Active(0), nap(api.Planned, due)),
-		"planned, and aborted":              web(zero, abort, nap(api.Planned, due)),
-		"consented, and used":               web(zero, build.Active(0), nap(api.Stopping, due)),
-		"consented, and nobody needs it":    web(zero, nap(api.Stopping, due)),
-		"planned, and not opted in":         web(zero, optOut, nap(api.Planned, due)),
-		"consented, and the time is over":   web(zero, build.Counting(1, 1), nap(api.Stopping, build.Due(-time.Second))),
-		"planned, another one is kept warm": web(zero, nap(api.Planned, due), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
+		"planned, and used":                 web(zero, build.Active(0), sleep(api.Planned, due)),
+		"planned, and aborted":              web(zero, abort, sleep(api.Planned, due)),
+		"consented, and used":               web(zero, build.Active(0), sleep(api.Stopping, due)),
+		"consented, and nobody needs it":    web(zero, sleep(api.Stopping, due)),
+		"planned, and not opted in":         web(zero, optOut, sleep(api.Planned, due)),
+		"consented, and the time is over":   web(zero, build.Counting(1, 1), sleep(api.Stopping, build.SleepDue(-time.Second))),
+		"planned, another one is kept warm": web(zero, sleep(api.Planned, due), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
@@ -176,8 +177,8 @@ func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
 			if n := sts.Replicas(s.sets[0]); n != 0 {
 				t.Errorf("somebody scaled it to zero, and it has %d replicas:\n%s", n, strings.Join(s.log, "\n"))
 			}
-			if nap := s.sleepOf("web"); nap.Active() || nap.Phase == api.Failed && nap.Reason == api.NotReady {
-				t.Errorf("its sleep is %s %s: %s\n%s", nap.Phase, nap.Reason, nap.Message, strings.Join(s.log, "\n"))
+			if sleep := s.sleepOf("web"); sleep.Active() || sleep.Phase == api.Failed && sleep.Reason == api.NotReady {
+				t.Errorf("its sleep is %s %s: %s\n%s", sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
 			}
 		})
 	}
@@ -185,7 +186,7 @@ func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
 
 func TestAsleep(t *testing.T) {
 	asleep := func(options ...build.Option) Input {
-		return on(web(append([]build.Option{zero, nap(api.Asleep, build.Slept(time.Hour))}, options...)...))
+		return on(web(append([]build.Option{zero, sleep(api.Asleep, build.Slept(time.Hour))}, options...)...))
 	}
 	check(t, map[string]row{
 		"nobody needs it":          {asleep(), "noop StaysAsleep", ""},
@@ -200,7 +201,7 @@ func TestAsleep(t *testing.T) {
 		"no clock puts it to sleep any more": {asleep(without(api.IdleTimeoutAnnotation)),
 			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "it has no drydock.dev/idle-timeout" -> wake.decided`,
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"it is not paused any more": {on(web(zero, nap(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
+		"it is not paused any more": {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
 			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is not paused any more" -> wake.decided`,
 			"Waking WakingUp, paused, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
 		"somebody aborts": {asleep(abort),
@@ -209,7 +210,7 @@ func TestAsleep(t *testing.T) {
 		"it is not opted in any more": {asleep(optOut),
 			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"its operator has stopped it, and starts it": {on(web(zero, nap(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
+		"its operator has stopped it, and starts it": {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
 			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
 			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
 		"a use in the future is not moved back": {asleep(build.Active(-time.Hour)),
@@ -219,14 +220,14 @@ func TestAsleep(t *testing.T) {
 }
 
 func TestWaking(t *testing.T) {
-	with := func(phase []func(*api.Status), options ...build.Option) Input {
-		all := append([]func(*api.Status){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active")}, phase...)
-		return on(web(append([]build.Option{nap(api.Waking, all...)}, options...)...))
+	with := func(phase []func(*api.Sleep), options ...build.Option) Input {
+		all := append([]func(*api.Sleep){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active")}, phase...)
+		return on(web(append([]build.Option{sleep(api.Waking, all...)}, options...)...))
 	}
-	type edits = []func(*api.Status)
-	late := build.Due(-time.Second)
-	given := func(reason api.Reason) func(*api.Status) {
-		return func(s *api.Status) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
+	type edits = []func(*api.Sleep)
+	late := build.SleepDue(-time.Second)
+	given := func(reason api.Reason) func(*api.Sleep) {
+		return func(s *api.Sleep) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
 	}
 	const awake = `event Awake "web: it was active"` + forgets + " -> scaled"
 	const ready = "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"
@@ -263,18 +264,18 @@ func TestWaking(t *testing.T) {
 	})
 	t.Run("I8: the end of a sleep that was given up", func(t *testing.T) {
 		p := Decide(with(edits{given(api.Aborted)}))
-		nap := build.Stored(p)
-		if p.Announce != events.OperationFailed || nap.Phase != api.Failed || nap.Reason != api.Aborted || nap.FailedAt != api.Stopping || nap.Message != "it could not be" {
-			t.Errorf("%s: %s", p, build.Summary(nap))
+		sleep := build.StoredSleep(p)
+		if p.Announce != events.OperationFailed || sleep.Phase != api.Failed || sleep.Reason != api.Aborted || sleep.FailedAt != api.Stopping || sleep.Message != "it could not be" {
+			t.Errorf("%s: %s", p, build.Summary(sleep))
 		}
 	})
 }
 
 // TestAFailedSleepTellsSinceWhenTheSetIsUp: it stopped and started, so it stays up for its least time.
 func TestAFailedSleepTellsSinceWhenTheSetIsUp(t *testing.T) {
-	p := Decide(on(web(nap(api.Waking, build.Slept(time.Hour), due, func(s *api.Status) { s.FailedAt = api.Stopping }))))
-	if nap := build.Stored(p); nap.Phase != api.Failed || nap.Ready == nil || !nap.Ready.Time.Equal(build.Now) {
-		t.Errorf("%s", build.Summary(nap))
+	p := Decide(on(web(sleep(api.Waking, build.Slept(time.Hour), due, func(s *api.Sleep) { s.FailedAt = api.Stopping }))))
+	if sleep := build.StoredSleep(p); sleep.Phase != api.Failed || sleep.Ready == nil || !sleep.Ready.Time.Equal(build.Now) {
+		t.Errorf("%s", build.Summary(sleep))
 	}
 }
 
@@ -282,24 +283,24 @@ func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
-	waiting := nap(api.Waking, build.Slept(time.Hour), due, build.Told(api.DependencyFirst, "web: it was active; it waits until db is ready"))
+	waiting := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.DependencyFirst, "web: it was active; it waits until db is ready"))
 	front := func(options ...build.Option) *appsv1.StatefulSet {
 		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
 	}
-	starting := []build.Option{build.Counting(3, 1), nap(api.Waking, due)}
+	starting := []build.Option{build.Counting(3, 1), sleep(api.Waking, due)}
 	check(t, map[string]row{
 		"it starts":              {on(front(zero), db(starting...)), "wait DependencyFirst (db is not ready yet)", ""},
-		"it is at zero still":    {on(front(zero), db(zero, nap(api.Waking, due))), "wait DependencyFirst (db is not ready yet)", ""},
-		"it is ready":            {on(front(zero), db(nap(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3} -> wake.decided", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"it is at zero still":    {on(front(zero), db(zero, sleep(api.Waking, due))), "wait DependencyFirst (db is not ready yet)", ""},
+		"it is ready":            {on(front(zero), db(sleep(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3} -> wake.decided", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
 		"somebody did not wait":  {on(front(build.Counting(3, 2)), db(starting...)), "wait WaitingForReady (2 of 3 replicas are ready)", ""},
 		"and all is ready":       {on(front(), db(starting...)), `do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active; it waits until db is ready"` + forgets + " -> scaled", "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
-		"each wakes in its turn": {on(db(zero, nap(api.Asleep, build.Slept(time.Hour))), front(zero)), `do WakingUp: patch statefulsets db {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+		"each wakes in its turn": {on(db(zero, sleep(api.Asleep, build.Slept(time.Hour))), front(zero)), `do WakingUp: patch statefulsets db {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
 	})
 }
 
 // TestI8NobodyWaitsForEverForWhatItNeeds: replicas come back (I4), and people are told.
 func TestI8NobodyWaitsForEverForWhatItNeeds(t *testing.T) {
-	asleep := []build.Option{shop, zero, nap(api.Asleep, build.Slept(time.Hour))}
+	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.Slept(time.Hour))}
 	group := func(of []build.Option, more ...build.Option) []build.Option {
 		return append(append([]build.Option{}, of...), more...)
 	}
@@ -307,21 +308,21 @@ func TestI8NobodyWaitsForEverForWhatItNeeds(t *testing.T) {
 	for name, sets := range map[string][]*appsv1.StatefulSet{
 		"what it needs gets ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", asleep...)},
 		"a person has paused what it needs": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
-			member("db", shop, zero, build.Paused(), nap(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))},
+			member("db", shop, zero, build.Paused(), sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))},
 		"somebody has scaled to zero what it needs": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", shop, zero)},
 		"what it needs never gets ready":            {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", group(asleep, build.Label(broken, "yes"))...)},
 		"what it needs runs, and never gets ready":  {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", shop, build.Counting(3, 1), build.Label(broken, "yes"))},
 		"a circle that somebody wrote meanwhile":    {web(group(asleep, build.DependsOn("db"))...), member("db", group(asleep, build.DependsOn("web"))...)},
 		"a name that somebody wrote meanwhile":      {web(group(asleep, build.DependsOn("cache"))...), member("db", asleep...)},
-		"its operator starts it, what it needs is not there": {web(shop, zero, build.DependsOn("db"), build.Active(0), build.Label(broken, "yes"), nap(api.Asleep, build.Slept(time.Hour), build.OwnerStops())),
+		"its operator starts it, what it needs is not there": {web(shop, zero, build.DependsOn("db"), build.Active(0), build.Label(broken, "yes"), sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops())),
 			member("db", shop, zero)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := story{t: t, now: build.Now, sets: sets}
 			s.until(3*time.Hour, func() bool { return !s.sleepOf("web").Active() })
-			nap := s.sleepOf("web")
-			if nap.Active() || !nap.OwnerStops && sts.Replicas(s.sets[0]) != 3 {
-				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", sts.Replicas(s.sets[0]), nap.Phase, nap.Reason, nap.Message, strings.Join(s.log, "\n"))
+			sleep := s.sleepOf("web")
+			if sleep.Active() || !sleep.OwnerStops && sts.Replicas(s.sets[0]) != 3 {
+				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", sts.Replicas(s.sets[0]), sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
 			}
 		})
 	}
@@ -424,14 +425,14 @@ func (s *story) patch(a plan.Action) {
 	}
 }
 
-func (s *story) sleepOf(name string) *api.Status {
+func (s *story) sleepOf(name string) *api.Sleep {
 	for _, set := range s.sets {
 		if set.Name == name {
-			nap, err := sts.SleepOf(set)
+			sleep, err := api.LoadSleep(set)
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			return nap
+			return sleep
 		}
 	}
 	return nil
@@ -446,7 +447,7 @@ func TestI4EveryCountComesBack(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %s", name, after), func(t *testing.T) {
 				s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.WhenScaled("Delete"))}}
 				s.look("web")
-				consented := plan.Enter(s.sleepOf("web"), api.Stopping, s.now, time.Hour) // pause-owner's part
+				consented := operation.Enter(s.sleepOf("web"), api.Stopping, s.now, time.Hour) // pause-owner's part
 				build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
 				if after > 0 {
 					s.until(after, func() bool { return false })

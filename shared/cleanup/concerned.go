@@ -1,0 +1,83 @@
+package cleanup
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/sts"
+)
+
+// Concerned returns the functions that a change of the set concerns as far as removed replicas go. A set whose ordinals are all accounted
+// for concerns none.
+func Concerned(c operation.Change) []api.Function {
+	if concerned(c) {
+		return []api.Function{api.CleanupPod}
+	}
+	return nil
+}
+
+func concerned(c operation.Change) bool {
+	set, record := c.Set, c.Records.Cleanup
+	switch {
+	case c.Records.CleanupErr != nil:
+		return true
+	case set.DeletionTimestamp != nil && Finalized(set):
+		return !c.Gone && dueInDeletion(set, record)
+	case set.DeletionTimestamp != nil || c.Gone && sts.Managed(set):
+		return record.Active()
+	case Finalized(set) != Finalizes(set):
+		return true
+	case !sts.Managed(set) || record.Active():
+		return record.Active()
+	case !sts.CleanupAsked(set) || c.Records.Busy(api.KindCleanup):
+		return false
+	}
+	return unaccounted(set, record)
+}
+
+// dueInDeletion is about a set that our finalizer holds: a cleanup that has failed waits until the user decides.
+func dueInDeletion(set *appsv1.StatefulSet, record *api.Cleanup) bool {
+	if record == nil || record.Phase != api.Failed || !set.DeletionTimestamp.Before(record.Finished) {
+		return true
+	}
+	return operation.Aborted(set) || retried(set) || !Finalizes(set) || record.Request != Digest(set)
+}
+
+func retried(set *appsv1.StatefulSet) bool {
+	_, asked := set.Annotations[api.RetryAnnotation]
+	return asked
+}
+
+// unaccounted reports whether the set shows something that its record does not tell yet: a template or a spec that changed, or a replica
+// that came.
+func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
+	switch {
+	case record == nil || record.Request != Digest(set):
+		return true
+	case operation.CleanupRests(record) && retried(set):
+		return true
+	case record.Phase == api.Refused:
+		return false
+	case record.Span == nil || record.Generation != set.Generation || record.Span.Start != sts.Start(set):
+		return true // a set that was scaled up and down again asks for as many replicas as before
+	case slices.ContainsFunc(record.Ordinals, func(o api.OrdinalStatus) bool { return o.Reason == api.ClaimUnbound }):
+		return true // the claim may have been bound since, which no event tells
+	}
+	return record.Span.Start+int(min(set.Status.Replicas, sts.Replicas(set))) > record.Span.End
+}
+
+// ConcernedByPod is about a cleanup pod: one that has ended, is to end, or has failed before.
+func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
+	failed := slices.ContainsFunc(append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...), func(c corev1.ContainerStatus) bool {
+		ended := c.LastTerminationState.Terminated
+		return c.RestartCount > 0 || ended != nil && ended.ExitCode != 0
+	})
+	if gone || pod.DeletionTimestamp != nil || sts.Done(pod) || failed {
+		return []api.Function{api.CleanupPod}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+// Package operation says what runs on a StatefulSet: the records of its operations, the phases that each kind of operation has, and how
+// one moves to the next. See phases.go for the table of all phases. Everything here is pure.
+package operation
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+)
+
+// Record is the record of an operation of any kind.
+type Record interface {
+	Head() *api.Header
+	Active() bool
+	// Annotation is where the record is stored on the StatefulSet.
+	Annotation() string
+	Encode() string
+}
+
+// Records are what a StatefulSet tells about its latest operation of each kind. A record that came along with a copied manifest is not
+// among them. A record that cannot be read is nil and has an error: nothing may act on it.
+type Records struct {
+	Resize  *api.Resize
+	Sleep   *api.Sleep
+	Cleanup *api.Cleanup
+
+	ResizeErr, SleepErr, CleanupErr error
+}
+
+// Of returns the set's own records.
+func Of(set *appsv1.StatefulSet) Records {
+	r := Records{}
+	r.Resize, r.ResizeErr = api.LoadResize(set)
+	r.Sleep, r.SleepErr = api.LoadSleep(set)
+	r.Cleanup, r.CleanupErr = api.LoadCleanup(set)
+	return r
+}
+
+// All returns the records that the set has.
+func (r Records) All() []Record {
+	var all []Record
+	if r.Resize != nil {
+		all = append(all, r.Resize)
+	}
+	if r.Sleep != nil {
+		all = append(all, r.Sleep)
+	}
+	if r.Cleanup != nil {
+		all = append(all, r.Cleanup)
+	}
+	return all
+}
+
+// Resizing reports whether a resize or rollback has the set, or may have it: it is active, or it was given up with a claim that is not
+// whole, or its record cannot be read.
+func (r Records) Resizing() bool { return r.ResizeErr != nil || r.Resize.Active() || r.Resize.Held() }
+
+// Sleeping reports whether the set is asleep, or on its way there or back, or may be: its record cannot be read.
+func (r Records) Sleeping() bool { return r.SleepErr != nil || r.Sleep.Active() }
+
+// CleaningUp reports whether a cleanup is active on the set, or may be: its record cannot be read.
+func (r Records) CleaningUp() bool { return r.CleanupErr != nil || r.Cleanup.Active() }
+
+// Busy reports whether an operation of another kind has the set, or may have it, so that none of this kind begins.
+func (r Records) Busy(kind api.Kind) bool {
+	return kind != api.KindResize && kind != api.KindRollback && r.Resizing() ||
+		kind != api.KindSleep && r.Sleeping() ||
+		kind != api.KindCleanup && r.CleaningUp()
+}
+
+// RestingCleanup returns the cleanup that a retry on the set is about; nil if the retry is about a resize or a sleep. A resize with a claim
+// that is not whole comes first, then a cleanup, then the others: the annotation is one function's to remove.
+func (r Records) RestingCleanup(set *appsv1.StatefulSet) *api.Cleanup {
+	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !sts.CleanupAsked(set) || r.ResizeErr != nil || r.Resize.Held() {
+		return nil
+	}
+	return r.Cleanup
+}
+
+// Retried reports whether an annotation asks to take up a resize or a sleep.
+func (r Records) Retried(set *appsv1.StatefulSet) bool {
+	_, asked := set.Annotations[api.RetryAnnotation]
+	return asked && r.RestingCleanup(set) == nil
+}
+
+// CleanupRests reports whether the cleanup has failed or was refused: it waits for a retry.
+func CleanupRests(cleanup *api.Cleanup) bool {
+	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)
+}
+
+// Held reports whether the operation was given up with the set still held at zero.
+func Held(record Record) bool {
+	resize, ok := record.(*api.Resize)
+	return ok && resize.Held()
+}
+
+// Clone returns a copy of the record that can be changed without changing it.
+func Clone(record Record) Record {
+	switch r := record.(type) {
+	case *api.Resize:
+		return r.Clone()
+	case *api.Sleep:
+		return r.Clone()
+	}
+	return record.(*api.Cleanup).Clone()
+}
+
+// GivenBack reports whether an active operation has given the set its replicas back: it will not stop the set again.
+func GivenBack(set *appsv1.StatefulSet, record Record) bool {
+	switch {
+	case set == nil || record == nil || !record.Active() || sts.Frozen(set):
+		return false
+	case record.Head().Phase == api.Waking:
+		return sts.Replicas(set) > 0
+	}
+	return record.Head().Phase == api.Starting
+}

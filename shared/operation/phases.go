@@ -1,0 +1,128 @@
+package operation
+
+import (
+	"fmt"
+	"slices"
+
+	"drydock.dev/shared/api"
+)
+
+// State is one phase of one kind of operation.
+type State struct {
+	Kind  api.Kind
+	Phase api.Phase
+	// Means says what is true of the set in this phase.
+	Means string
+	// By is the function that moves the operation on. It is empty in a terminal phase.
+	By api.Function
+	// Next are the phases that may follow. The record may also change within its phase.
+	Next []api.Phase
+	// First is true if an operation may begin in this phase.
+	First bool
+}
+
+type phases = []api.Phase
+
+// States is the table of all phases. It is the whole life of every operation: no function writes a phase that does not follow from the
+// one before, and docs/status.md shows the same rows.
+var States = []State{
+	{Kind: api.KindResize, Phase: api.Expanding, First: true, By: api.DetectResize,
+		Means: "claims ask for more and grow; the set runs", Next: phases{api.Planned, api.Succeeded, api.Failed}},
+	{Kind: api.KindResize, Phase: api.Planned, First: true, By: api.PauseOwner,
+		Means: "the preflight passed; the owner's consent is awaited", Next: phases{api.Copying, api.Switching, api.RollingBack}},
+	{Kind: api.KindResize, Phase: api.Copying, By: api.Backup,
+		Means: "new volumes, a first copy while the set runs, the stop, the final copy, the comparison", Next: phases{api.Switching, api.RollingBack, api.Failed}},
+	{Kind: api.KindResize, Phase: api.Switching, By: api.Restore,
+		Means: "the set is created again where its templates change, then claims get their new volumes",
+		Next:  phases{api.Starting, api.Copying, api.RollingBack, api.Failed}},
+	{Kind: api.KindResize, Phase: api.Starting, By: api.Restore,
+		Means: "the set has its replicas, and is to become ready", Next: phases{api.Succeeded, api.Failed}},
+	{Kind: api.KindResize, Phase: api.RollingBack, By: api.Restore,
+		Means: "given up before the switch: the set gets back what it had", Next: phases{api.Failed}},
+	{Kind: api.KindResize, Phase: api.Succeeded, Means: "the set has what was asked for"},
+	{Kind: api.KindResize, Phase: api.Failed,
+		Means: "given up; `failedAt` says what that means. One that holds the set at zero goes on when a retry asks for it", Next: phases{api.Switching}},
+	{Kind: api.KindResize, Phase: api.Refused, First: true, Means: "the preflight found a reason; nothing was touched"},
+
+	{Kind: api.KindRollback, Phase: api.Planned, First: true, By: api.PauseOwner,
+		Means: "the preflight passed; the owner's consent is awaited", Next: phases{api.Copying, api.RollingBack}},
+	{Kind: api.KindRollback, Phase: api.Copying, By: api.Backup,
+		Means: "the set is stopped; nothing is copied", Next: phases{api.Switching, api.RollingBack, api.Failed}},
+	{Kind: api.KindRollback, Phase: api.Switching, By: api.Restore,
+		Means: "the set is created again where its templates change, then claims get their old volumes",
+		Next:  phases{api.Starting, api.Copying, api.RollingBack, api.Failed}},
+	{Kind: api.KindRollback, Phase: api.Starting, By: api.Restore,
+		Means: "the set has its replicas, and is to become ready", Next: phases{api.Succeeded, api.Failed}},
+	{Kind: api.KindRollback, Phase: api.RollingBack, By: api.Restore,
+		Means: "given up before a claim had its old volume back: the set gets back what it had", Next: phases{api.Failed}},
+	{Kind: api.KindRollback, Phase: api.Succeeded, Means: "the claims have their old volumes back"},
+	{Kind: api.KindRollback, Phase: api.Failed,
+		Means: "given up. One that holds the set at zero goes on when a retry asks for it", Next: phases{api.Switching}},
+	{Kind: api.KindRollback, Phase: api.Refused, First: true, Means: "the preflight found a reason; nothing was touched"},
+
+	{Kind: api.KindSleep, Phase: api.Planned, First: true, By: api.PauseOwner,
+		Means: "the set is to sleep; nothing was touched. If the set is needed after all, idle-timeout ends the sleep",
+		Next:  phases{api.Stopping, api.Waking, api.Succeeded, api.Refused}},
+	{Kind: api.KindSleep, Phase: api.Stopping, By: api.IdleTimeout,
+		Means: "the owner consents; idle-timeout, or the owner's operator, scales the set to zero", Next: phases{api.Asleep, api.Waking, api.Succeeded}},
+	{Kind: api.KindSleep, Phase: api.Asleep, By: api.IdleTimeout,
+		Means: "no replica is left; there is no deadline", Next: phases{api.Waking, api.Stopping}},
+	{Kind: api.KindSleep, Phase: api.Waking, First: true, By: api.IdleTimeout,
+		Means: "the set gets its replicas back, and is to become ready; pause-owner ends an operator's stop, and a pause when the replicas are back",
+		Next:  phases{api.Succeeded, api.Failed}},
+	{Kind: api.KindSleep, Phase: api.Succeeded, Means: "the set is awake, or another process has scaled it to zero"},
+	{Kind: api.KindSleep, Phase: api.Failed, Means: "the set was started again; `failedAt` is the phase in which the sleep was given up"},
+	{Kind: api.KindSleep, Phase: api.Refused, First: true, Means: "nothing was touched"},
+
+	{Kind: api.KindCleanup, Phase: api.Cleaning, First: true, By: api.CleanupPod,
+		Means: "cleanup pods run on the claims of removed replicas", Next: phases{api.Succeeded, api.Failed}},
+	{Kind: api.KindCleanup, Phase: api.Succeeded, First: true,
+		Means: "with `CleanupCompleted`: nothing is left behind. With `CleanupReady`: the template is understood, nothing was to be done yet"},
+	{Kind: api.KindCleanup, Phase: api.Failed,
+		Means: "given up; the claims that are left are kept until a retry, a new template or another count"},
+	{Kind: api.KindCleanup, Phase: api.Refused, First: true,
+		Means: "the template, or a setting beside it, cannot be carried out; nothing was touched"},
+}
+
+// Find returns the row of the phase; nil if the kind has no such phase.
+func Find(kind api.Kind, phase api.Phase) *State {
+	i := slices.IndexFunc(States, func(s State) bool { return s.Kind == kind && s.Phase == phase })
+	if i < 0 {
+		return nil
+	}
+	return &States[i]
+}
+
+// MovedBy returns the function whose turn it is in the record's phase; empty in a terminal phase.
+func MovedBy(record Record) api.Function {
+	head := record.Head()
+	if state := Find(head.Kind, head.Phase); state != nil {
+		return state.By
+	}
+	return ""
+}
+
+// CheckStep returns an error if the table does not have the step from one record of a set to the next. Before is nil if the set had none.
+func CheckStep(before, after *api.Header) error {
+	state := Find(after.Kind, after.Phase)
+	switch {
+	case state == nil:
+		return fmt.Errorf("a %s has no phase %q", after.Kind, after.Phase)
+	case before == nil || before.Operation != after.Operation:
+		if before != nil && !before.Phase.Terminal() {
+			return fmt.Errorf("%s %s begins while %s %s is %s", after.Kind, after.Operation, before.Kind, before.Operation, before.Phase)
+		}
+		if !state.First {
+			return fmt.Errorf("a %s does not begin in phase %s", after.Kind, after.Phase)
+		}
+		return nil
+	case before.Kind != after.Kind:
+		return fmt.Errorf("%s %s becomes a %s", before.Kind, before.Operation, after.Kind)
+	case before.Phase == after.Phase:
+		return nil
+	}
+	if from := Find(before.Kind, before.Phase); from == nil || !slices.Contains(from.Next, after.Phase) {
+		return fmt.Errorf("a %s does not go from %s to %s", after.Kind, before.Phase, after.Phase)
+	}
+	return nil
+}

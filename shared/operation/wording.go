@@ -1,0 +1,54 @@
+package operation
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+)
+
+// NoteOf makes the Kubernetes Event that says what the record says.
+func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
+	head := record.Head()
+	return plan.Record(set.Namespace, set.Name, plan.Note{Warning: warning, Reason: head.Reason, Message: head.Message,
+		UID: set.UID, Operation: head.Operation})
+}
+
+// AskAgain says how the user asks again for an operation that has failed. A rollback discards what was written since, so the retry
+// annotation, which is about whatever has failed, does not begin one.
+func AskAgain(resize *api.Resize) string {
+	switch {
+	case resize.HalfBack():
+		return "go on with the annotation " + api.RetryAnnotation
+	case resize.IsRollback():
+		return "ask again with kubectl drydock rollback"
+	}
+	return "ask again with the annotation " + api.RetryAnnotation
+}
+
+// Summary says in a sentence what a resize or a rollback has brought about.
+func Summary(resize *api.Resize, retention time.Duration) string {
+	if resize.IsRollback() {
+		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", len(resize.Claims), retention)
+	}
+	grown, moved := 0, 0
+	for _, c := range resize.Claims {
+		if c.Method == api.MethodExpand {
+			grown++
+		} else {
+			moved++
+		}
+	}
+	switch {
+	case grown > 0 && moved > 0:
+		return fmt.Sprintf("%d claims have grown, %d are on new volumes; the old volumes are kept for %s", grown, moved, retention)
+	case grown > 0:
+		return fmt.Sprintf("%d claims have grown", grown)
+	case moved > 0:
+		return fmt.Sprintf("%d claims are on new volumes; the old volumes are kept for %s", moved, retention)
+	}
+	return "the set has its new templates"
+}

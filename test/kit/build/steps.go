@@ -1,0 +1,55 @@
+package build
+
+import (
+	"encoding/json"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+)
+
+// WrongStep returns an error if the patch writes a record into the set that does not follow from the one that the set has, as the table
+// operation.States says. A record of another set, or one that cannot be read, is as if there was none.
+func WrongStep(set *appsv1.StatefulSet, patch plan.Action) error {
+	records := operation.Of(set)
+	for key, before := range map[string]operation.Record{
+		api.StatusAnnotation: records.Resize, api.SleepAnnotation: records.Sleep, api.CleanupAnnotation: records.Cleanup,
+	} {
+		for _, op := range patch.Ops {
+			text, written := op.Value.(string)
+			if !written || op.Path != "/metadata/annotations/"+strings.ReplaceAll(key, "/", "~1") {
+				continue
+			}
+			after := &api.Header{}
+			if err := json.Unmarshal([]byte(text), after); err != nil {
+				return err
+			}
+			if err := operation.CheckStep(headOf(before), after); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// headOf returns the header of the record, or nil.
+func headOf(record operation.Record) *api.Header {
+	switch r := record.(type) {
+	case *api.Resize:
+		if r != nil {
+			return &r.Header
+		}
+	case *api.Sleep:
+		if r != nil {
+			return &r.Header
+		}
+	case *api.Cleanup:
+		if r != nil {
+			return &r.Header
+		}
+	}
+	return nil
+}
