@@ -32,7 +32,8 @@ func (p places) drivers(ctx context.Context, r runner) ([]config.Component, erro
 	return all, nil
 }
 
-// startDriver starts a driver and its sidecars. Sidecars end when they lose their driver, so those of a driver that is replaced are ended first.
+// startDriver starts a driver and its sidecars. Sidecars end when they lose their driver, so those of a driver that is replaced are ended
+// first.
 func (r runner) startDriver(ctx context.Context, d config.Driver) ([]config.Component, error) {
 	driver, sidecars := r.cluster.CSIDriver(r.binaries, d), r.cluster.DriverSidecars(r.binaries, d)
 	processes, err := host.Processes(r.cluster.Dir())

@@ -68,7 +68,7 @@ func (p places) binaries(ctx context.Context, size config.Size) (config.Binaries
 		}{
 			{build.Program{Name: "dns", Module: filepath.Join(p.module, "dns"), Title: "CoreDNS"}, &b.DNS},
 			{build.Program{Name: "csi-driver", Module: p.csiFolder(), Folder: "driver", Title: "the CSI driver"}, &b.CSIDriver},
-			{build.Program{Name: "csi-sidecars", Module: p.csiFolder(), Packages: config.Sidecars, Title: "the CSI sidecars (two minutes the first time)"}, &b.Sidecars},
+			{build.Program{Name: "csi-sidecars", Module: p.csiFolder(), Packages: config.Sidecars, Title: "the CSI sidecars (some minutes the first time)"}, &b.Sidecars},
 		}...)
 	}
 	for _, each := range programs {

@@ -36,7 +36,8 @@ var (
 	clonedVolume   = volumeClaim{Name: "cloned", Class: "csi", Size: "192Mi", Clone: "data"}
 )
 
-// slowDelay is the shortest time in which class csi-slow seems to attach or detach: retry asks twice a second, so it may see the start late.
+// slowDelay is the shortest time in which class csi-slow seems to attach or detach: retry asks twice a second, so it may see the start
+// late.
 const slowDelay = 8 * time.Second
 
 // csiVerification is one run of the checks on attached volumes, in its own namespace.

@@ -111,7 +111,8 @@ func (v csiVerification) growsOffline(ctx context.Context) error {
 	if _, err := v.kubectl.run(ctx, "delete", "pod/offline"); err != nil {
 		return err
 	}
-	if _, err := v.kubectl.run(ctx, "wait", "pvc/"+offlineVolume.Name, "--for=condition=FileSystemResizePending", "--timeout=60s"); err != nil {
+	const pending = "--for=condition=FileSystemResizePending"
+	if _, err := v.kubectl.run(ctx, "wait", "pvc/"+offlineVolume.Name, pending, "--timeout=60s"); err != nil {
 		return err
 	}
 	if err := v.createPod(ctx, "offline", offlineVolume); err != nil {
@@ -156,7 +157,8 @@ func (v csiVerification) copies(ctx context.Context) error {
 // changesAttributes reads the loop device's setting on this machine.
 func (v csiVerification) changesAttributes(ctx context.Context) error {
 	for class, want := range map[string]string{"read-ahead-small": "64", "read-ahead-large": "1024"} {
-		if _, err := v.kubectl.run(ctx, "patch", "pvc", dataVolume.Name, "--patch", `{"spec":{"volumeAttributesClassName":"`+class+`"}}`); err != nil {
+		patch := `{"spec":{"volumeAttributesClassName":"` + class + `"}}`
+		if _, err := v.kubectl.run(ctx, "patch", "pvc", dataVolume.Name, "--patch", patch); err != nil {
 			return err
 		}
 		if err := v.kubectl.waitField(ctx, "pvc/"+dataVolume.Name, ".status.currentVolumeAttributesClassName", class); err != nil {
@@ -208,7 +210,8 @@ func (v csiVerification) remains(ctx context.Context) error {
 		}
 		left = append(left, err)
 	}
-	contents, err := v.kubectl.field(ctx, "volumesnapshotcontents", `.items[?(@.spec.volumeSnapshotRef.namespace=="`+v.kubectl.namespace+`")].metadata.name`)
+	of := `.items[?(@.spec.volumeSnapshotRef.namespace=="` + v.kubectl.namespace + `")]`
+	contents, err := v.kubectl.field(ctx, "volumesnapshotcontents", of+".metadata.name")
 	if contents != "" {
 		err = errors.Join(err, errors.New("VolumeSnapshotContent "+contents+" is left"))
 	}

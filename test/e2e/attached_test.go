@@ -12,8 +12,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestCopyOfVolumesThatAttachSlowly: each volume takes ten seconds to attach and to detach, and stays attached to the node as long as a pod or a
-// mover uses it.
+// TestCopyOfVolumesThatAttachSlowly: each volume takes ten seconds to attach and to detach, and stays attached to the node as long as a pod
+// or a mover uses it.
 func TestCopyOfVolumesThatAttachSlowly(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

@@ -88,7 +88,8 @@ const callTimeout = "60s"
 
 // quick returns flags with a high rate limit and short retries, so that tests do not wait for a sidecar.
 func (c Cluster) quick() []string {
-	return []string{"--kubeconfig=" + c.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200", "--retry-interval-start=200ms", "--retry-interval-max=5s"}
+	return []string{"--kubeconfig=" + c.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200",
+		"--retry-interval-start=200ms", "--retry-interval-max=5s"}
 }
 
 // DriverSidecars are the components that call one driver.

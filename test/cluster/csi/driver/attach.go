@@ -10,7 +10,9 @@ import (
 )
 
 // ControllerPublishVolume attaches a volume to the node. It takes as long as the volume's StorageClass says.
-func (c controller) ControllerPublishVolume(ctx context.Context, r *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+func (c controller) ControllerPublishVolume(
+	ctx context.Context, r *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
 	release, err := c.locks.take(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,9 @@ func (c controller) ControllerPublishVolume(ctx context.Context, r *csi.Controll
 }
 
 // ControllerUnpublishVolume detaches a volume. One that is still staged is refused: data could be lost.
-func (c controller) ControllerUnpublishVolume(ctx context.Context, r *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+func (c controller) ControllerUnpublishVolume(
+	ctx context.Context, r *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
 	release, err := c.locks.take(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,9 @@ type controller struct {
 }
 
 // ControllerGetCapabilities returns which calls the driver answers.
-func (c controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (c controller) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	types := []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
@@ -195,7 +197,9 @@ func (c controller) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest
 }
 
 // ValidateVolumeCapabilities confirms what the volume can do.
-func (c controller) ValidateVolumeCapabilities(_ context.Context, r *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (c controller) ValidateVolumeCapabilities(
+	_ context.Context, r *csi.ValidateVolumeCapabilitiesRequest,
+) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if len(r.VolumeCapabilities) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "capabilities are needed")
 	}

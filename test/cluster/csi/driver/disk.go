@@ -131,7 +131,7 @@ func fillsDevice(ctx context.Context, device string) (bool, error) {
 func headerField(header, name string) int64 {
 	for line := range strings.Lines(header) {
 		if key, value, _ := strings.Cut(line, ":"); key == name {
-			number, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64) // 0 leads to a resize, which does nothing if nothing is to be done
+			number, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64) // 0 leads to a resize, which may do nothing
 			return number
 		}
 	}

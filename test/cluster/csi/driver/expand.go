@@ -9,9 +9,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ControllerExpandVolume makes the device larger. The file system is grown on the node: online by NodeExpandVolume, otherwise when the volume
-// is staged the next time.
-func (c controller) ControllerExpandVolume(ctx context.Context, r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+// ControllerExpandVolume makes the device larger. The file system is grown on the node: online by NodeExpandVolume, otherwise when the
+// volume is staged the next time.
+func (c controller) ControllerExpandVolume(
+	ctx context.Context, r *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
 	release, err := c.locks.take(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err
@@ -81,7 +83,9 @@ func (n node) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeReque
 }
 
 // ControllerModifyVolume changes what a VolumeAttributesClass says, at once where the volume is staged.
-func (c controller) ControllerModifyVolume(ctx context.Context, r *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
+func (c controller) ControllerModifyVolume(
+	ctx context.Context, r *csi.ControllerModifyVolumeRequest,
+) (*csi.ControllerModifyVolumeResponse, error) {
 	release, err := c.locks.take(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err

@@ -55,11 +55,14 @@ type registrar struct {
 
 // GetInfo names the socket for CSI calls.
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
-	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: r.name, Endpoint: r.endpoint, SupportedVersions: []string{"1.0.0"}}, nil
+	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: r.name, Endpoint: r.endpoint,
+		SupportedVersions: []string{"1.0.0"}}, nil
 }
 
 // NotifyRegistrationStatus logs what the kubelet made of it.
-func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+func (r registrar) NotifyRegistrationStatus(
+	_ context.Context, s *registration.RegistrationStatus,
+) (*registration.RegistrationStatusResponse, error) {
 	slog.Info("The kubelet has answered", "registered", s.PluginRegistered, "problem", s.Error)
 	return &registration.RegistrationStatusResponse{}, nil
 }

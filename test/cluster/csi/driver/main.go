@@ -5,7 +5,8 @@
 //	do    create, copy, grow and remove files; attach and detach loop devices; mount and unmount
 //	out   volume records in JSON beside the data, so that a restarted driver continues
 //
-// Like a cloud's driver it refuses what would be wrong there: staging a volume that is not attached, detaching or deleting one that is staged.
+// Like a cloud's driver it refuses what would be wrong there: staging a volume that is not attached, detaching or deleting one that is
+// staged.
 package main
 
 import (
