@@ -181,7 +181,7 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if who := dependent(group, m); who != "" && v.Request != idle.ForPause { // a person may stop what others depend on
 		return plan.Wait(api.DependentAwake, "%s depends on it and is not asleep yet", who)
 	}
-	if v.Request == idle.ForIdle && !cleared(in, group) {
+	if v.Request == idle.ForIdle && !cleared(in.Probes, group) {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	sleep := in.sleep(m, api.Planned, v.Request)
@@ -265,9 +265,9 @@ func (in Input) rank(m idle.Member) int {
 
 // cleared reports whether every running member with a probe was asked: one that did not answer is left alone for a while,
 // and keeps its group awake.
-func cleared(in Input, group idle.Group) bool {
+func cleared(probes map[string]Probed, group idle.Group) bool {
 	return !slices.ContainsFunc(group, func(m idle.Member) bool {
-		_, asked := in.Probes[m.Set.Name]
+		_, asked := probes[m.Set.Name]
 		return m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
 	})
 }

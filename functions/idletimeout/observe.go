@@ -50,11 +50,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, a
 // complete reports whether the members that are due are all that would have to say that they are idle. Otherwise the group stays
 // awake whatever they say.
 func (in Input) complete(due []idle.Member) bool {
-	in.Probes = map[string]Probed{}
+	asked := map[string]Probed{}
 	for _, m := range due {
-		in.Probes[m.Set.Name] = Probed{}
+		asked[m.Set.Name] = Probed{}
 	}
-	return cleared(in, in.Group)
+	return cleared(asked, in.Group)
 }
 
 // observeRecords reads the records of sleeps, by set.

@@ -32,7 +32,7 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 		case untouched && sts.Replicas(m.Set) == 0: // another client was faster, and has to wake it
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 		case abort:
-			return giveUp(in, group, m, api.Aborted, "aborted")
+			return giveUp(in, group, m, sleep, api.Aborted, "aborted")
 		case !sts.Managed(m.Set):
 			return wake(in, group, m, sleep, api.WakingUp, "it is not opted in any more")
 		case v.Awake:
@@ -59,14 +59,14 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	scaled := sleep.Stopping != nil
 	switch {
 	case in.rejected(m):
-		return giveUp(in, group, m, api.Rejected, "the API server refuses: "+in.Rejected)
+		return giveUp(in, group, m, sleep, api.Rejected, "the API server refuses: "+in.Rejected)
 	case sts.AtZero(m.Set) && (scaled || sleep.OwnerStops):
 		next := sleep.Clone()
 		next.Phase, next.Quiesced, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
 		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("%d replicas come back when somebody needs them", sleep.Replicas)
 		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).Then(events.Scaled, sleep.Operation)
 	case operation.Overdue(sleep, in.Now):
-		return giveUp(in, group, m, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their own grace period, "+
+		return giveUp(in, group, m, sleep, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their own grace period, "+
 			"so the set is started again. Look at the pods, their finalizers and nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
 	case sleep.OwnerStops:
 		return plan.Wait(api.ScalingDown, "its operator stops it, %d replicas are left", m.Set.Status.Replicas)
@@ -75,8 +75,7 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	case scaled && sts.Controller(m.Set) == nil: // there is no operator that could be late: another client wants it awake
 		return startedByOthers(in, group, m)
 	case scaled && sleep.Round >= rounds:
-		m.Sleep = countStarts(in, m)
-		return giveUp(in, group, m, api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, sleep.Round))
+		return giveUp(in, group, m, countStarts(in, m), api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, sleep.Round))
 	case scaled:
 		return scaleDown(in, m, again(sleep))
 	}

@@ -11,10 +11,10 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// giveUp wakes a set whose sleep cannot be.
-func giveUp(in Input, group idle.Group, m idle.Member, reason api.Reason, message string) plan.Plan {
-	next := m.Sleep.Clone()
-	next.FailedAt, next.Reason = m.Sleep.Phase, reason
+// giveUp wakes a set whose sleep has failed.
+func giveUp(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
+	next := sleep.Clone()
+	next.FailedAt, next.Reason = sleep.Phase, reason
 	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+idle.Rest(next, in.Settings.SleepRetry).String())
 }
 

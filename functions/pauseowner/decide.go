@@ -49,51 +49,29 @@ const autoscalerKind = "HorizontalPodAutoscaler"
 
 // Decide is pure.
 func Decide(in Input) plan.Plan {
-	documents, err := in.documents()
+	records, err := in.records()
 	if err != nil {
 		return plan.Noop(api.StatusInvalid) // detect-resize or idle-timeout says so on the set
 	}
-	if planned := documents.planned(in.Set); planned != nil {
+	if planned := in.planned(records); planned != nil {
 		return consent(in, planned)
 	}
-	return resumeAll(in, documents)
+	return resumeAll(in, records)
 }
 
-// documents are the records of the set's latest resize and of its latest sleep.
-type documents []operation.Record
-
-func (in Input) documents() (documents, error) {
+// records returns the records of the set; none if it does not exist. A cleanup does not concern the owner.
+func (in Input) records() (operation.Records, error) {
 	if in.Set == nil {
-		return nil, nil
+		return operation.Records{}, nil
 	}
 	records := operation.Of(in.Set)
-	if err := cmp.Or(records.ResizeErr, records.SleepErr); err != nil {
-		return nil, err
-	}
-	var all documents
-	if records.Resize != nil {
-		all = append(all, records.Resize)
-	}
-	if records.Sleep != nil {
-		all = append(all, records.Sleep)
-	}
-	return all, nil
+	return records, cmp.Or(records.ResizeErr, records.SleepErr)
 }
 
 // planned returns the operation on the set that waits for the owners' consent; nil if none does.
-func (d documents) planned(set *appsv1.StatefulSet) operation.Record {
-	for _, record := range d {
-		if record.Head().Phase == api.Planned && set.DeletionTimestamp == nil {
-			return record
-		}
-	}
-	return nil
-}
-
-// find returns the record of the operation, or nil.
-func (d documents) find(id string) operation.Record {
-	for _, record := range d {
-		if record.Head().Operation == id {
+func (in Input) planned(records operation.Records) operation.Record {
+	for _, record := range records.All() {
+		if record.Head().Phase == api.Planned && in.Set.DeletionTimestamp == nil {
 			return record
 		}
 	}

@@ -32,12 +32,12 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
-	documents, err := in.documents()
+	records, err := in.records()
 	if err != nil {
 		return in, nil //nolint:nilerr // an unreadable document is Decide's to judge
 	}
 	if found {
-		planned := documents.planned(set)
+		planned := in.planned(records)
 		if planned != nil && !asksOwners(in, planned) {
 			return in, nil
 		}

@@ -28,10 +28,10 @@ type Record struct {
 }
 
 // resumeAll ends the pauses that nothing needs any more, one at a time.
-func resumeAll(in Input, documents documents) plan.Plan {
+func resumeAll(in Input, records operation.Records) plan.Plan {
 	var soon *plan.Plan
 	for _, record := range in.Records {
-		switch p := resume(in, documents, record); {
+		switch p := resume(in, records, record); {
 		case p.Kind == plan.KindDo:
 			return p
 		case p.Soon:
@@ -51,11 +51,11 @@ func resumeAll(in Input, documents documents) plan.Plan {
 
 // resume ends one pause and then removes the record: when its operation is over, or as soon as the set has its replicas back,
 // because pods may need their operator to get ready.
-func resume(in Input, documents documents, record Record) plan.Plan {
+func resume(in Input, records operation.Records, record Record) plan.Plan {
 	if record.Err != nil {
 		return plan.Noop(api.OwnerStays)
 	}
-	status := documents.find(record.Link.Operation)
+	status := records.Find(record.Link.Operation)
 	starts := record.starts(status)
 	if in.runs(status, record.Link.Operation) && !starts && !record.vanishes(status) {
 		switch {

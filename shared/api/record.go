@@ -115,7 +115,7 @@ func (h *Header) isOf(set *appsv1.StatefulSet) bool {
 }
 
 // load reads the record of one of the kinds from the annotation into the record. It returns false if there is none. Unreadable text,
-// another version and a record without operation are errors, never "no operation": who cannot read the state must not act.
+// another version and a record without operation are errors, never "no operation": nothing may act on a state that it cannot read.
 func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *Header }, kinds ...Kind) (bool, error) {
 	text, ok := set.Annotations[annotation]
 	if !ok {

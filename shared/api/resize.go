@@ -15,7 +15,7 @@ type Resize struct {
 	Header
 	// Method is how a resize comes by its sizes: copy if any claim gets a new volume, expand otherwise. A rollback has none.
 	Method Method `json:"method,omitempty"`
-	// RollsBack is, of a rollback, the operation that has left the volumes behind which come back.
+	// RollsBack is the operation that a rollback undoes: its old volumes come back.
 	RollsBack string `json:"rollsBack,omitempty"`
 	// Replicas is the count found before the operation; it comes back however the operation ends.
 	Replicas int32 `json:"replicas"`
@@ -48,8 +48,8 @@ type Resize struct {
 }
 
 // LoadResize returns the record of the set's latest resize or rollback, if it is this very set's; nil without one. Unreadable text,
-// another version and a record without operation are errors: who cannot read the state must not act. A record without UID belongs to
-// a set that Drydock has just created again.
+// another version and a record without operation are errors: nothing may act on a state that it cannot read. A record without UID belongs
+// to a set that Drydock has just created again.
 func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
 	resize := &Resize{}
 	if found, err := load(set, StatusAnnotation, resize, KindResize, KindRollback); !found {
@@ -157,7 +157,7 @@ func (c *ClaimStatus) Forget() {
 // Returns reports whether the claim gets an old volume back, and nothing is copied.
 func (c *ClaimStatus) Returns() bool { return c.Method == MethodRollback }
 
-// Live reports whether the set runs all through the operation: no claim needs another volume.
+// Live reports whether the set keeps running during the operation, because no claim needs another volume.
 func (s *Resize) Live() bool {
 	for i := range s.Claims {
 		if s.Claims[i].Method != MethodExpand {
@@ -183,8 +183,8 @@ func (s *Resize) IsRollback() bool { return s.Kind == KindRollback }
 // Active reports whether the operation still has work to do. No operation is not active.
 func (s *Resize) Active() bool { return s != nil && s.active() }
 
-// RollbackGivenUp is the operation that a rollback was to undo which failed before a claim had its old volume back; empty if the
-// document tells of anything else.
+// RollbackGivenUp returns the operation that a failed rollback was to undo, if no claim had its old volume back; empty for any other
+// record.
 func (s *Resize) RollbackGivenUp() string {
 	if s == nil || s.Phase != Failed || !s.IsRollback() || s.Held() || s.HalfBack() {
 		return ""
@@ -192,8 +192,8 @@ func (s *Resize) RollbackGivenUp() string {
 	return s.RollsBack
 }
 
-// HalfBack reports whether a rollback has given some claims their old volumes back already: as it was the set cannot start any more, its
-// replicas would have data of different times.
+// HalfBack reports whether a rollback has given some claims their old volumes back already. The set cannot start then: its replicas would
+// have data of different times.
 func (s *Resize) HalfBack() bool {
 	return s.IsRollback() && slices.ContainsFunc(s.Claims, func(c ClaimStatus) bool { return c.Settled() })
 }

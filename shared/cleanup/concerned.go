@@ -39,7 +39,7 @@ func concerned(c operation.Change) bool {
 	return unaccounted(set, record)
 }
 
-// dueInDeletion is about a set that our finalizer holds: a cleanup that has failed waits until the user decides.
+// dueInDeletion judges a set that our finalizer holds: a cleanup that has failed waits until the user decides.
 func dueInDeletion(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	if record == nil || record.Phase != api.Failed || !set.DeletionTimestamp.Before(record.Finished) {
 		return true
@@ -70,7 +70,7 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	return record.Span.Start+int(min(set.Status.Replicas, sts.Replicas(set))) > record.Span.End
 }
 
-// ConcernedByPod is about a cleanup pod: one that has ended, is to end, or has failed before.
+// ConcernedByPod judges a cleanup pod: one that has ended, is to end, or has failed before.
 func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
 	failed := slices.ContainsFunc(append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...), func(c corev1.ContainerStatus) bool {
 		ended := c.LastTerminationState.Terminated

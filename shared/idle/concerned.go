@@ -56,7 +56,7 @@ func (m Member) due(c operation.Change, v Verdict, timeout time.Duration) bool {
 	return timeout > 0 && m.Rules.LastActivity.IsZero()
 }
 
-// concernedWhileActive is about a set that sleeps, is about to, or wakes.
+// concernedWhileActive judges a set that sleeps, is about to, or wakes.
 func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Function {
 	left := operation.Aborted(m.Set) || !sts.Managed(m.Set) || c.Gone
 	wakes := v.Awake || left
@@ -82,7 +82,7 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 	return nil
 }
 
-// concernedWhileWaking is about a set that wakes. An operator that has stopped the set is to start it, and pause-owner tells it so.
+// concernedWhileWaking judges a set that wakes. An operator that has stopped the set is to start it, and pause-owner tells it so.
 func (m Member) concernedWhileWaking(looked, left, started bool) []api.Function {
 	switch {
 	case m.Sleep.OwnerStops && looked:

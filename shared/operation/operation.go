@@ -52,6 +52,16 @@ func (r Records) All() []Record {
 	return all
 }
 
+// Find returns the record of the operation with the id, or nil.
+func (r Records) Find(id string) Record {
+	for _, record := range r.All() {
+		if record.Head().Operation == id {
+			return record
+		}
+	}
+	return nil
+}
+
 // Resizing reports whether a resize or rollback has the set, or may have it: it is active, or it was given up with a claim that is not
 // whole, or its record cannot be read.
 func (r Records) Resizing() bool { return r.ResizeErr != nil || r.Resize.Active() || r.Resize.Held() }

@@ -61,7 +61,7 @@ func concernedWhileActive(c operation.Change, status *api.Resize) []api.Function
 	return turn
 }
 
-// concernedByFrozen is about a set that is frozen though no operation holds it: its record was lost, or it was created from the manifest of
+// concernedByFrozen judges a set that is frozen though no operation holds it: its record was lost, or it was created from the manifest of
 // a set that was held.
 func concernedByFrozen(c operation.Change, status *api.Resize) []api.Function {
 	optedOut := c.Gone && !sts.Managed(c.Set) // it has lost its label, and no other event comes
@@ -71,7 +71,7 @@ func concernedByFrozen(c operation.Change, status *api.Resize) []api.Function {
 	return functions{api.Restore}
 }
 
-// concernedByRequest is about a set without an active resize. Whether claims lag behind unchanged templates cannot be seen in the set: a set
+// concernedByRequest judges a set without an active resize. Whether claims lag behind unchanged templates cannot be seen in the set: a set
 // that is added is looked at, and for the others the sweep compares the claims, see MayLag.
 func concernedByRequest(c operation.Change, status *api.Resize) []api.Function {
 	set := c.Set
@@ -111,7 +111,7 @@ func MayLag(c operation.Change) bool {
 	return asked && c.Records.ResizeErr == nil && !status.Active() && !c.Records.Sleeping() && !sts.Answered(status, text)
 }
 
-// ConcernedByClaim is about a claim of an operation: the switch waits for old claims to go and for new ones to be bound.
+// ConcernedByClaim judges a claim of an operation: the switch waits for old claims to go and for new ones to be bound.
 func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Function {
 	link, err := api.LoadLink(claim)
 	if err != nil || link == nil {
@@ -124,7 +124,7 @@ func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Func
 	return nil
 }
 
-// ConcernedByJob is about movers: backup waits for the end of a Job, restore until it is gone.
+// ConcernedByJob judges movers: backup waits for the end of a Job, restore until it is gone.
 func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	if gone {
 		return functions{api.Restore}
@@ -137,7 +137,7 @@ func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	return nil
 }
 
-// ConcernedByPod is about the movers' pods. A mover that has succeeded is news for backup as long as the pod has the Job controller's
+// ConcernedByPod judges the movers' pods. A mover that has succeeded is news for backup as long as the pod has the Job controller's
 // finalizer: its Job's end comes a second later. One that is gone was in restore's way.
 func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
 	switch {
