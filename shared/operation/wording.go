@@ -10,15 +10,15 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// NoteOf makes the Kubernetes Event that says what the record says.
+// NoteOf returns a Kubernetes Event with the reason and message of the record.
 func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 	head := record.Head()
 	return plan.Record(set.Namespace, set.Name, plan.Note{Warning: warning, Reason: head.Reason, Message: head.Message,
 		UID: set.UID, Operation: head.Operation})
 }
 
-// AskAgain says how the user asks again for an operation that has failed. A rollback discards what was written since, so the retry
-// annotation, which is about whatever has failed, does not begin one.
+// AskAgain says how the user asks again for an operation that has failed. A rollback discards newer data, so the retry
+// annotation does not begin one.
 func AskAgain(resize *api.Resize) string {
 	switch {
 	case resize.HalfBack():
@@ -29,7 +29,7 @@ func AskAgain(resize *api.Resize) string {
 	return "ask again with the annotation " + api.RetryAnnotation
 }
 
-// Summary says in a sentence what a resize or a rollback has brought about.
+// Summary describes the result of a resize or a rollback in one sentence.
 func Summary(resize *api.Resize, retention time.Duration) string {
 	if resize.IsRollback() {
 		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", len(resize.Claims), retention)

@@ -1,5 +1,5 @@
-// Package resize judges what a StatefulSet asks of its claims: what is missing, how each claim would come by it, and what is
-// in the way. It is pure, and it is the one judge: detect-resize acts on what it says, and kubectl drydock plan shows it.
+// Package resize compares the request on a StatefulSet with its claims. It returns the claims that lag, the method for each, and the
+// problems that prevent the resize. It is pure. detect-resize acts on the result, and kubectl drydock plan shows it.
 package resize
 
 import (
@@ -11,36 +11,36 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Input is what a resize is judged on.
+// Input is the state of the set and the cluster from which a resize is judged.
 type Input struct {
 	*sts.Observed
 	Settings api.Settings
 	Registry owners.Registry
-	// Retry is what a retry event asks for; nil for any other event.
+	// Retry is the content of a retry event; nil for any other event.
 	Retry *Retry
 	// Cluster is needed only where a resize is wanted; nil before that is known.
 	Cluster *sts.Cluster
 }
 
-// Retry is what a retry event asks for: to take up again what failed or was refused.
+// Retry asks to begin a failed or refused operation again.
 type Retry struct {
-	// Of is the operation that was seen to have ended so; empty means whichever did.
+	// Of is the operation to begin again. Empty means the latest one.
 	Of string
 }
 
-// concerns reports whether there is something to take up again. A retry that names its operation does nothing when it
-// comes again or late: what has failed by then is another operation.
+// concerns reports whether the latest operation failed or was refused and is the one that the retry names. A retry that is delivered twice
+// or late names an older operation and has no effect.
 func (r *Retry) concerns(status *api.Resize) bool {
 	return status != nil && (status.Phase == api.Failed || status.Phase == api.Refused) && (r.Of == "" || r.Of == status.Operation)
 }
 
-// retried reports whether somebody asks to take up again what failed or was refused: by an event, or on the set itself.
+// retried reports whether an event or an annotation asks for a retry.
 func (in Input) retried() bool { return in.Retry != nil || operation.Of(in.Set).Retried(in.Set) }
 
 // Problem is something in the way of a resize.
 type Problem struct {
 	Reason api.Reason `json:"reason"`
-	// Message says what it is, and what to do.
+	// Message describes the problem and the remedy.
 	Message string `json:"message"`
 }
 

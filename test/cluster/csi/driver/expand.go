@@ -14,15 +14,11 @@ import (
 func (c controller) ControllerExpandVolume(
 	ctx context.Context, r *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
-	release, err := c.locks.take(ctx, r.VolumeId)
+	v, release, err := c.use(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	v, err := c.store.find(r.VolumeId)
-	if err != nil {
-		return nil, err
-	}
 	image, bytes := c.store.image(volumes, v.ID), requested(r.CapacityRange)
 	if bytes > v.Bytes {
 		if err := c.canExpandNow(ctx, v, image); err != nil {
@@ -55,15 +51,11 @@ func (c controller) canExpandNow(ctx context.Context, v *record, image string) e
 
 // NodeExpandVolume fills the grown device with its file system.
 func (n node) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
-	release, err := n.locks.take(ctx, r.VolumeId)
+	v, release, err := n.use(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	v, err := n.store.find(r.VolumeId)
-	if err != nil {
-		return nil, err
-	}
 	response := &csi.NodeExpandVolumeResponse{CapacityBytes: v.Bytes}
 	if r.VolumeCapability.GetBlock() != nil {
 		return response, nil

@@ -19,6 +19,19 @@ type node struct {
 	*driver
 }
 
+// use finds the volume and keeps other calls off it until it is released.
+func (d *driver) use(ctx context.Context, id string) (v *record, release func(), err error) {
+	release, err = d.locks.take(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if v, err = d.store.find(id); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return v, release, nil
+}
+
 // NodeGetCapabilities returns which calls the driver answers.
 func (n node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	response := &csi.NodeGetCapabilitiesResponse{}
@@ -41,15 +54,11 @@ func (n node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGe
 
 // NodeStageVolume makes the volume's loop device, and mounts its file system once for all pods of the node.
 func (n node) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
-	release, err := n.locks.take(ctx, r.VolumeId)
+	v, release, err := n.use(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	v, err := n.store.find(r.VolumeId)
-	if err != nil {
-		return nil, err
-	}
 	if n.attach && !v.Attached {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not attached", v.ID)
 	}
@@ -120,15 +129,11 @@ func (n node) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeReq
 
 // NodePublishVolume gives a pod its directory or its device.
 func (n node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	release, err := n.locks.take(ctx, r.VolumeId)
+	v, release, err := n.use(ctx, r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	v, err := n.store.find(r.VolumeId)
-	if err != nil {
-		return nil, err
-	}
 	if at, err := mountAt(r.TargetPath); err != nil || at != nil {
 		return &csi.NodePublishVolumeResponse{}, err
 	}
