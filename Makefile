@@ -23,7 +23,7 @@ FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-time
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static chromium
 
-.PHONY: help packages build images cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim bench bench-knative fences rights lint presubmit
+.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences rights lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,13 @@ images: build ## the project's images, on the local cluster
 	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock
 	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock-standalone
 
+etcd-image: # what test/e2e resizes, on the local cluster
+	cd test/etcd && $(BUILD) -o ../../bin/etcd go.etcd.io/etcd/server/v3
+	$(CLUSTER) image --binary=$(CURDIR)/bin/etcd
+
+redis-image: # the same, of Debian's packages
+	$(CLUSTER) redis-image
+
 demo: ## a nearly full StatefulSet gets bigger volumes before your eyes
 ifdef KUBECONFIG
 demo: build
@@ -67,6 +74,16 @@ demo: build
 endif
 
 test: test-unit test-api test-sim test-e2e ## every test but those that need Knative
+
+model: ## every interleaving of a resize, without a bound of time, and 2,000 random walks
+	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
+
+mutants: ## takes each guard of backup and restore away, and says which no test misses (half an hour)
+	go run ./test/model/mutants
+
+traces: ## records what real controllers do in a resize, for the model to replay
+	$(CLUSTER) up --size=control-plane
+	DRYDOCK_RECORD_TRACES=true DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 10m ./test/api -run TestModelCanDoWhatControllersDid
 
 test-unit: packages ## the quick part: no cluster (the mover's tests want root for real file systems)
 	go test $$(go list ./... | grep -vFx $(foreach p,$(CLUSTERED),-e $(p)))
@@ -82,7 +99,7 @@ test-sim: ## crashes and interference between any two writes, a sample of a thou
 
 sim: ## crashes and interference between any two writes, all of them
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 150m -parallel 40 -part 100
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 300m -parallel 40 -part 100
 
 ifdef KUBECONFIG
 test-e2e: build ## resizes on a real node, data verified
@@ -91,7 +108,7 @@ else
 test-e2e: build ## resizes on a real node, data verified
 	cd test/cluster && go test . ./build ./config ./host ./image ./knative
 	cd test/cluster/csi && go test ./driver
-	$(MAKE) --no-print-directory cluster images
+	$(MAKE) --no-print-directory cluster images etcd-image redis-image
 	KUBECONFIG=$(NODE) go test -count=1 -timeout 30m -parallel 3 ./test/e2e
 endif
 

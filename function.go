@@ -46,8 +46,8 @@ type Sender = sift.Sender
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers := map[api.Function]Handler{
 		api.Sift:        sift.New(client, settings, send, log),
-		api.Backup:      inTurn(backup.New(client, settings, log)),
-		api.Restore:     inTurn(restore.New(client, settings, log)),
+		api.Backup:      serve.Shares(serve.TurnsOfAny(backup.New(client, settings, log))),
+		api.Restore:     serve.Shares(serve.TurnsOfAny(restore.New(client, settings, log))),
 		api.IdleTimeout: inTurn(idletimeout.New(client, settings, log)),
 		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
 		api.DeadLetter:  deadletter.New(client, settings, log),

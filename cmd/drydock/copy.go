@@ -18,8 +18,14 @@ import (
 )
 
 // runCopy is `drydock copy`: the data mover, in a Job's pod. It writes progress and, as the last line, the report to
-// stdout, and returns an exit code of package mover. SIGINT and SIGTERM end it cleanly, as ctx does.
+// stdout, and returns an exit code of package moverreport. SIGINT and SIGTERM end it cleanly, as ctx does.
 func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && (args[0] == moverreport.FirstContainer || args[0] == moverreport.FinalContainer) {
+		return runMember(ctx, args[0], args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == moverreport.PinContainer {
+		return runPin(ctx, args[1:], stderr)
+	}
 	flags, err := parseCopy(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -99,16 +105,12 @@ func printDigest(ctx context.Context, flags copyFlags, stdout, stderr io.Writer)
 	return moverreport.CodeOK
 }
 
-// endCopy writes the report. A copy does not fail because its report could not be written: the exit code says it all.
+// endCopy writes the report.
 func endCopy(flags copyFlags, report moverreport.Report, stdout, stderr io.Writer) int {
 	if report.Code != moverreport.CodeOK {
 		fmt.Fprintln(stderr, "drydock copy:", report.Message)
 	}
-	if flags.report != "" {
-		if err := os.WriteFile(flags.report, report.Encode(moverreport.TerminationLogLimit), 0o644); err != nil {
-			fmt.Fprintln(stderr, "drydock copy: writing the report:", err)
-		}
-	}
+	writeReport(flags.report, report.Encode(moverreport.TerminationLogLimit), stderr)
 	fmt.Fprintf(stdout, "%s\n", report.Encode(16<<10))
 	return report.Code
 }

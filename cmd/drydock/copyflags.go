@@ -118,9 +118,14 @@ func copyUsage(f *flag.FlagSet) {
 	fmt.Fprint(w, "usage: drydock copy [flags] SOURCE TARGET\n       drydock copy --digest DIR\n"+
 		"       drydock copy --warm --token=OPERATION [flags] SOURCE TARGET\n"+
 		"       drydock copy --after-warm --token=OPERATION [flags] SOURCE TARGET\n"+
-		"       drydock copy --device [flags] SOURCE_DEV TARGET_DEV\n\n"+
+		"       drydock copy --device [flags] SOURCE_DEV TARGET_DEV\n"+
+		"       drydock copy first|final [flags]    see drydock copy first -h\n\n"+
 		"Makes TARGET a faithful copy of SOURCE. What SOURCE does not have is deleted from TARGET (but see --own-target).\n\nflags:\n")
 	f.PrintDefaults()
+	printExitCodes(w)
+}
+
+func printExitCodes(w io.Writer) {
 	fmt.Fprint(w, "\nexit codes (+ another try makes sense):\n")
 	for _, code := range moverreport.Codes() {
 		sign := " "

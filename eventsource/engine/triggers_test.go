@@ -78,6 +78,7 @@ func TestShippedTriggersRoute(t *testing.T) {
 		"a wake-up is decided":              {step(events.WakeDecided), []string{"pause-owner"}},
 		"a set is scaled":                   {step(events.Scaled), []string{"pause-owner"}},
 		"the copy is done":                  {step(events.BackupCompleted), []string{"restore"}},
+		"a member has changed":              {step(events.MemberChanged), []string{"backup"}},
 		"the switch is done":                {step(events.RestoreCompleted), []string{"pause-owner"}},
 		"the owner goes on":                 {step(events.OwnerResumed), nil},
 		"a failure":                         {step(events.OperationFailed), []string{"pause-owner"}},

@@ -49,7 +49,7 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 	retry, abort, optOut := build.Annotation(api.RetryAnnotation, ""), build.Annotation(api.AbortAnnotation, ""), build.Label(api.ManagedLabel, "")
 	none := build.Annotation(api.CleanupTemplateAnnotation, "")
 	onDelete, held := build.Annotation(api.CleanupOnDeleteAnnotation, "true"), build.Finalizers("a", api.CleanupFinalizer)
-	resizing := build.Status(build.Operation(api.Copying, build.Quiet(5)))
+	resizing := build.Status(build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0")))
 	zero := build.Replicas(0)
 	going := opts(onDelete, held, build.Deleting())
 	goes := func(options ...build.Option) []build.Option { return append(slices.Clone(going), options...) }
@@ -98,8 +98,8 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 		"it is not opted in any more, a cleanup runs": {updated, opts(optOut, active), wakes},
 		"it left the watch":                           {deleted, opts(optOut, active), wakes},
 		"it left the watch, nothing ran":              {deleted, opts(optOut, ready), ""},
-		"I6: a resize runs":                           {updated, opts(resizing, zero), "|"},
-		"I6: a resize has failed and holds the set":   {updated, opts(build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })), zero), ""},
+		"I6: a resize runs":                           {updated, opts(resizing, zero), "backup"},
+		"I6: a resize is given up":                    {updated, opts(build.Status(build.Operation(api.Reverting)), zero), "restore"},
 		"a resize that nobody can read":               {updated, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
 		"I6: it sleeps":                               {updated, opts(build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), ""},
 		"a sleep that nobody can read":                {updated, opts(build.Annotation(api.SleepAnnotation, "{")), "idle-timeout"},
@@ -193,7 +193,7 @@ func TestI6SweepFindsCleanups(t *testing.T) {
 	ready, active := tells(api.Succeeded), tells(api.Cleaning)
 	optOut := build.Label(api.ManagedLabel, "")
 	held, label := build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel, api.FinalizerForCleanup)
-	other := build.Link(api.RoleMover, "data-web-0", 1)
+	other := build.MemberLink(api.RoleMover, 0)
 	for name, row := range map[string]struct {
 		in   cluster
 		want string

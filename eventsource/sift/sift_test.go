@@ -2,6 +2,7 @@ package sift
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -79,14 +80,18 @@ func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 }
 
 func TestWhoIsWokenByASet(t *testing.T) {
-	zero, counting := build.Replicas(0), build.Counting(2, 2)
-	copying := build.Operation(api.Copying, build.Stopped(0))
-	quiet := build.Operation(api.Copying, build.Quiet(5))
-	switching := build.Operation(api.Switching, build.Quiet(5))
-	unnamed := build.Operation(api.Switching, build.Quiet(5), func(s *api.Resize) { s.Set.UID, s.Recreate = "", true })
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
+	counting0 := build.Counting(1, 0)
+	moving := func(phases ...api.MemberPhase) *api.Resize {
+		return build.Operation(api.Moving, func(s *api.Resize) {
+			for ordinal, phase := range phases {
+				build.Members(phase, fmt.Sprintf("data-web-%d", ordinal))(s)
+			}
+		})
+	}
+	copying, swapping := moving(api.MemberCopying), moving(api.MemberSwapping)
+	unnamed := build.Operation(api.Moving, build.ReplacesSet, build.Members(api.MemberCopying, "data-web-0"), func(s *api.Resize) { s.Set.UID = "" })
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
-	asks, frozen := build.Resize("data=128Mi"), build.Label(api.FrozenLabel, "true")
+	asks, owned := build.Resize("data=128Mi"), build.Owned("Database", "main")
 	for name, row := range map[string]setRow{
 		"no request": {updated, nil, nil, ""},
 		"a request that differs from the template":   {updated, nil, opts(asks), "detect-resize"},
@@ -108,41 +113,34 @@ func TestWhoIsWokenByASet(t *testing.T) {
 		"another request after a failure":                         {updated, build.Operation(api.Failed), opts(build.Resize("data=1Gi")), "detect-resize"},
 		"the same request after a success":                        {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},
 		"a retry without a request":                               {updated, build.Operation(api.Failed), opts(retry), ""},
-		"held after a failed switch":                              {updated, held, opts(build.Resize("data=1Gi")), ""},
-		"held after a failed switch, and a retry":                 {updated, held, opts(retry), "detect-resize"},
 		"a status that cannot be read":                            {updated, nil, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
 		"planned":                                                 {updated, build.Operation(api.Planned), nil, "pause-owner"},
-		"copying: the targets are prepared":                       {updated, build.Operation(api.Copying), nil, "backup"},
-		"copying: replicas are stopping":                          {updated, copying, opts(zero, counting), ""},
-		"copying: the controller has not seen the end":            {updated, copying, opts(zero, build.Unseen()), ""},
-		"copying: all replicas are gone":                          {updated, copying, opts(zero), "backup"},
-		"copying: somebody scales up before that":                 {updated, copying, opts(build.Replicas(2)), "backup"},
-		"copying: nothing but status updates":                     {updated, quiet, opts(zero), ""},
-		"I4: copying: somebody scales up":                         {updated, quiet, opts(build.Replicas(2), build.Generation(6)), "backup"},
-		"copying: somebody aborts":                                {updated, quiet, opts(zero, abort), "backup"},
-		"copying: the set is gone":                                {deleted, quiet, opts(zero), "backup"},
-		"switching: nothing but status updates":                   {updated, switching, opts(zero), ""},
-		"I4: switching: somebody scales up":                       {updated, switching, opts(build.Replicas(2), build.Generation(6)), "restore"},
-		"switching: our new set is there":                         {added, unnamed, opts(zero, build.UID("uid-2")), "restore"},
-		"switching: our new set has no identity yet":              {updated, unnamed, opts(zero, build.UID("uid-2")), "restore"},
-		"switching: our set is gone":                              {deleted, switching, opts(zero), "restore"},
-		"starting: none of the replicas of an owned set is ready": {updated, build.Operation(api.Starting), opts(build.Counting(1, 0), build.Owned("Database", "main")), "pause-owner"},
-		"starting: one replica of an owned set is ready":          {updated, build.Operation(api.Starting), opts(build.Replicas(2), build.Counting(2, 1), build.Owned("Database", "main")), ""},
-		"starting: replicas are starting":                         {updated, build.Operation(api.Starting), opts(build.Counting(1, 0)), ""},
-		"starting: the set is ready":                              {updated, build.Operation(api.Starting), nil, "restore"},
-		"rolling back":                                            {updated, build.Operation(api.RollingBack), nil, "restore"},
-		"I9: frozen for no operation":                             {updated, nil, opts(zero, frozen), "restore"},
-		"I9: frozen for an operation that has ended":              {updated, build.Operation(api.Failed), opts(frozen), "restore"},
-		"I9: frozen, and a request":                               {updated, nil, opts(frozen, asks), "restore detect-resize"},
-		"I3: frozen for a set that it is a copy of":               {added, copying, opts(zero, frozen, build.UID("uid-2")), "restore"},
-		"frozen for an operation":                                 {updated, quiet, opts(zero, frozen), ""},
-		"frozen after a failed switch":                            {updated, held, opts(zero, frozen), ""},
-		"frozen, and not opted in":                                {updated, nil, opts(zero, frozen, build.Label(api.ManagedLabel, "")), ""},
-		"frozen, and it goes":                                     {updated, nil, opts(zero, frozen, build.Deleting()), ""},
-		"frozen, and it is gone":                                  {deleted, nil, opts(zero, frozen), ""},
-		"frozen, and it has lost its label":                       {deleted, nil, opts(zero, frozen, build.Label(api.ManagedLabel, "")), "restore"},
-		"an operation is active, and the set is being deleted":    {added, quiet, opts(zero, build.Deleting()), "backup restore"},
-		"I3: an operation of another set of this name":            {updated, copying, opts(build.UID("uid-2")), ""},
+		"expanding: it waits for the claims":                      {updated, build.Operation(api.Expanding), nil, ""},
+		"expanding: somebody aborts":                              {updated, build.Operation(api.Expanding), opts(abort), "detect-resize restore"},
+		"moving: members wait for their turn":                     {updated, moving(api.MemberPending), nil, "backup"},
+		"moving: a member is copied":                              {updated, copying, nil, "backup"},
+		"moving: a member waits for the gate":                     {updated, moving(api.MemberWaiting), nil, "backup restore"},
+		"moving: a member is told to stop":                        {updated, moving(api.MemberStopping), nil, "restore"},
+		"moving: the final pass, in which the member may be lost": {updated, moving(api.MemberFinalPass), nil, "backup restore"},
+		"moving: the claims of a member are swapped":              {updated, swapping, nil, "restore"},
+		"moving: a member starts":                                 {updated, moving(api.MemberStarting), nil, "restore"},
+		"moving: all members are moved":                           {updated, moving(api.MemberMoved, api.MemberMoved), nil, "restore"},
+		"moving: nothing is to be moved":                          {updated, moving(), nil, "restore"},
+		"moving: one member is moved, another waits for its turn": {updated, moving(api.MemberMoved, api.MemberPending), nil, "backup"},
+		"moving: one member starts, another is copied":            {updated, moving(api.MemberStarting, api.MemberCopying), nil, "backup restore"},
+		"moving: somebody scales":                                 {updated, copying, opts(build.Replicas(2), build.Generation(6)), "backup"},
+		"moving: somebody aborts":                                 {updated, copying, opts(abort), "backup restore"},
+		"moving: the set is gone":                                 {deleted, swapping, nil, "restore"},
+		"moving: our new set is there":                            {added, unnamed, opts(build.UID("uid-2")), "backup restore"},
+		"moving: our new set has no identity yet":                 {updated, unnamed, opts(build.UID("uid-2")), "backup restore"},
+		"finishing": {updated, build.Operation(api.Finishing), nil, "restore"},
+		"finishing: no member of an owned set is ready":  {updated, build.Operation(api.Finishing), opts(counting0, owned), "restore pause-owner"},
+		"finishing: one member of an owned set is ready": {updated, build.Operation(api.Finishing), opts(build.Replicas(2), build.Counting(2, 1), owned), "restore"},
+		"reverting":                         {updated, build.Operation(api.Reverting), nil, "restore"},
+		"a resize that failed":              {updated, build.Operation(api.Failed), opts(asks), ""},
+		"a resize that failed, and a retry": {updated, build.Operation(api.Failed), opts(asks, retry), "detect-resize"},
+		"an operation is active, and the set is being deleted": {added, copying, opts(build.Deleting()), "backup restore"},
+		"I3: an operation of another set of this name":         {updated, copying, opts(build.UID("uid-2")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := append(opts(build.Template("data", "64Mi", "fixed")), row.options...)
@@ -157,8 +155,10 @@ func TestWhoIsWokenByASet(t *testing.T) {
 }
 
 func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
-	job := build.Job("data-web-0", 1)
+	job := build.Job(0, 1)
+	hook := api.Link{Operation: build.ID, Role: api.RoleHook, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Member: new(int)}
 	done, counted := build.InPhase(corev1.PodSucceeded), build.Finalizers(batchv1.JobTrackingFinalizer)
+	placed, pending := build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }), build.InPhase(corev1.PodPending)
 	forged := api.Link{Operation: "x", Role: api.RoleMover, Namespace: "payroll", Set: api.SetRef{Name: "db"}}
 	for name, row := range map[string]struct {
 		change string
@@ -167,28 +167,35 @@ func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
 		want   string
 	}{
 		"a claim of nobody":                  {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi"), ""},
-		"a source changes":                   {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)), ""},
-		"a source is going":                  {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0), build.Deleting()), "restore"},
-		"a source is gone":                   {deleted, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)), "restore"},
-		"a target is bound":                  {updated, "PersistentVolumeClaim", build.Target("t", "data-web-0", "1Gi", 1), ""},
-		"a target is going":                  {updated, "PersistentVolumeClaim", build.Target("t", "data-web-0", "1Gi", 1, build.Deleting()), ""},
-		"a target is gone":                   {deleted, "PersistentVolumeClaim", build.Target("t", "data-web-0", "1Gi", 1), "restore"},
-		"a successor is not bound":           {added, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0", 0), build.On("")), ""},
-		"a successor is bound":               {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0", 0)), "restore"},
+		"a source changes":                   {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")), ""},
+		"a source is going":                  {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0"), build.Deleting()), "restore"},
+		"a source is gone":                   {deleted, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")), "restore"},
+		"a target is bound":                  {updated, "PersistentVolumeClaim", build.Target("data-web-0", "1Gi"), ""},
+		"a target is going":                  {updated, "PersistentVolumeClaim", build.Target("data-web-0", "1Gi", build.Deleting()), ""},
+		"a target is gone":                   {deleted, "PersistentVolumeClaim", build.Target("data-web-0", "1Gi"), "restore"},
+		"a successor is not bound":           {added, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0"), build.On("")), ""},
+		"a successor is bound":               {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0")), "restore"},
 		"a mover runs":                       {updated, "Job", job, ""},
-		"a mover succeeded":                  {updated, "Job", build.Job("data-web-0", 1, build.Complete()), "backup"},
-		"a mover failed":                     {updated, "Job", build.Job("data-web-0", 1, build.Failed("BackoffLimitExceeded", "")), "backup"},
-		"a mover that is done is going":      {updated, "Job", build.Job("data-web-0", 1, build.Complete(), build.Deleting()), ""},
+		"a mover succeeded":                  {updated, "Job", build.Job(0, 1, build.Complete()), "backup"},
+		"a mover failed":                     {updated, "Job", build.Job(0, 1, build.Failed("BackoffLimitExceeded", "")), "backup"},
+		"a mover that is done is going":      {updated, "Job", build.Job(0, 1, build.Complete(), build.Deleting()), ""},
 		"a mover is gone":                    {deleted, "Job", job, "restore"},
-		"a mover's pod runs":                 {updated, "Pod", build.Mover(job), ""},
-		"a mover's pod has succeeded":        {updated, "Pod", build.Mover(job, done, counted), "backup"},
-		"its Job knows":                      {updated, "Pod", build.Mover(job, done), ""},
-		"it is going":                        {updated, "Pod", build.Mover(job, done, counted, build.Deleting()), ""},
-		"a mover's pod has failed":           {updated, "Pod", build.Mover(job, build.InPhase(corev1.PodFailed), counted), ""},
-		"a mover's pod is gone":              {deleted, "Pod", build.Mover(job), "restore"},
-		"a link into another namespace":      {deleted, "Job", build.Job("data-web-0", 1, build.LinkOf(forged)), ""},
-		"a link that the label disagrees to": {deleted, "Job", build.Job("data-web-0", 1, build.Label(api.OperationLabel, "other")), ""},
-		"a link that cannot be read":         {deleted, "Job", build.Job("data-web-0", 1, build.Annotation(api.OperationAnnotation, "{")), ""},
+		"a hook has succeeded":               {updated, "Job", build.Job(0, 1, build.Complete(), build.LinkOf(hook)), "restore"},
+		"a hook has failed":                  {updated, "Job", build.Job(0, 1, build.Failed("BackoffLimitExceeded", ""), build.LinkOf(hook)), "restore"},
+		"a hook runs":                        {updated, "Job", build.Job(0, 1, build.LinkOf(hook)), ""},
+		"a mover's pod has not started":      {updated, "Pod", build.Mover(job, pending, counted), ""},
+		"a mover's pod runs, or waits":       {updated, "Pod", build.Mover(job, placed, counted), "backup"},
+		"a mover's pod has succeeded":        {updated, "Pod", build.Mover(job, placed, done, counted), "backup"},
+		"its Job knows":                      {updated, "Pod", build.Mover(job, placed, done), ""},
+		"it is going":                        {updated, "Pod", build.Mover(job, placed, done, counted, build.Deleting()), ""},
+		"a mover's pod has failed":           {updated, "Pod", build.Mover(job, placed, build.InPhase(corev1.PodFailed), counted), "backup"},
+		"a held pod changes":                 {updated, "Pod", build.With(build.PodOf("web", 0, "data"), build.Held(0)), "restore"},
+		"a held pod has stopped":             {updated, "Pod", build.With(build.PodOf("web", 0, "data"), build.Held(0), build.Stopped()), "restore"},
+		"a held pod is gone":                 {deleted, "Pod", build.With(build.PodOf("web", 0, "data"), build.Held(0)), "restore"},
+		"a mover's pod is gone":              {deleted, "Pod", build.Mover(job), "restore backup"},
+		"a link into another namespace":      {deleted, "Job", build.Job(0, 1, build.LinkOf(forged)), ""},
+		"a link that the label disagrees to": {deleted, "Job", build.Job(0, 1, build.Label(api.OperationLabel, "other")), ""},
+		"a link that cannot be read":         {deleted, "Job", build.Job(0, 1, build.Annotation(api.OperationAnnotation, "{")), ""},
 		"a kind that is no concern of ours":  {updated, "ConfigMap", build.Claim("x", "1Gi"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +207,7 @@ func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
 }
 
 func TestAnswerNamesTheSetAndNothingElse(t *testing.T) {
-	job := build.Job("data-web-0", 1, build.Complete())
+	job := build.Job(0, 1, build.Complete())
 	answer, err := handle(t, changeOf(t, updated, "Job", job))
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,6 @@ func TestWhoIsWokenByASetThatMaySleep(t *testing.T) {
 	soon := build.IdleTimeout("soon")
 	said := sleepOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(build.Set("web", soon)).Complaint()))
 	two := build.Annotation(api.WakeReplicasAnnotation, "2")
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	for name, row := range map[string]struct {
 		change  string
 		options []build.Option
@@ -116,8 +115,8 @@ func TestWhoIsWokenByASetThatMaySleep(t *testing.T) {
 		"it is not opted in":                             {updated, opts(build.Label(api.ManagedLabel, "")), ""},
 		"it is being deleted":                            {updated, opts(build.Deleting()), ""},
 		"it is deleted":                                  {deleted, nil, ""},
-		"a resize runs":                                  {updated, opts(build.Status(build.Operation(api.Copying, build.Quiet(5))), zero), ""},
-		"a resize is held":                               {updated, opts(build.Status(held), zero), ""},
+		"a resize runs":                                  {updated, opts(build.Status(build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0"))), zero), "backup"},
+		"a resize is given up":                           {updated, opts(build.Status(build.Operation(api.Reverting)), zero), "restore"},
 		"a resize that nobody can read":                  {updated, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
 		"a resize is asked for, too":                     {updated, opts(build.Resize("x=1Gi")), "detect-resize idle-timeout"},
 		"its sleep failed a moment ago":                  {updated, opts(sleepOf(api.Failed, resting)), ""},

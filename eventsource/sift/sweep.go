@@ -42,7 +42,7 @@ func (f *Function) sweep(ctx context.Context) error {
 // sweepAll looks at everything in the namespaces, and at the volumes of all of them.
 func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings) error {
 	for _, namespace := range f.namespaces {
-		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepCleanups(ctx, namespace, now, found)); err != nil {
+		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepPods(ctx, namespace, found), f.sweepFinalizers(ctx, namespace, now, found)); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (r *findings) note(set *appsv1.StatefulSet, records operation.Records) {
 	r.sets++
 	for _, record := range records.All() {
 		id := record.Head().Operation
-		if record.Active() || operation.Held(record) {
+		if record.Active() {
 			r.active[id] = true
 		}
 		if operation.GivenBack(set, record) {
@@ -240,20 +240,25 @@ func count(kept *telemetry.Kept, volume *corev1.PersistentVolume, orphaned bool)
 	}
 }
 
-// sweepCleanups finds what no opted-in set tells of: cleanup pods whose set is gone, is another one, or has lost its document,
-// and sets with our finalizer that are not opted in any more and could not be deleted.
-func (f *Function) sweepCleanups(ctx context.Context, namespace string, now time.Time, found *findings) error {
-	err := kube.Pages(ctx, f.client, plan.Pods, namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
+// sweepPods finds cleanup pods whose set is gone, is another one, or has lost its document. It also finds every held pod: one that no
+// operation needs any more is never replaced, so restore has to release it.
+func (f *Function) sweepPods(ctx context.Context, namespace string, found *findings) error {
+	return kube.Pages(ctx, f.client, plan.Pods, namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
-			if err == nil && link != nil && link.Role == api.RoleCleaner && !found.active[link.Operation] {
+			switch {
+			case err != nil || link == nil:
+			case link.Role == api.RoleCleaner && !found.active[link.Operation]:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
+			case link.Role == api.RoleHeld && sts.Held(&l.Items[i]):
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore}))
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
+}
+
+// sweepFinalizers finds sets with our finalizer that are not opted in any more and could not be deleted.
+func (f *Function) sweepFinalizers(ctx context.Context, namespace string, now time.Time, found *findings) error {
 	selector := api.FinalizerLabel + "=" + api.FinalizerForCleanup + "," + api.ManagedLabel + "!=true"
 	return kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {

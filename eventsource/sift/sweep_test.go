@@ -56,15 +56,15 @@ func sweepLists(t *testing.T, lists build.Lists, to *sent) error {
 func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 	type list = []metav1.Object
 	data, auto := build.Template("data", "64Mi", "fixed"), build.Resize("auto")
-	copying := build.Operation(api.Copying, build.Quiet(5))
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
+	copying := build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0"))
 	old := func(until time.Time) metav1.Object {
-		return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Held(api.RoleRetired, "data-web-0"),
+		return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleRetired, "data-web-0"),
 			build.Annotation(api.RetainedUntilAnnotation, until.UTC().Format(time.RFC3339)))
 	}
+	held := func() *corev1.Pod { return build.With(build.PodOf("web", 0, "data"), build.Held(0)) }
 	journal := func() metav1.Object { return build.Journal(copying) }
 	left := func(options ...build.Option) metav1.Object {
-		return build.Volume("pv-left", build.Claim("data-web-0", "64Mi"), append([]build.Option{build.Held(api.RoleSource, "data-web-0"), build.Released()}, options...)...)
+		return build.Volume("pv-left", build.Claim("data-web-0", "64Mi"), append([]build.Option{build.Retained(api.RoleSource, "data-web-0"), build.Released()}, options...)...)
 	}
 	releasedNow := build.Edit(func(v *corev1.PersistentVolume) { v.Status.LastPhaseTransitionTime = ptr.To(metav1.Now()) })
 	for name, row := range map[string]struct {
@@ -95,17 +95,23 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 		"nor on a set that sleeps": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.QuotaExceeded, time.Minute),
 				build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), build.Replicas(0))}}, ""},
-		"a claim of a frozen set lags": {
-			cluster{"statefulsets": list{build.Set("web", data, auto, build.Label(api.FrozenLabel, "true"))}, "persistentvolumeclaims": list{build.Claim("data-web-0", "32Mi")}}, "web: restore detect-resize"},
 		"two sets of which one lags": {
 			cluster{"statefulsets": list{build.Set("web", data, auto), build.Set("api", data, auto)},
 				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-api-0", "32Mi")}}, "api: detect-resize"},
 		"an operation whose set changes nothing": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Status(copying))}, "controllerrevisions": list{journal()}}, "web: backup"},
-		"an operation that is held waits for a person": {
-			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Status(held))}, "controllerrevisions": list{journal()}}, ""},
-		"I9: a set that is frozen for no operation": {
-			cluster{"statefulsets": list{build.Set("web", data, build.Replicas(0), build.Label(api.FrozenLabel, "true"))}}, "web: restore"},
+		"a resize that is given up": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Status(build.Operation(api.Reverting)))}, "controllerrevisions": list{journal()}}, "web: restore"},
+		"I9: a held pod of an operation under way": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Status(copying))}, "controllerrevisions": list{journal()}, "pods": list{held()}}, "web: backup restore"},
+		"I9: a held pod of which no set and no journal tells": {
+			cluster{"statefulsets": list{build.Set("web", data)}, "pods": list{held()}}, "web: restore"},
+		"I9: a held pod of an operation that has ended": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Status(build.Operation(api.Failed)))}, "pods": list{held()}}, "web: restore"},
+		"I9: a held pod whose set is gone": {
+			cluster{"pods": list{held()}}, "web: restore"},
+		"the link of a held pod without the finalizer": {
+			cluster{"pods": list{build.With(held(), build.Finalizers())}}, ""},
 		"I3: a journal whose set is gone": {
 			cluster{"controllerrevisions": list{journal()}}, "web: restore backup pause-owner"},
 		"I3: a journal whose set was replaced, and asks for a resize that waits for the rest to be cleared": {

@@ -10,31 +10,38 @@ import (
 )
 
 // keepForeign keeps the targets that hold data of others, before the operation ends and its temporary claims are deleted. A provisioner
-// may hand out a folder that exists, as one does whose path pattern names an annotation: then the volume is new, and what is on it is not.
-func keepForeign(in Input, status *api.Resize) []plan.Action {
-	if disowned(in, status) != "" {
+// may hand out a folder that exists, for example if its path pattern names an annotation: then the volume is new, and its data is not.
+func keepForeign(in Input, record *api.Resize) []plan.Action {
+	if record.IsRollback() || disowned(in, record) != "" {
 		return nil
 	}
+	w := &work{Input: in, before: record, record: record}
 	var actions []plan.Action
-	for _, part := range pending(status) {
-		target := in.TargetClaim(status.Operation, part.Name, status.Round)
-		if part.Returns() || target == nil || !foreign(in, part, target.Spec.VolumeName) {
-			continue
+	for i := range record.Members {
+		member := &record.Members[i]
+		m := w.moverOf(member)
+		refused := m.refusedTarget() && !m.refusedOurs(member)
+		for j := range member.Claims {
+			move := &member.Claims[j]
+			target := in.TargetClaim(record.Operation, move)
+			if target == nil || in.Volume(target.Spec.VolumeName) == nil || !refused && !sameStorage(in, move, target.Spec.VolumeName) {
+				continue
+			}
+			actions = append(actions, plan.HoldVolume(in.Volume(target.Spec.VolumeName), w.link(api.RoleForeign, move.Claim)).Actions()...)
 		}
-		link := linkOf(in, status, part, api.RoleForeign)
-		actions = append(actions, plan.HoldVolume(in.Volume(target.Spec.VolumeName), link).Actions()...)
 	}
 	return actions
 }
 
-// foreign reports whether the mover has found data of others on the target, or the target is the same storage as the source.
-func foreign(in Input, part api.ClaimStatus, target string) bool {
+// refusedTarget reports whether the mover has found data of others on a target. Which one, its message says for people only, so all
+// targets of the member are kept.
+func (m mover) refusedTarget() bool {
 	found := []moverreport.Reason{moverreport.ReasonTargetNotEmpty, moverreport.ReasonUsage}
-	return in.Volume(target) != nil && (slices.Contains(found, in.Reports[part.Name].Reason) || sameStorage(in, part, target))
+	return m.job != nil && m.report() != nil && slices.Contains(found, m.report().Reason)
 }
 
 // sameStorage reports whether the target leads to where the claim's own volume does.
-func sameStorage(in Input, part api.ClaimStatus, target string) bool {
-	old, fresh := in.Volume(part.OldVolume), in.Volume(target)
+func sameStorage(in Input, move *api.Move, target string) bool {
+	old, fresh := in.Volume(move.OldVolume), in.Volume(target)
 	return old != nil && fresh != nil && sts.SameStorage(old, fresh)
 }

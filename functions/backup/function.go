@@ -1,9 +1,10 @@
-// Package backup makes a verified copy of every claim that an operation concerns, on new volumes, with the set stopped.
+// Package backup copies the claims of each member to new volumes: first beside its running pod, until little is left to copy, and then,
+// when restore has stopped the member, to the end. Every copy is verified.
 //
-//	in    owner.paused; StatefulSets, Jobs of a copying operation; the tick
-//	get   StatefulSet, claims, volumes, pods with the movers' reports, Jobs, attachments
-//	do    create journal, temporary claims and Jobs; patch claims and volumes (link, Retain); scale the set to zero;
-//	      delete the Jobs of an earlier round
+//	in    owner.paused, member.changed; StatefulSets, Jobs, Pods of an operation; the tick
+//	get   StatefulSet, claims, volumes, pods with the movers' reports, Jobs
+//	do    create journal, temporary claims and Jobs; patch claims and volumes (link, Retain), and the movers' pods (lease, signal);
+//	      delete Jobs
 //	out   backup.completed
 //	never writes to a source: it is mounted read-only, and claim and volume get only a link and the policy Retain
 package backup

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
+	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/sts"
 )
 
-// When a stall is shown. Each is well above what a healthy cluster takes, and within a minute of being observable.
+// Times after which a stall is shown. Each is well above the time of a healthy cluster, and within a minute of being observable.
 const (
 	// noticeStart is how long a mover's pod may take to start, or to end, before the user is told.
 	noticeStart = 20 * time.Second
@@ -36,7 +36,7 @@ type stall struct {
 	since          time.Time
 	// notice is when the user is told, allowed when the operation fails; both count from since.
 	notice, allowed time.Duration
-	// unplaced: the scheduler has found no node. The same mover may find one when the set is stopped.
+	// unplaced: the scheduler has found no node. The same mover may find one when the member has stopped.
 	unplaced bool
 	// firstSeen: since is a guess, so the stall is never over.
 	firstSeen bool
@@ -49,70 +49,67 @@ func (s *stall) over(now time.Time) bool {
 	return s != nil && !s.firstSeen && now.Sub(s.since) >= s.allowed
 }
 
-// stallOf returns why the Job's mover cannot go on, or nil if it can, or has ended.
-func stallOf(in Input, part *api.ClaimStatus, job *batchv1.Job) *stall {
-	if outcome(in, job) != "" {
+// stallOf returns why the mover cannot go on, or nil if it can, or has ended.
+func (w *work) stallOf(member *api.Member, m mover) *stall {
+	if m.job == nil || m.ended() {
 		return nil
 	}
-	s := &stall{notice: noticeStart, allowed: in.Settings.StartTimeout}
-	pod := livePod(in, job)
+	s := &stall{notice: noticeStart, allowed: w.Settings.StartTimeout}
+	pod := m.pod
+	if pod != nil && ended(pod) {
+		pod = nil
+	}
 	switch {
 	case pod == nil:
-		s.withoutPod(in, part, job)
+		w.withoutPod(s, member, m)
 	case pod.DeletionTimestamp != nil:
 		s.reason, s.since = "Terminating", pod.DeletionTimestamp.Time
 		s.detail = fmt.Sprintf("pod %s is being deleted and does not end; look at node %s", pod.Name, pod.Spec.NodeName)
-	case pod.Status.Phase == corev1.PodPending:
+	case pod.Status.Phase == corev1.PodPending && !started(pod):
 		s.since, s.unplaced = pod.CreationTimestamp.Time, pod.Spec.NodeName == ""
 		if s.reason, s.detail = waitingFor(pod); s.reason != "" {
 			s.notice = -1 // a container that only takes its time has no message
 		} else {
-			s.reason, s.detail = whyPending(pod, in.Warnings[pod.Name])
+			s.reason, s.detail = whyPending(pod, w.Warnings[pod.Name])
 		}
 	default:
-		return stallOfRunning(in, part, pod, s)
+		return w.stallOfStarted(member, pod, s)
 	}
 	return s
 }
 
-// livePod returns the Job's pod that has not ended, or nil.
-func livePod(in Input, job *batchv1.Job) *corev1.Pod {
-	for _, pod := range in.Movers(job.Labels[api.OperationLabel]) {
-		if isOf(pod, job) && !ended(pod) {
-			return pod
-		}
-	}
-	return nil
+// started reports whether a container of the mover runs: a pod whose init container runs is Pending.
+func started(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == moverreport.FirstContainer && c.State.Waiting == nil
+	})
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
+func ended(pod *corev1.Pod) bool { return sts.Done(pod) }
 
 // withoutPod describes a Job that has no pod: the API server refuses it, or the Job controller does not make one. A pod that was
 // deleted is replaced within moments and leaves no trace of when that was, so the time counts from when the lack was first seen.
-func (s *stall) withoutPod(in Input, part *api.ClaimStatus, job *batchv1.Job) {
-	s.reason, s.detail, s.notice = noPod, fmt.Sprintf("job %s has no pod; look at kubectl describe job %s", job.Name, job.Name), noticeNoPod
-	s.since = job.CreationTimestamp.Time
-	for _, pod := range in.Movers(job.Labels[api.OperationLabel]) {
-		if isOf(pod, job) {
-			s.since = later(s.since, endOf(pod))
-		}
+func (w *work) withoutPod(s *stall, member *api.Member, m mover) {
+	s.reason, s.detail, s.notice = noPod, fmt.Sprintf("job %s has no pod; look at kubectl describe job %s", m.job.Name, m.job.Name),
+		noticeNoPod
+	s.since = m.job.CreationTimestamp.Time
+	if m.pod != nil {
+		s.since = later(s.since, endOf(m.pod))
 	}
-	if part.ProgressAt != nil { // it had a pod then
-		s.since = later(s.since, part.ProgressAt.Time)
+	if member.ProgressAt != nil { // it had a pod then
+		s.since = later(s.since, member.ProgressAt.Time)
 	}
-	if warning := in.Warnings[job.Name]; warning.Reason != "" && !warning.At.Before(s.since) {
+	if warning := w.Warnings[m.job.Name]; warning.Reason != "" && !warning.At.Before(s.since) {
 		s.reason, s.detail, s.notice = warning.Reason, warning.Message, -1
 	}
-	if s.firstSeen = part.StalledSince == nil || !withoutPodBefore(part); !s.firstSeen {
-		s.since = part.StalledSince.Time
+	if s.firstSeen = member.StalledSince == nil || !withoutPodBefore(member); !s.firstSeen {
+		s.since = member.StalledSince.Time
 	}
 }
 
-// withoutPodBefore reports whether the Job had no pod when the claim was last looked at.
-func withoutPodBefore(part *api.ClaimStatus) bool {
-	return part.Stalled == "" || strings.HasPrefix(part.Stalled, noPod+": ") || strings.HasPrefix(part.Stalled, failedCreate+": ")
+// withoutPodBefore reports whether the Job had no pod when the member was last looked at.
+func withoutPodBefore(member *api.Member) bool {
+	return member.Stalled == "" || strings.HasPrefix(member.Stalled, noPod+": ") || strings.HasPrefix(member.Stalled, failedCreate+": ")
 }
 
 const (
@@ -121,13 +118,15 @@ const (
 	failedCreate = "FailedCreate"
 )
 
+// endOf is when the last container that has ended did so.
 func endOf(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.Name == resources.MoverContainer && c.State.Terminated != nil {
-			return c.State.Terminated.FinishedAt.Time
+	end := pod.CreationTimestamp.Time
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if c.State.Terminated != nil {
+			end = later(end, c.State.Terminated.FinishedAt.Time)
 		}
 	}
-	return pod.CreationTimestamp.Time
+	return end
 }
 
 func later(a, b time.Time) time.Time {
@@ -137,30 +136,18 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// stallOfRunning returns why a started pod cannot go on, or nil: another container outlives the copy, the node does not report, or
-// the mover reports no progress.
-func stallOfRunning(in Input, part *api.ClaimStatus, pod *corev1.Pod, s *stall) *stall {
-	others := []string{}
-	copied := time.Time{}
-	for _, c := range pod.Status.ContainerStatuses {
-		switch {
-		case c.Name != resources.MoverContainer && c.State.Terminated == nil:
-			others = append(others, c.Name)
-		case c.Name == resources.MoverContainer && c.State.Terminated != nil:
-			copied = c.State.Terminated.FinishedAt.Time
-		}
+// stallOfStarted returns why a started pod cannot go on, or nil: the node does not report, or the mover reports no progress.
+func (w *work) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *stall {
+	lost, moved := w.lostSince(pod), w.Moved[member.Ordinal]
+	if !moved.IsZero() && member.Stopped != nil { // before the stop, it waited
+		moved = later(moved, member.Stopped.Time)
 	}
-	lost := lostSince(pod)
-	switch moved := in.Moved[part.Name]; {
-	case !copied.IsZero():
-		s.reason, s.since = "SidecarRunning", copied
-		s.detail = fmt.Sprintf("the copy has ended, but container %s of pod %s still runs; have it end with the copy, or not be injected, with labels or annotations in %s",
-			strings.Join(others, ", "), pod.Name, api.MoverAnnotation)
+	switch {
 	case !lost.IsZero():
 		s.reason, s.since = "NodeNotReady", lost
 		s.detail = fmt.Sprintf("node %s of pod %s does not report", pod.Spec.NodeName, pod.Name)
-	case !moved.IsZero() && in.Settings.ProgressTimeout > 0:
-		s.reason, s.since, s.notice, s.allowed = "NoProgress", moved, min(noticeSilence, in.Settings.ProgressTimeout), in.Settings.ProgressTimeout
+	case !moved.IsZero() && w.Settings.ProgressTimeout > 0:
+		s.reason, s.since, s.notice, s.allowed = "NoProgress", moved, min(noticeSilence, w.Settings.ProgressTimeout), w.Settings.ProgressTimeout
 		s.detail = fmt.Sprintf("pod %s on node %s reports no progress; its storage may hang", pod.Name, pod.Spec.NodeName)
 	default:
 		return nil
@@ -168,9 +155,17 @@ func stallOfRunning(in Input, part *api.ClaimStatus, pod *corev1.Pod, s *stall) 
 	return s
 }
 
-// lostSince returns since when the pod's node does not report, or zero. The node lifecycle controller makes the pods of such a node
-// not ready and gives no reason; a kubelet gives one (kubernetes pkg/controller/util/node, MarkPodsNotReady).
-func lostSince(pod *corev1.Pod) time.Time {
+// lostSince returns since when the pod's node does not report, or zero. The node says so itself, where it is that of a pod that is being
+// stopped. The node lifecycle controller makes the running pods of such a node not ready and gives no reason; a kubelet gives one
+// (kubernetes pkg/controller/util/node, MarkPodsNotReady). A mover whose init containers run is not ready anyway.
+func (in Input) lostSince(pod *corev1.Pod) time.Time {
+	if node := in.Nodes[pod.Spec.NodeName]; node != nil {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				return c.LastTransitionTime.Time
+			}
+		}
+	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && c.Reason == "" {
 			return c.LastTransitionTime.Time

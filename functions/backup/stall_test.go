@@ -9,33 +9,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(build.Now.Add(-d)) }
 
-// waiting is a container that the kubelet does not start.
-func waiting(reason, message string) build.Option {
+// waitsFor is a container that the kubelet does not start.
+func waitsFor(reason, message string) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "copy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.FirstContainer,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
 	})
 }
 
-// copiedBeside is a container copy that has ended beside one that runs.
-func copiedBeside(sidecar string, ended time.Duration) build.Option {
-	return build.Edit(func(p *corev1.Pod) {
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{
-			{Name: "copy", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: ago(ended)}}},
-			{Name: sidecar, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
-	})
+// silentNode is the node of the member, which has not reported for so long.
+func silentNode(since time.Duration) objects {
+	return objects{build.Node(build.Edit(func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: ago(since)}}
+	}))}
 }
 
 func notReady(reason string, since time.Duration) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: reason, LastTransitionTime: ago(since)}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: reason,
+			LastTransitionTime: ago(since)}}
 	})
 }
 
@@ -43,143 +43,117 @@ func deletedSince(d time.Duration) build.Option {
 	return build.Edit(func(p *corev1.Pod) { at := ago(d); p.DeletionTimestamp = &at })
 }
 
-// stalled is the record of a stall of claim 0.
-func stalled(cause string, since time.Duration) func(*api.Resize) {
-	return func(s *api.Resize) {
-		s.Claims[0].Stalled, s.Claims[0].StalledSince = cause, operation.Moment(build.Now.Add(-since))
-		if cause != "" {
-			s.Reason, s.Message = api.MoverStalled, cause+" (claim data-web-0)"
-		}
-	}
-}
-
-// TestStallIsNamedThenFails: what the status says of claim 0 after a look, and whether the operation fails, while the set runs and when
-// it is stopped.
-func TestStallIsNamedThenFails(t *testing.T) {
+// TestStalls: what keeps a mover is told within a minute, and the operation is given up when it lasts.
+func TestStalls(t *testing.T) {
 	const limit = 11 * time.Minute
-	node0 := node("node-0")
-	for name, row := range map[string]struct {
-		age     time.Duration // of Job and pod
-		pod     []build.Option
-		noPod   bool
-		warning Warning
-		moved   time.Duration // how long ago
-		was     func(*api.Resize)
-		want    string // the prefix of the cause; empty: none
-		fails   bool
-	}{
-		"it runs":                                          {age: time.Hour},
-		"an image that cannot be pulled":                   {age: time.Second, pod: []build.Option{waiting("ErrImagePull", "no such image"), node0}, want: "ImagePullBackOff: no such image"},
-		"a moment before it is told":                       {age: 20 * time.Second, pod: []build.Option{build.InPhase(corev1.PodPending), node0}},
-		"nothing says why it does not start":               {age: 21 * time.Second, pod: []build.Option{build.InPhase(corev1.PodPending), node0}, want: "NotStarted: look at kubectl describe pod"},
-		"an image, for too long":                           {age: limit, pod: []build.Option{waiting("ImagePullBackOff", "no such image"), node0}, want: "ImagePullBackOff", fails: true},
-		"a volume that cannot be mounted":                  {age: time.Minute, pod: []build.Option{build.InPhase(corev1.PodPending), node0}, warning: Warning{Reason: "FailedMount", Message: "timed out"}, want: "FailedMount: timed out"},
-		"a pod that is being deleted for too long":         {age: time.Hour, pod: []build.Option{deletedSince(limit), node0}, want: "Terminating: pod", fails: true},
-		"a pod that is being deleted":                      {age: time.Hour, pod: []build.Option{deletedSince(time.Minute), node0}, want: "Terminating: pod"},
-		"a pod with time left to end":                      {age: time.Hour, pod: []build.Option{deletedSince(-time.Second), node0}},
-		"an injected container outlives the copy":          {age: time.Hour, pod: []build.Option{copiedBeside("mesh-proxy", time.Minute)}, want: "SidecarRunning: the copy has ended, but container mesh-proxy"},
-		"an injected container, for too long":              {age: time.Hour, pod: []build.Option{copiedBeside("mesh-proxy", limit)}, want: "SidecarRunning", fails: true},
-		"the node does not report":                         {age: time.Hour, pod: []build.Option{notReady("", time.Minute), node0}, want: "NodeNotReady: node node-0"},
-		"the node does not report for too long":            {age: time.Hour, pod: []build.Option{notReady("", limit), node0}, want: "NodeNotReady", fails: true},
-		"another container is not ready: the copy goes on": {age: time.Hour, pod: []build.Option{notReady("ContainersNotReady", time.Hour)}},
-		"it reports progress":                              {age: time.Hour, moved: time.Minute},
-		"it reports no progress":                           {age: time.Hour, moved: 6 * time.Minute, want: "NoProgress: pod"},
-		"it reports no progress for too long":              {age: time.Hour, moved: 25 * time.Minute, want: "NoProgress", fails: true},
-		"the API server refuses its pod":                   {age: time.Second, noPod: true, warning: Warning{Reason: "FailedCreate", Message: "must specify limits.cpu", At: build.Now}, want: "FailedCreate: must specify"},
-		"it refuses it for too long":                       {age: time.Hour, noPod: true, warning: Warning{Reason: "FailedCreate", Message: "must specify limits.cpu", At: build.Now}, was: stalled("FailedCreate: must specify", limit), want: "FailedCreate", fails: true},
-		"the refusal is older than the Job":                {age: time.Second, noPod: true, warning: Warning{Reason: "FailedCreate", Message: "of another Job", At: build.Now.Add(-time.Minute)}},
-		"a pod that was deleted is replaced in a moment":   {age: time.Hour, noPod: true},
-		"no pod comes":                                     {age: time.Hour, noPod: true, was: stalled("", 61*time.Second), want: "NoPod: job"},
-		"no pod comes for too long":                        {age: time.Hour, noPod: true, was: stalled("", limit), want: "", fails: true},
-		"the pod that was stalled is gone: time begins":    {age: time.Hour, noPod: true, was: stalled("ImagePullBackOff: no such image", time.Hour)},
-		"it goes on": {age: time.Hour, was: stalled("ImagePullBackOff: no such image", time.Minute)},
-	} {
-		for _, round := range []int{warmRound, 1} {
-			t.Run(map[int]string{warmRound: "running: ", 1: "stopped: "}[round]+name, func(t *testing.T) {
-				status := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"))
-				if round == 1 {
-					status = copyOperation(api.ClaimCopying, build.Quiet(5))
-				}
-				if row.was != nil {
-					row.was(status)
-				}
-				job, other := build.Job(names[0], round, build.Age(row.age)), build.Job(names[1], round)
-				all := append(running(status), job, other, build.Mover(other))
-				if round == 1 {
-					all = append(running(status, build.Replicas(0)), job, other, build.Mover(other))
-				} else {
-					all = append(all, users()...)
-				}
-				if !row.noPod {
-					all = append(all, build.Mover(job, row.pod...))
-				}
-				in := world(all)
-				in.Warnings = map[string]Warning{job.Name: row.warning, job.Name + "-x": row.warning}
-				if row.moved > 0 {
-					in.Moved = map[string]time.Time{names[0]: build.Now.Add(-row.moved)}
-				}
-				expectStalled(t, Decide(in), status, row.want, row.fails)
-			})
+	pending, unplaced := build.InPhase(corev1.PodPending), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = "" })
+	aged := func(age time.Duration, options ...build.Option) objects {
+		all := moverPod(1, options...)
+		build.Age(age)(all[0])
+		build.Age(age)(all[1])
+		return all
+	}
+	alone := func(age time.Duration) objects { return aged(age)[:1] }
+	was := func(cause string, since time.Duration) func(*api.Resize) {
+		return func(r *api.Resize) {
+			r.Members[0].Stalled, r.Members[0].StalledSince = cause, operation.Moment(build.Now.Add(-since))
+			if cause != "" {
+				r.Reason, r.Message = api.MoverStalled, cause+" (pod web-0)"
+			}
 		}
 	}
+	warned := func(name, reason, message string) func(*Input) {
+		return func(in *Input) {
+			in.Warnings = map[string]Warning{name: {Reason: reason, Message: message, At: build.Now}}
+		}
+	}
+	silent := func(since time.Duration) func(*Input) {
+		return func(in *Input) { in.Moved = map[int]time.Time{0: build.Now.Add(-since)} }
+	}
+	job := api.MoverName(id, 0, 1)
+	chosen := build.Target(web0, "128Mi", build.On(""), build.Annotation(selectedNode, build.NodeName))
+	unprovisioned := append(append(set(moving0(api.MemberCopying)), append(journal(web0), source(web0)...)...), chosen)
+	rolling := copying(build.Rolling)
+	told := build.Annotation(moverreport.SignalAnnotation, signal.Encode())
+	long := func(stop time.Duration) func(*api.Resize) {
+		return build.EditMember(0, func(m *api.Member) { m.Stopped = operation.Moment(build.Now.Add(-stop)) })
+	}
+	check(t,
+		row{"an image that cannot be pulled", world(copying(), pod(0), aged(time.Second, waitsFor("ErrImagePull", "no such image")))},
+		row{"an image that cannot be pulled is told once", world(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0),
+			aged(time.Minute, waitsFor("ImagePullBackOff", "no such image, again")))},
+		row{"an image that cannot be pulled for too long", world(copying(), pod(0),
+			aged(limit, waitsFor("ImagePullBackOff", "no such image")))},
+		row{"nothing says why it does not start, and that is not long", world(copying(), pod(0), aged(20*time.Second, pending))},
+		row{"nothing says why it does not start", world(copying(), pod(0), aged(21*time.Second, pending))},
+		row{"a volume that cannot be mounted", but(world(copying(), pod(0), aged(time.Minute, pending)),
+			warned(job+"-x", "FailedMount", "timed out"))},
+		row{"no node has room, where all members stop: it is copied when the member has stopped",
+			world(copying(), pod(0), aged(limit, pending, unplaced))},
+		row{"no node has room, where one member stops", world(rolling, pod(0), aged(limit, pending, unplaced))},
+		row{"a node was found, and no volume is provisioned there", world(unprovisioned, pod(0), aged(limit, pending, unplaced))},
+		row{"it is being deleted for too long", world(copying(), pod(0), aged(time.Hour, deletedSince(limit)))},
+		row{"the node of a member that has stopped does not report",
+			world(stopped(), aged(time.Hour, build.Waits(), told), silentNode(time.Minute))},
+		row{"the node of a member that has stopped does not report for too long",
+			world(stopped(), aged(time.Hour, build.Waits(), told), silentNode(limit))},
+		row{"the node does not report", world(copying(), pod(0), aged(time.Hour, notReady("", time.Minute)))},
+		row{"the node does not report for too long", world(copying(), pod(0), aged(time.Hour, notReady("", limit)))},
+		row{"it reports no progress", but(world(copying(), pod(0), aged(time.Hour)), silent(6*time.Minute))},
+		row{"it reports no progress for too long", but(world(copying(), pod(0), aged(time.Hour)), silent(25*time.Minute))},
+		row{"the final pass reports no progress",
+			but(world(stopped(long(7*time.Minute)), aged(time.Hour, build.Waits(), told)), silent(6*time.Minute))},
+		row{"the final pass reports no progress for too long",
+			but(world(stopped(long(time.Hour)), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
+		row{"the mover waited for long, and the member has just stopped",
+			but(world(stopped(), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
+		row{"the API server refuses its pod", but(world(copying(), pod(0), alone(time.Second)),
+			warned(job, "FailedCreate", "must specify limits.cpu"))},
+		row{"the API server refuses its pod for too long", but(world(copying(was("FailedCreate: must specify", limit)), pod(0),
+			alone(time.Hour)), warned(job, "FailedCreate", "must specify limits.cpu"))},
+		row{"no pod comes: its time runs", world(copying(), pod(0), alone(2*time.Minute))},
+		row{"no pod comes", world(copying(was("", 61*time.Second)), pod(0), alone(time.Hour))},
+		row{"no pod comes for too long", world(copying(was("", limit)), pod(0), alone(time.Hour))},
+		row{"it goes on", world(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0), aged(time.Hour))},
+		row{"a cause of others is bounded", world(copying(), pod(0), aged(time.Minute, waitsFor("Failed", strings.Repeat("x", 500)+"\n")))},
+		row{"progress is written", but(world(copying(), pod(0), aged(time.Minute)), func(in *Input) {
+			in.Progress, in.Moved = map[int]moverreport.Progress{0: {BytesDone: 5, BytesTotal: 10}}, map[int]time.Time{0: build.Now}
+		})},
+	)
 }
 
-func expectStalled(t *testing.T, p plan.Plan, before *api.Resize, want string, fails bool) {
-	t.Helper()
-	next := build.Stored(p)
-	if next == nil {
-		next = before
+// TestLogIsReadWhereItTellsProgress: in first passes, and in a final pass that lasts. A stop is not to wait for a log.
+func TestLogIsReadWhereItTellsProgress(t *testing.T) {
+	running := func(name string) build.Option {
+		return build.Edit(func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.FirstContainer}}
+			if name == moverreport.FinalContainer {
+				p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, corev1.ContainerStatus{Name: name})
+			}
+			last := &p.Status.InitContainerStatuses[len(p.Status.InitContainerStatuses)-1]
+			last.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		})
 	}
-	switch {
-	case fails != (next.Phase == api.RollingBack):
-		t.Errorf("fails %t: %s", !fails, p)
-	case fails && (next.Reason != api.CopyFailed || !strings.Contains(next.Message, want) || !strings.Contains(next.Message, api.RetryAnnotation)):
-		t.Errorf("%s: %s", next.Reason, next.Message)
-	case !fails && (want == "") != (next.Claims[0].Stalled == "") || !fails && !strings.HasPrefix(next.Claims[0].Stalled, want):
-		t.Errorf("stalled %q: %s", next.Claims[0].Stalled, p)
-	case !fails && (want != "") != (next.Reason == api.MoverStalled && strings.HasPrefix(next.Message, want)):
-		t.Errorf("%s: %s", next.Reason, next.Message)
-	case !fails && want != "" && before.Reason != api.MoverStalled && !strings.Contains(p.String(), "event MoverStalled"):
-		t.Errorf("no Event: %s", p)
-	}
-}
-
-// TestStallIsWrittenOnce: its details change with every look, and are no news.
-func TestStallIsWrittenOnce(t *testing.T) {
-	status := copyOperation(api.ClaimWarming, beside("uid-web-0", "uid-web-1"), stalled("Unschedulable: 0/3 nodes are available", time.Minute))
-	job := build.Job(names[0], warmRound, build.Age(2*time.Minute))
-	unschedulable := build.Edit(func(p *corev1.Pod) {
-		p.Status.Phase = corev1.PodPending
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/4 nodes are available"}}
-	})
-	in := world(running(status), users(), objects{job, build.Mover(job, unschedulable)}, warming(1))
-	if p := Decide(in); p.Kind != plan.KindWait {
-		t.Errorf("%s", p)
-	}
-}
-
-// TestCauseIsOneShortLine: its text comes from others.
-func TestCauseIsOneShortLine(t *testing.T) {
-	got := bounded("Failed: a\nb\t" + strings.Repeat("é", 400))
-	if strings.ContainsAny(got, "\n\t") || len(got) > maxCause+3 || !strings.HasPrefix(got, "Failed: a b é") || !strings.HasSuffix(got, "...") {
-		t.Errorf("%q", got)
-	}
-}
-
-// TestFailedPodIsReplacedByTheJob: while the Job controller waits before the next try, nothing is stalled.
-func TestFailedPodIsReplacedByTheJob(t *testing.T) {
-	job := build.Job(names[0], 1, build.Age(time.Hour))
-	failed := build.Mover(job, build.InPhase(corev1.PodFailed), build.Edit(func(p *corev1.Pod) {
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "copy", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: ago(50 * time.Second)}}}}
-	}))
-	in := world(objects{failed})
-	part := api.ClaimStatus{Name: names[0]}
-	in.Settings.StartTimeout = time.Minute
-	stallOf(in, &part, job).note(in, &part)
-	if part.Stalled != "" || part.StalledSince != nil {
-		t.Errorf("%+v", part)
-	}
-	if s := stallOf(in, &part, build.With(job.DeepCopy(), build.Complete())); s != nil {
-		t.Errorf("a Job that has ended: %+v", s)
+	for name, row := range map[string]struct {
+		phase   api.MemberPhase
+		stopped time.Duration
+		pod     build.Option
+		want    string
+	}{
+		"first passes": {api.MemberCopying, 0, running(moverreport.FirstContainer), moverreport.FirstContainer},
+		"it waits":     {api.MemberWaiting, 0, running(moverreport.FinalContainer), ""},
+		"a final pass": {api.MemberFinalPass, time.Minute, running(moverreport.FinalContainer), ""},
+		"a final pass that lasts": {api.MemberFinalPass, 6 * time.Minute, running(moverreport.FinalContainer),
+			moverreport.FinalContainer},
+		"a copy that began after the stop": {api.MemberFinalPass, 6 * time.Minute, running(moverreport.FirstContainer),
+			moverreport.FirstContainer},
+		"a final pass on a node that is away": {api.MemberFinalPass, 6 * time.Minute, notReady("", time.Minute), ""},
+	} {
+		member := build.Member(0, row.phase)
+		member.Stopped = operation.Moment(build.Now.Add(-row.stopped))
+		in := world(set(moving0(row.phase)))
+		if got := in.logOf(&member, moverPod(1, row.pod)[1].(*corev1.Pod)); got != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
 	}
 }

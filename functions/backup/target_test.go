@@ -10,86 +10,110 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/test/kit/build"
 )
 
-// TestTargetThatWasNotProvisionedIsNeverWrittenTo covers a volume that was bound before it could be prevented: no mover starts, and
-// one that runs is ended with the operation.
-func TestTargetThatWasNotProvisionedIsNeverWrittenTo(t *testing.T) {
-	status := copyOperation(api.ClaimPending, justBegun)
-	for name, row := range map[string]struct {
-		volume build.Option
-		reason api.Reason // empty: the operation goes on
-	}{
-		"provisioned with the claim":                          {build.Age(time.Minute), ""},
-		"provisioned, stamped by a clock that is 10 s behind": {build.Age(time.Minute + 10*time.Second), ""},
-		"created by an administrator":                         {build.Static(), api.NotProvisioned},
-		"provisioned for another claim before":                {build.Age(time.Minute + 11*time.Second), api.NotProvisioned},
-	} {
-		t.Run(name, func(t *testing.T) {
-			target := targets(1)[0].(*corev1.PersistentVolumeClaim)
-			in := world(running(status), users(), objects{build.VolumeOf(target, row.volume)})
-			for _, in := range []Input{in, world(running(copyOperation(api.ClaimWarming)), users(), warming(0), warming(1), objects{build.VolumeOf(target, row.volume)})} {
-				next := build.Stored(Decide(in))
-				failed := next != nil && next.Phase == api.RollingBack
-				if failed != (row.reason != "") || failed && (next.Reason != row.reason || !strings.Contains(next.Message, "pv-new-data-web-0")) {
-					t.Errorf("%s", Decide(in))
-				}
-			}
+// TestTargets: the mover deletes what it finds on a target, so a volume that may hold data is never one.
+func TestTargets(t *testing.T) {
+	at := append(set(moving0(api.MemberCopying)), append(journal(web0), pod(0)...)...)
+	bound := func(volume *corev1.PersistentVolume) objects { return objects{build.Target(web0, "128Mi"), volume} }
+	fresh := func(options ...build.Option) *corev1.PersistentVolume {
+		return build.VolumeOf(build.Target(web0, "128Mi"), options...)
+	}
+	handle := build.Edit(func(v *corev1.PersistentVolume) {
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "kit.example.com", VolumeHandle: "same"}
+	})
+	zone := func(name string) build.Option {
+		return build.Edit(func(v *corev1.PersistentVolume) {
+			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn,
+					Values: []string{name}}}}}}}
 		})
 	}
-}
-
-// TestTargetWhoseVolumeIsGoneIsNotCopiedTo: the volume of a bound temporary claim was deleted, so nothing tells what it was.
-func TestTargetWhoseVolumeIsGoneIsNotCopiedTo(t *testing.T) {
-	in := world(running(copyOperation(api.ClaimPending, justBegun)), users())
-	delete(in.Volumes, "pv-new-data-web-0")
-	if next := build.Stored(Decide(in)); next == nil || next.Reason != api.ClaimLost {
-		t.Errorf("%s", Decide(in))
+	same := source(web0)
+	handle(same[1])
+	zoned := source(web0)
+	zone("a")(zoned[1])
+	unclaimed := func(options ...build.Option) func(*Input) {
+		v := build.Volume("pv-old-data", build.Claim(web0, "256Mi"), build.Unclaimed(), build.Static())
+		return func(in *Input) { in.Unclaimed = []*corev1.PersistentVolume{build.With(v, options...)} }
 	}
-}
-
-// TestUnclaimedVolumeThatFitsPreventsTheCopy: Kubernetes prefers such a volume to provisioning one, so no temporary claim is created.
-func TestUnclaimedVolumeThatFitsPreventsTheCopy(t *testing.T) {
-	status := copyOperation(api.ClaimPending, justBegun)
-	edit := func(change func(*corev1.PersistentVolume)) build.Option { return build.Edit(change) }
-	for name, row := range map[string]struct {
-		volume  build.Option
-		refused bool
-	}{
-		"it fits": {edit(func(*corev1.PersistentVolume) {}), true},
-		"it is larger": {edit(func(v *corev1.PersistentVolume) {
-			v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ti")}
-		}), true},
-		"it offers more access modes": {edit(func(v *corev1.PersistentVolume) {
-			v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany, corev1.ReadWriteOnce}
-		}), true},
-		"it says its mode": {edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeFilesystem) }), true},
-		"it is reserved for the temporary claim": {edit(func(v *corev1.PersistentVolume) {
-			v.Spec.ClaimRef, v.Spec.StorageClassName = &corev1.ObjectReference{Namespace: build.Namespace, Name: job0}, "other"
-		}), true},
-		"it is reserved for another claim": {edit(func(v *corev1.PersistentVolume) {
-			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: build.Namespace, Name: "archive"}
-		}), false},
-		"it is too small": {edit(func(v *corev1.PersistentVolume) {
-			v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("127Mi")}
-		}), false},
-		"it is of another class": {edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "other" }), false},
-		"it is a raw device":     {edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }), false},
-		"it lacks the access mode": {edit(func(v *corev1.PersistentVolume) {
-			v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
-		}), false},
-		"it is of an attributes class": {edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") }), false},
-		"it is being deleted":          {build.Deleting(), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := world(set(status, build.Replicas(3)), held(), users())
-			in.Unclaimed = []*corev1.PersistentVolume{build.Volume("archive", build.Claim("x", "128Mi"), build.Unclaimed(), build.Static(), row.volume)}
-			next, plan := build.Stored(Decide(in)), Decide(in).String()
-			refused := next != nil && next.Phase == api.RollingBack && next.Reason == api.NotProvisioned && strings.Contains(next.Message, "volume archive")
-			if refused != row.refused || refused == strings.Contains(plan, "create persistentvolumeclaims") {
-				t.Error(plan)
-			}
+	reservedFor := func(name string) build.Option {
+		return build.Edit(func(v *corev1.PersistentVolume) {
+			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: build.Namespace, Name: name}
 		})
 	}
+	check(t,
+		row{"it was there before the claim: it was not provisioned for it", world(at, source(web0), bound(fresh(build.Static())))},
+		row{"it was provisioned, but long before the claim", world(at, source(web0), bound(fresh(build.Age(time.Hour))))},
+		row{"it is gone", world(at, source(web0), objects{build.Target(web0, "128Mi")})},
+		row{"it is the same storage as the source: it is kept first", world(at, same, bound(fresh(handle)))},
+		row{"it is the same storage as the source, and is kept",
+			world(at, same, bound(fresh(handle, build.Retained(api.RoleForeign, web0))))},
+		row{"no node can mount both", world(at, zoned, bound(fresh(zone("b"))))},
+		row{"one node can mount both", world(at, zoned, bound(fresh(zone("a"))))},
+		row{"Kubernetes would bind the claim to an existing volume", but(world(at, source(web0)), unclaimed())},
+		row{"an existing volume is too small", but(world(at, source(web0)), unclaimed(build.Edit(func(v *corev1.PersistentVolume) {
+			v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}
+		})))},
+		row{"an existing volume of another class", but(world(at, source(web0)),
+			unclaimed(build.Edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "other" })))},
+		row{"an existing volume of another attributes class",
+			but(world(at, source(web0)),
+				unclaimed(build.Edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") })))},
+		row{"an existing volume that is reserved for another claim", but(world(at, source(web0)), unclaimed(reservedFor("other")))},
+		row{"an existing volume that is reserved for the temporary claim",
+			but(world(at, source(web0)), unclaimed(reservedFor(api.TargetName(id, web0, 0))))},
+	)
+}
+
+// TestWhyItIsGivenUp: what backup finds before and during the first passes.
+func TestWhyItIsGivenUp(t *testing.T) {
+	late := build.Due(-time.Second)
+	forged := func(change func(*api.Move)) objects {
+		return set(moving0(api.MemberCopying, build.EditMember(0, func(m *api.Member) { change(&m.Claims[0]) })))
+	}
+	check(t,
+		row{"the time is over", world(copying(late), pod(0))},
+		row{"the API server refuses a step", but(world(copying(), pod(0)), func(in *Input) { in.Rejected = "exceeded quota" })},
+		row{"a claim was deleted", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[1:])},
+		row{"a claim is being deleted", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.Deleting()))},
+		row{"a claim was replaced", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.UID("uid-other")))},
+		row{"a volume is gone", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
+		row{"the record has no id of the set's own", world(set(moving0(api.MemberPending)), pod(0), bare(web0))},
+		row{"the record says that a member has stopped, and there is no journal",
+			world(set(moving0(api.MemberFinalPass, build.Genuine)), held(0), bare(web0))},
+		row{"the record names a volume that the journal does not",
+			world(forged(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), journal(web0), pod(0), source(web0))},
+		row{"the record names a claim that the journal does not",
+			world(forged(func(m *api.Move) { m.Claim = "data-payroll-0" }), journal(web0), pod(0), source(web0))},
+		row{"the set is being deleted: restore undoes it", world(set(moving0(api.MemberCopying), build.Deleting()), journal(web0), pod(0),
+			source(web0))},
+		row{"the set is created anew: its identity is not known yet",
+			world(set(moving0(api.MemberCopying, func(r *api.Resize) { r.Set.UID, r.ReplaceSet = "", true })), journal(web0), pod(0),
+				source(web0))},
+		row{"planned: pause-owner is next", world(set(build.Operation(api.Planned)))},
+		row{"given up: restore releases what is held", world(set(build.Operation(api.Reverting)), journal(web0), pod(0), source(web0))},
+		row{"a record that cannot be read", world(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{}"))})},
+	)
+}
+
+// TestWarnings: what movers warn of is told once, and bounded.
+func TestWarnings(t *testing.T) {
+	warns := func(omitted int, texts ...string) objects {
+		return moverPod(1, build.Waits(), build.Edit(func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses[0] = build.EndedContainer(moverreport.FirstContainer,
+				moverreport.MemberReport{Stage: moverreport.FirstContainer,
+					Result: moverreport.ResultConverged,
+					Claims: []moverreport.ClaimReport{{Name: "data", Warnings: texts, Omitted: omitted}}})
+		}))
+	}
+	known := build.EditMember(0, func(m *api.Member) { m.Claims[0].Warnings = []string{"a sparse file"} })
+	check(t,
+		row{"a warning", world(copying(), pod(0), warns(0, "a sparse file"))},
+		row{"one that is known is not told again", world(copying(known), pod(0), warns(0, "a sparse file", "a socket"))},
+		row{"some were left out", world(copying(), pod(0), warns(3, "a sparse file"))},
+		row{"a long one is cut", world(copying(), pod(0), warns(0, strings.Repeat("ü", 400)))},
+	)
 }

@@ -18,24 +18,24 @@ const (
 const moreWarnings = "there are more warnings; they are in the log of the mover's pod"
 
 // addWarnings stores a mover's warnings with its claim, each once.
-func addWarnings(status *api.Resize, part *api.ClaimStatus, warnings []string, omitted int) {
+func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted int) {
 	if omitted > 0 {
 		warnings = append(slices.Clone(warnings), moreWarnings)
 	}
-	room := allWarningBytes / max(len(status.Claims), 1)
-	for _, have := range part.Warnings {
+	room := allWarningBytes / max(len(record.Moves()), 1)
+	for _, have := range move.Warnings {
 		room -= len(have)
 	}
 	for _, text := range warnings {
 		text = shorten(text, warningBytes)
-		if slices.Contains(part.Warnings, text) {
+		if slices.Contains(move.Warnings, text) {
 			continue
 		}
 		if room -= len(text); room < 0 {
 			text = moreWarnings
 		}
-		if !slices.Contains(part.Warnings, text) {
-			part.Warnings = append(slices.Clip(part.Warnings), text) // a clone of the status may share the array
+		if !slices.Contains(move.Warnings, text) {
+			move.Warnings = append(slices.Clip(move.Warnings), text) // a clone of the record may share the array
 		}
 	}
 }
@@ -52,15 +52,14 @@ func shorten(text string, limit int) string {
 // tellWarnings makes an Event of each warning that is new.
 func tellWarnings(in Input, before, after *api.Resize) []plan.Action {
 	var notes []plan.Action
-	for i := range after.Claims {
-		part := &after.Claims[i]
-		known := before.Claim(part.Name)
-		for _, text := range part.Warnings {
+	for _, move := range after.Moves() {
+		known := before.Move(move.Claim)
+		for _, text := range move.Warnings {
 			if known != nil && slices.Contains(known.Warnings, text) {
 				continue
 			}
 			notes = append(notes, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.CopyWarning,
-				Message: fmt.Sprintf("the copy of claim %s: %s", part.Name, text), UID: in.Set.UID, Operation: after.Operation}))
+				Message: fmt.Sprintf("the copy of claim %s: %s", move.Claim, text), UID: in.Set.UID, Operation: after.Operation}))
 		}
 	}
 	return notes

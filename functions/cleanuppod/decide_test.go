@@ -28,8 +28,8 @@ func refusedOnce(options ...func(*api.Cleanup)) build.Option {
 }
 
 func TestWhoIsLookedAfter(t *testing.T) {
-	resizing := build.Status(build.Operation(api.Copying))
-	held := build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }))
+	resizing := build.Status(build.Operation(api.Moving))
+	reverting := build.Status(build.Operation(api.Reverting))
 	asleep := build.WithSleep(build.Sleep(api.Asleep))
 	scaledDown := left("data-web-1")
 	check(t, map[string]row{
@@ -59,7 +59,7 @@ func TestWhoIsLookedAfter(t *testing.T) {
 			want: "noop InProgress"},
 		"a resize runs, and a cleanup, somehow": {in: on(web(resizing, cleaning()), scaledDown, on1(1)),
 			want: "noop InProgress"},
-		"a claim is not whole": {in: on(web(held, ready(1)), scaledDown),
+		"a resize is given up": {in: on(web(reverting, ready(1)), scaledDown),
 			want: "noop InProgress"},
 		"the resize cannot be read": {in: on(web(build.Annotation(api.StatusAnnotation, "{"), ready(1)), scaledDown),
 			want: "noop InProgress"},
@@ -133,9 +133,9 @@ func TestFinalizer(t *testing.T) {
 			s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: "Delete"}
 		}), ready(1))),
 			want: "do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}"},
-		"it is asked for while restore replaces the set": {in: on(web(onDelete, build.Status(build.Operation(api.Switching)), ready(1))),
+		"it is asked for while restore replaces the set": {in: on(web(onDelete, build.Status(build.Operation(api.Moving, build.ReplacesSet)), ready(1))),
 			want: "noop InProgress"},
-		"it is asked for while claims are copied": {in: on(web(onDelete, build.Status(build.Operation(api.Copying)), ready(1))),
+		"it is asked for while members are moved": {in: on(web(onDelete, build.Status(build.Operation(api.Moving)), ready(1))),
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},
 		"it is asked for while a cleanup runs": {in: on(web(onDelete, cleaning()), left("data-web-1"), on1(1)),
 			want: "do FinalizerAdded: patch statefulsets web {+finalizer cleanup, +label finalizer}"},

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
@@ -299,6 +300,15 @@ func endedSince(ago time.Duration) build.Option {
 func finished(ago time.Duration) func(*api.Cleanup) {
 	return func(s *api.Cleanup) { s.Finished = operation.Moment(build.Now.Add(-ago)) }
 }
+
+// askedJustNow is a pod that was told to end a moment ago, and has its grace period before it.
+func askedJustNow(o metav1.Object) {
+	o.SetDeletionTimestamp(&metav1.Time{Time: build.Now.Add(30 * time.Second)})
+	o.SetDeletionGracePeriodSeconds(ptr.To[int64](30))
+}
+
+// lastDeletion is that of a kubelet, which has unmounted the volumes.
+func lastDeletion(o metav1.Object) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](0)) }
 
 // finishedAt says when the pod's container ended, from now.
 func finishedAt(at time.Duration) build.Option {

@@ -121,8 +121,11 @@ func TestSuccess(t *testing.T) {
 			want: "do CleaningUp: patch pods web-1 {-finalizer cleanup}"},
 		"somebody deleted it, and nothing tells when it ended": {in: on(two(c), left("data-web-1"), left("logs-web-1"), pod(build.Deleting())),
 			want: "do CleaningUp: patch pods web-1 {-finalizer cleanup}"},
-		"I6: somebody deleted it when it had succeeded": {in: on(two(c), left("data-web-1"), left("logs-web-1"), pod(build.Deleting(), finishedAt(-time.Hour))),
+		"I6: it had succeeded when somebody deleted it": {in: on(two(c), left("data-web-1"), left("logs-web-1"), pod(askedJustNow, finishedAt(-time.Hour))),
 			want: `do CleanupDone: event CleanupDone "pod web-1 succeeded on claims [data-web-1 logs-web-1]"; delete persistentvolumeclaims data-web-1; delete persistentvolumeclaims logs-web-1; event ClaimsDeleted "claims [data-web-1 logs-web-1] deleted after the cleanup of ordinal 1"`},
+		"I1: it was canceled, ended with 0, and its kubelet has deleted it since, which moves the time of its deletion": {
+			in:   on(two(c), left("data-web-1"), left("logs-web-1"), pod(build.Deleting(), lastDeletion, finishedAt(-time.Hour))),
+			want: "do CleaningUp: patch pods web-1 {-finalizer cleanup}"},
 		"I6: the pod ends": {in: on(two(c), left("data-web-1", build.Deleting()), pod(build.Deleting())),
 			want: "do CleaningUp: patch pods web-1 {-finalizer cleanup}"},
 		"I6: with finalizers of others": {in: on(two(c), pod(build.Deleting(), build.Finalizers("a", api.CleanupFinalizer, "b"))),

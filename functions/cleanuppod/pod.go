@@ -49,16 +49,18 @@ func progress(pod *corev1.Pod) time.Time {
 }
 
 // hasSucceeded reports whether the pod's containers have done their work: they ended well, and of themselves. A container that
-// is told to end because its pod is deleted may exit with 0, and the kubelet then calls the pod succeeded, too. Times are in
-// whole seconds; in doubt the cleanup runs again.
+// is told to end because its pod is deleted may exit with 0, and the kubelet then calls the pod succeeded, too. When the kubelet has
+// unmounted the volumes, it deletes the pod once more, without a grace period, and the time of that is all that is known then (kubernetes
+// staging apiserver pkg/registry/generic/registry/store.go, markAsDeleting). Times are in whole seconds; in doubt the cleanup runs again.
 func hasSucceeded(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodSucceeded || pod.DeletionTimestamp == nil {
 		return pod.Status.Phase == corev1.PodSucceeded
 	}
-	asked := pod.DeletionTimestamp.Time
-	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
-		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	grace := pod.DeletionGracePeriodSeconds
+	if grace == nil || *grace == 0 {
+		return false
 	}
+	asked := pod.DeletionTimestamp.Add(-time.Duration(*grace) * time.Second)
 	late := func(c corev1.ContainerStatus) bool {
 		return c.State.Terminated == nil || !c.State.Terminated.FinishedAt.Time.Before(asked)
 	}

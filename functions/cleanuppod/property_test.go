@@ -94,7 +94,7 @@ func (c chance) set() *appsv1.StatefulSet {
 	options = append(options, c.maybe(3, build.Template("logs", "1Mi", "fixed"), parallel, cancels, onDelete)...)
 	options = append(options, c.maybe(8, retry, abort, optOut, startingAt(c.IntN(3)),
 		build.Annotation(api.CleanupTemplateAnnotation, one(c, "", "{}", "{", template+" ")))...)
-	options = append(options, c.maybe(20, build.Status(build.Operation(one(c, api.Copying, api.Succeeded))), build.WithSleep(build.Sleep(one(c, api.Asleep, api.Succeeded))),
+	options = append(options, c.maybe(20, build.Status(build.Operation(one(c, api.Moving, api.Succeeded))), build.WithSleep(build.Sleep(one(c, api.Asleep, api.Succeeded))),
 		build.Annotation(api.StatusAnnotation, "{"), build.WhenScaled("Delete"))...)
 	if c.in(3) {
 		options = append(options, build.Label(api.FinalizerLabel, api.FinalizerForCleanup), build.Finalizers(one(c, []string{api.CleanupFinalizer},

@@ -104,7 +104,7 @@ func (in Input) finalize() plan.Plan {
 // that it creates has it.
 func (in Input) replaced() bool {
 	resize, err := api.LoadResize(in.Set)
-	return err == nil && resize != nil && resize.Phase == api.Switching
+	return err == nil && resize.Active() && resize.ReplaceSet
 }
 
 func unfinalize(patch *plan.Patch) *plan.Patch {

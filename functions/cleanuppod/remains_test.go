@@ -88,7 +88,7 @@ func TestDeletion(t *testing.T) {
 			want: `do FinalizerRemoved: patch statefulsets web {+cleanup, -finalizer cleanup, -label finalizer}; event FinalizerRemoved "the StatefulSet goes without a cleanup: its namespace is being deleted, so no pod can be made; its claims are kept" -> operation.failed`, next: "Failed CleanupCanceled at Cleaning, attempt 1, replicas 1, finished 0s"},
 		"a pod is rejected": {in: rejected(on(goingWeb(c), zero)),
 			want: `do CleanupTried: patch statefulsets web {+cleanup}; event CleanupTried "the API server refuses: pods is forbidden"`, next: "Cleaning , attempt 1, replicas 1; 0 CleanupTried, tries 1, next 10s"},
-		"a resize was under way": {in: on(goingWeb(build.Status(build.Operation(api.Copying)), ready(1)), zero),
+		"a resize was under way": {in: on(goingWeb(build.Status(build.Operation(api.Moving)), ready(1)), zero),
 			want: `do FinalizerRemoved: patch statefulsets web {-finalizer cleanup, -label finalizer}; event FinalizerRemoved "the StatefulSet goes without a cleanup: a resize was under way; its claims are kept"`},
 		"it was asleep": {in: on(goingWeb(build.WithSleep(build.Sleep(api.Asleep)), build.Replicas(0), ready(1)), zero),
 			want: "do CleanupStarted: patch statefulsets web {+cleanup}", next: "Cleaning CleanupStarted, attempt 2, replicas 0, accounted 0-1"},

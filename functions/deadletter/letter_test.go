@@ -117,7 +117,7 @@ func source(t *testing.T, kind, name string, object any) event.Event {
 }
 
 func TestSetOf(t *testing.T) {
-	linked := build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0", 0))
+	linked := build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0"))
 	link := func(change func(*api.Link)) metav1.Object {
 		l := api.Link{Operation: build.ID, Role: api.RoleSource, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}}
 		change(&l)

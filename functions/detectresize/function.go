@@ -1,12 +1,11 @@
-// Package detectresize compares what a StatefulSet asks of its claims with what they are, and begins a resize when it
-// can be carried through.
+// Package detectresize compares a StatefulSet's request with its claims, and begins a resize if nothing is in the way.
 //
 //	in    StatefulSet changes, resize.requested, retry; the tick
 //	get   StatefulSet, claims, volumes, pods; before a resize also classes, quotas, limit ranges, the namespace
-//	do    patch the StatefulSet: status, claim retention; patch claims: only what they ask for; delete a pod whose file system
+//	do    patch the StatefulSet: its record; patch claims: only their requests; evict a pod whose file system
 //	      grows only when it is mounted
 //	out   resize.detected, restore.completed, operation.failed
-//	never touches a volume or a replica count; never has a claim ask for less, but for what it could not get
+//	never touches a volume or a replica count; lowers a claim's request only if its volume could not grow
 package detectresize
 
 import (
@@ -38,8 +37,8 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 	return &Function{client: client, apply: apply.New(client, api.DetectResize, log), settings: settings, registry: registry}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once. Every event makes it look; a retry event is a retry
-// annotation that nobody has to write.
+// Handle is safe to repeat, to reorder and to run twice at once. Every event has it read the live objects; a retry event stands for a retry
+// annotation.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		var asked *resize.Retry
@@ -50,7 +49,11 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Rejected = fault.Text(denied)
+		if fault.IsBudget(denied) {
+			in.Budget = fault.Words(denied)
+		} else {
+			in.Rejected = fault.Text(denied)
+		}
 		return Decide(in), nil
 	})
 }

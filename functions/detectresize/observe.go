@@ -13,16 +13,21 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/resources"
 )
 
 // Input is what Decide decides on.
 type Input struct {
-	// Input is what a resize is judged on. Its Cluster is read only when one is wanted.
+	// Input has the facts on which a resize is judged. Its Cluster is read only when a resize is wanted.
 	resize.Input
 	// Denied is why the API server would refuse the pods of the movers; empty if it would take them, or nothing is copied.
 	Denied string
+	// HookDenied is why the API server would refuse the pod of a hook, with its annotation; empty if it would take it, or there is none.
+	HookDenied string
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
+	// Budget is why a PodDisruptionBudget does not allow to stop a pod now; empty if it does, or was not asked.
+	Budget string
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
 	Trace string
 }
@@ -40,15 +45,33 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, asked *resize.Re
 	if in.Cluster, err = f.client.Cluster(ctx, ref.Namespace); err != nil {
 		return in, err
 	}
-	in.Denied, err = f.tryMover(ctx, moverToTry(in))
+	pod := moverToTry(in)
+	if pod == nil {
+		return in, nil
+	}
+	if in.Denied, err = f.tryPod(ctx, pod); err != nil || in.Denied != "" {
+		return in, err
+	}
+	in.HookDenied, err = f.tryHooks(ctx, in)
 	return in, err
 }
 
-// tryMover says why the API server would refuse the pod, with admission and all. A webhook that knows no dry run leaves that open.
-func (f *Function) tryMover(ctx context.Context, pod *corev1.Pod) (string, error) {
-	if pod == nil {
-		return "", nil
+// tryHooks says why the API server would refuse the pod of a hook.
+func (f *Function) tryHooks(ctx context.Context, in Input) (string, error) {
+	for _, hook := range resources.Hooks {
+		pod := resize.HookPod(in.Set, hook, f.settings)
+		if pod == nil {
+			continue
+		}
+		if denied, err := f.tryPod(ctx, pod); err != nil || denied != "" {
+			return fmt.Sprintf("%s: %s", hook.Annotation(), denied), err
+		}
 	}
+	return "", nil
+}
+
+// tryPod says why the API server would refuse the pod, with admission and all. A webhook that knows no dry run leaves that open.
+func (f *Function) tryPod(ctx context.Context, pod *corev1.Pod) (string, error) {
 	err := f.client.Try(ctx, plan.Create(plan.Pods, pod))
 	switch {
 	case kube.TrialOf(err) == kube.Denied:
@@ -56,5 +79,5 @@ func (f *Function) tryMover(ctx context.Context, pod *corev1.Pod) (string, error
 	case kube.TrialOf(err) == kube.Accepted, apierrors.IsBadRequest(err):
 		return "", nil
 	}
-	return "", fmt.Errorf("trying the pod of a mover: %w", fault.FromAPI(err))
+	return "", fmt.Errorf("trying a pod: %w", fault.FromAPI(err))
 }

@@ -8,8 +8,8 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// rollback begins to put old volumes back where somebody asks for it. A refusal leaves the document alone: it tells of the
-// operation that was to be rolled back.
+// rollback begins to put old volumes back if the user asks for it. A refusal does not change the record: that is of the operation to be
+// rolled back.
 func rollback(in Input, operation string) plan.Plan {
 	wish := resize.Rollback(in.Input, operation)
 	if len(wish.Problems) > 0 {
@@ -23,10 +23,10 @@ func rollback(in Input, operation string) plan.Plan {
 	if found := resize.PreflightRollback(in.Input, wish, operation); len(found) > 0 {
 		return refuseRollback(in, found[0])
 	}
-	status := wish.Operation(in.Input)
-	status.Trace, status.Reason = in.Trace, api.ResizeDetected
-	status.Message = fmt.Sprintf("%d claims will get the volumes back that operation %s has left behind", len(status.Claims), operation)
-	return hand(in, status)
+	record := wish.Operation(in.Input)
+	record.Trace, record.Reason = in.Trace, api.ResizeDetected
+	record.Message = fmt.Sprintf("%d claims will get the volumes back that operation %s has left behind", len(record.Moves()), operation)
+	return hand(in, record)
 }
 
 func refuseRollback(in Input, found resize.Problem) plan.Plan {
@@ -34,9 +34,9 @@ func refuseRollback(in Input, found resize.Problem) plan.Plan {
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "no rollback: "+found.Message))...)
 }
 
-// rollsBack is the operation that somebody wants to be rolled back; empty if nobody does, or nothing may begin now.
+// rollsBack returns the operation that the user asks to roll back; empty if there is none, or nothing may begin now.
 func rollsBack(in Input) string {
-	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want tells of it
+	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want reports it
 		return ""
 	}
 	return in.Set.Annotations[api.RollbackAnnotation]

@@ -147,7 +147,6 @@ func TestFallingAsleep(t *testing.T) {
 		s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 		s.Status.CurrentRevision, s.Status.UpdateRevision = "a", "b"
 	})
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	failed := sleep(api.Failed, build.Ended(api.Aborted, 12*time.Minute))
 	check(t, map[string]row{
 		"there is no set":                 {on(), "noop SetGone", ""},
@@ -158,11 +157,11 @@ func TestFallingAsleep(t *testing.T) {
 		"no clock puts it to sleep":       {on(web(without(api.IdleTimeoutAnnotation))), "noop NotIdle", ""},
 		"it is at zero by somebody else":  {on(web(zero)), "noop AtZeroAlready", ""},
 		"it is paused, and at zero":       {on(web(build.Paused(), zero)), "noop AtZeroAlready", ""},
-		"a resize runs":                   {on(web(build.Status(build.Operation(api.Copying)))), "noop InProgress", ""},
-		"a resize is held":                {on(web(build.Status(held))), "noop InProgress", ""},
+		"a resize runs":                   {on(web(build.Status(build.Operation(api.Moving)))), "noop InProgress", ""},
+		"a resize is given up":            {on(web(build.Status(build.Operation(api.Reverting)))), "noop InProgress", ""},
 		"a resize has ended":              {on(web(build.Status(build.Operation(api.Succeeded)))), decided, planned},
 		"a resize that nobody can read":   {on(web(build.Annotation(api.StatusAnnotation, "{"))), "noop InProgress", ""},
-		"I3: a resize of another set":     {on(web(build.Status(build.Operation(api.Copying, func(s *api.Resize) { s.Set.UID = "uid-2" })))), decided, planned},
+		"I3: a resize of another set":     {on(web(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID = "uid-2" })))), decided, planned},
 		"the controller has not seen it":  {on(web(build.Unseen())), "wait RolloutRunning (the StatefulSet controller has not seen the newest spec yet)", ""},
 		"replicas are still being made":   {on(web(build.Counting(2, 2))), "wait RolloutRunning (there are 2 of 3 replicas)", ""},
 		"a rollout runs":                  {on(web(partition(0, 2))), "wait RolloutRunning (2 of 3 replicas are updated)", ""},
@@ -285,7 +284,7 @@ func TestBadInput(t *testing.T) {
 		"since when it was up is not lost":       {on(web(soon, sleep(api.Succeeded, build.Up(time.Hour)))), refused, "Refused RequestInvalid, idle, attempt 2, round 1, replicas 3, ready -1h0m0s, finished 0s"},
 		"it is corrected, and sleeps at once":    {on(web(said())), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
 		"it is corrected, and was used":          {on(web(said(), build.Active(0))), "noop NotIdle", ""},
-		"a resize comes first":                   {on(web(soon, build.Status(build.Operation(api.Copying)))), "noop InProgress", ""},
+		"a resize comes first":                   {on(web(soon, build.Status(build.Operation(api.Moving)))), "noop InProgress", ""},
 		"it is not opted in: nobody's business":  {on(web(soon, optOut)), "noop NotManaged", ""},
 		"a paused set with a mistake is awake":   {on(web(soon, build.Paused(), said())), "noop AlreadyRefused", ""},
 		"written while it sleeps: it wakes":      {on(web(soon, zero, sleep(api.Asleep, build.Slept(time.Hour)))), `do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "what is written on it cannot be understood" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
@@ -403,7 +402,7 @@ func TestGroups(t *testing.T) {
 		"a member with a mistake keeps all awake":     {on(web(shop), db(build.IdleTimeout("x"), sleep(api.Refused, build.Ended(api.RequestInvalid, 0), func(s *api.Sleep) { s.Message = idle.MemberOf(db(build.IdleTimeout("x"))).Complaint() }))), "noop NotIdle", ""},
 		"a member of which nobody knows the last use": {on(web(shop), db(without(api.LastActivityAnnotation))), "do ActivityNoted: patch statefulsets db {+last-activity}", ""},
 		"a member that is being deleted":              {on(web(shop), db(build.Deleting())), decided, planned},
-		"a member whose volumes are resized":          {on(web(shop), db(build.Status(build.Operation(api.Copying, func(s *api.Resize) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })))), decided, planned},
+		"a member whose volumes are resized":          {on(web(shop), db(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })))), decided, planned},
 		"the set left its group meanwhile":            {func() Input { in := on(db()); in.Name = "web"; return in }(), "noop SetGone", ""},
 	})
 }

@@ -2,16 +2,12 @@ package idletimeout
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +19,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podprobe"
 	"drydock.dev/shared/sts"
 )
 
@@ -38,8 +35,6 @@ const (
 	mostAnswer = 1 << 20
 	// mostProbes bounds the sets that are asked in one event.
 	mostProbes = 50
-	// atOnce bounds the sets, and the pods of one set, that are asked at the same time.
-	atOnce = 8
 	// forWrites is how much of the event's time the probes leave for what follows from their answers.
 	forWrites = 10 * time.Second
 )
@@ -47,16 +42,6 @@ const (
 func newProber(client *kube.Client, settings api.Settings, log *slog.Logger) *prober {
 	return &prober{client: client, timeout: settings.ProbeTimeout, prometheus: newPrometheus(settings, log)}
 }
-
-// podClient asks pods, over TLS with that server name. It asks no proxy, because pods are not behind one, and checks no certificate,
-// because none names a pod's address.
-func podClient(host string) *http.Client {
-	return &http.Client{CheckRedirect: noRedirect, Transport: &http.Transport{DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{ServerName: host, InsecureSkipVerify: true}}}
-}
-
-// noRedirect keeps to the address that was asked: a redirect could lead anywhere.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // askAll asks the members of a group at the same time, all within one timeout, and returns what it found by set.
 func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Member) map[string]Probed {
@@ -68,7 +53,7 @@ func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Me
 	for i := len(asked); i < len(members); i++ {
 		answers[i].Err = fmt.Errorf("its group has more than %d sets with a probe; remove some", mostProbes)
 	}
-	each(len(asked), func(i int) {
+	podprobe.Each(len(asked), func(i int) {
 		if asked[i].Rules.Probe.Kind == idle.ProbeTCP && peersErr != nil {
 			answers[i].Err = peersErr
 			return
@@ -90,20 +75,6 @@ func (p *prober) patience(ctx context.Context) time.Duration {
 	return p.timeout
 }
 
-// each calls do for the numbers below n, some at the same time, and returns when all calls have.
-func each(n int, do func(i int)) {
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i := range n {
-		slots <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-slots }()
-			do(i)
-		})
-	}
-	wait.Wait()
-}
-
 // peers returns the addresses of the pods of the group, as kernelAddress has them, where a member counts connections: replication and a pool of another
 // member are no use of the group. Pods on the host's network are left out, because clients may have the same address.
 func (p *prober) peers(ctx context.Context, group idle.Group, asked []idle.Member) (map[string]bool, error) {
@@ -111,7 +82,7 @@ func (p *prober) peers(ctx context.Context, group idle.Group, asked []idle.Membe
 		return nil, nil
 	}
 	lists, errs := make([][]*corev1.Pod, len(group)), make([]error, len(group))
-	each(len(group), func(i int) { lists[i], errs[i] = p.pods(ctx, group[i].Set) })
+	podprobe.Each(len(group), func(i int) { lists[i], errs[i] = p.pods(ctx, group[i].Set) })
 	peers := map[string]bool{}
 	for _, pod := range slices.Concat(lists...) {
 		for _, ip := range pod.Status.PodIPs {
@@ -133,7 +104,7 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Pr
 		return false, err
 	}
 	active, errs := make([]bool, len(pods)), make([]error, len(pods))
-	each(len(pods), func(i int) {
+	podprobe.Each(len(pods), func(i int) {
 		if probe.Kind == idle.ProbeTCP {
 			active[i], errs[i] = p.askTCP(ctx, pods[i], probe.Port, peers)
 		} else {
@@ -184,24 +155,17 @@ func (p *prober) running(ctx context.Context, set *appsv1.StatefulSet) ([]*corev
 
 // askHTTP takes 200 for in use, and 204 for idle.
 func askHTTP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, error) {
-	address := string(probe.Kind) + "://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(probe.Port)) + probe.Path
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	code, err := podprobe.Get(ctx, pod, probe)
 	if err != nil {
 		return false, fmt.Errorf("asking pod %s: %w", pod.Name, err)
 	}
-	request.Host = probe.Host
-	response, err := podClient(probe.Host).Do(request)
-	if err != nil {
-		return false, fmt.Errorf("asking pod %s: %w", pod.Name, err)
-	}
-	defer response.Body.Close()
-	switch response.StatusCode {
+	switch code {
 	case http.StatusOK:
 		return true, nil
 	case http.StatusNoContent:
 		return false, nil
 	}
-	return false, fmt.Errorf("pod %s answers %d; 200 means in use, 204 idle", pod.Name, response.StatusCode)
+	return false, fmt.Errorf("pod %s answers %d; 200 means in use, 204 idle", pod.Name, code)
 }
 
 // askTCP counts the connections to the port that the pod's kernel has established, as the first container sees them: all

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/podprobe"
 )
 
 // prometheus asks the administrator's Prometheus. The author of a StatefulSet writes the query, so nothing of the answer but its
@@ -119,5 +120,5 @@ func (p *prometheus) client() (*http.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
-	return &http.Client{Transport: transport, CheckRedirect: noRedirect}, nil
+	return &http.Client{Transport: transport, CheckRedirect: podprobe.NoRedirect}, nil
 }

@@ -278,9 +278,8 @@ func goOn(in Input, status operation.Record) plan.Plan {
 		next = operation.Enter(record, api.Stopping, in.Now, in.Settings.QuiesceTimeout+sts.GracePeriod(in.Set))
 		message = "the set is scaled to zero"
 	case *api.Resize:
-		next = operation.Enter(record, api.Copying, in.Now, in.Settings.CopyTimeout)
-		if record.Live() {
-			next = operation.Enter(record, api.Switching, in.Now, in.Settings.SwitchTimeout)
+		next = operation.Enter(record, api.Moving, in.Now, in.Settings.CopyTimeout)
+		if len(record.Members) == 0 {
 			message = "the set is created again with its new templates while its pods run"
 		}
 	}

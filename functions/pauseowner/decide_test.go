@@ -18,11 +18,11 @@ import (
 )
 
 func TestDecide(t *testing.T) {
-	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Parts(api.ClaimPending, "data-web-0"))
+	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Members(api.MemberPending, "data-web-0"))
 	late := build.Operation(api.Planned, build.Due(-time.Second))
 	const goesOn = "do OwnerConsents: patch statefulsets web {+status} -> owner.paused"
-	const copying = "Copying OwnerConsents, attempt 1, round 1, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending"
-	const part = ", attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending"
+	const moving = "Moving OwnerConsents, attempt 1, due in 20h0m0s; 0 Pending"
+	const part = ", attempt 1, due in 12m0s; 0 Pending"
 	set := func(status *api.Resize, options ...build.Option) Input {
 		options = append([]build.Option{build.Status(status), build.Replicas(3)}, options...)
 		return Input{Observed: build.World(build.Set("web", options...)), Settings: build.Settings()}
@@ -36,20 +36,20 @@ func TestDecide(t *testing.T) {
 		"the set is being deleted":         {in: set(planned, build.Deleting()), want: "noop SetGone"},
 		"the status cannot be read":        {in: set(planned, build.Annotation(api.StatusAnnotation, "{")), want: "noop StatusInvalid"},
 		"there is no operation":            {in: Input{Observed: build.World(build.Set("web"))}, want: "noop NotOurPhase"},
-		"another function has it":          {in: set(build.Operation(api.Copying)), want: "noop NotOurPhase"},
+		"another function has it":          {in: set(build.Operation(api.Moving)), want: "noop NotOurPhase"},
 		"I3: the status is another set's":  {in: set(planned, build.UID("uid-2")), want: "noop NotOurPhase"},
-		"nobody owns the set":              {in: set(planned), want: goesOn, next: copying},
-		"an owner that is to be ignored":   {in: set(planned, build.Owned("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "ignore")), want: goesOn, next: copying},
+		"nobody owns the set":              {in: set(planned), want: goesOn, next: moving},
+		"an owner that is to be ignored":   {in: set(planned, build.Owned("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "ignore")), want: goesOn, next: moving},
 		"I5: an owner that came meanwhile": {in: set(planned, build.Owned("Database", "main")), want: "noop OwnerNotPausable"},
 		"somebody aborts; the annotation is taken": {
 			in:   set(planned, build.Annotation(api.AbortAnnotation, "")),
 			want: "do Aborted: patch statefulsets web {+status, -abort}",
-			next: "RollingBack Aborted at Planned" + part,
+			next: "Reverting Aborted at Planned" + part,
 		},
 		"I8: the deadline has passed": {
 			in:   set(late),
 			want: "do DeadlineExceeded: patch statefulsets web {+status}",
-			next: "RollingBack DeadlineExceeded at Planned, attempt 1, round 1, generation 0, replicas 3, due in 12m0s",
+			next: "Reverting DeadlineExceeded at Planned, attempt 1, due in 12m0s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +104,11 @@ func recordOf(operation string, object *unstructured.Unstructured) Record {
 }
 
 func TestConsentOfAnOwner(t *testing.T) {
-	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Parts(api.ClaimPending, "data-web-0"))
+	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Members(api.MemberPending, "data-web-0"))
 	const goesOn = "do OwnerConsents: patch statefulsets web {+status} -> owner.paused"
-	const copying = "Copying OwnerConsents, attempt 1, round 1, generation 0, replicas 3, due in 20h0m0s; data-web-0 Pending"
+	const moving = "Moving OwnerConsents, attempt 1, due in 20h0m0s; 0 Pending"
 	const refused = "do OwnerNotPausable: patch statefulsets web {+status}"
-	const rolled = "RollingBack OwnerNotPausable at Planned, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending"
+	const rolled = "Reverting OwnerNotPausable at Planned, attempt 1, due in 12m0s; 0 Pending"
 	const record = "create controllerrevisions drydock-" + build.ID + "-owner-2b2628ce" + "; "
 	const patch = "patch " + string(resource) + " main {+" + key + ", +owner-paused}"
 	deleting := redis(nil)
@@ -125,16 +125,16 @@ func TestConsentOfAnOwner(t *testing.T) {
 		"it works: recorded, then paused":             {owner: ownerIs(redis(nil)), want: "do OwnerPausing: " + record + patch},
 		"died after the record":                       {owner: ownerIs(redis(nil)), records: []Record{recordOf(build.ID, redis(nil))}, want: "do OwnerPausing: " + patch},
 		"a record of another operation is none":       {owner: ownerIs(redis(nil)), records: []Record{recordOf("other", redis(nil))}, want: "do OwnerPausing: " + record + patch},
-		"paused for this operation":                   {owner: ownerIs(redis(held(build.ID))), records: []Record{recordOf(build.ID, nil)}, want: goesOn, next: copying},
+		"paused for this operation":                   {owner: ownerIs(redis(held(build.ID))), records: []Record{recordOf(build.ID, nil)}, want: goesOn, next: moving},
 		"paused for another operation":                {owner: ownerIs(redis(held("other"))), want: "do OwnerPausing: " + record + "patch " + string(resource) + " main {+owner-paused}"},
-		"I5: paused by a person, which stays theirs":  {owner: ownerIs(redis(map[string]string{key: "true"})), want: goesOn, next: copying},
+		"I5: paused by a person, which stays theirs":  {owner: ownerIs(redis(map[string]string{key: "true"})), want: goesOn, next: moving},
 		"the operator took the pause away: once more": {owner: ownerIs(redis(map[string]string{api.OwnerPausedAnnotation: held(build.ID)[api.OwnerPausedAnnotation]})), records: []Record{recordOf(build.ID, nil)}, want: "do OwnerPausing: patch " + string(resource) + " main {+" + key + "}"},
 		"it cannot be paused":                         {owner: problem, want: refused, next: rolled},
 		"the API server refuses":                      {owner: ownerIs(redis(nil)), denied: errors.New("forbidden"), want: refused, next: rolled},
 		"it does not exist":                           {owner: ownerIs(nil), want: refused, next: rolled},
 		"what we did to it cannot be read":            {owner: ownerIs(redis(map[string]string{api.OwnerPausedAnnotation: "{"})), want: refused, next: rolled},
 		"it is being deleted": {owner: ownerIs(deleting), want: "do OwnerDeleting: patch statefulsets web {+status}",
-			next: "RollingBack OwnerDeleting at Planned, attempt 1, round 1, generation 0, replicas 3, due in 12m0s; data-web-0 Pending"},
+			next: "Reverting OwnerDeleting at Planned, attempt 1, due in 12m0s; 0 Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := build.Set("web", build.Status(planned), build.Replicas(3), build.Owned(kind, "main"))
@@ -168,10 +168,8 @@ func TestResume(t *testing.T) {
 	on := func(status *api.Resize, objects ...metav1.Object) Input {
 		return Input{Observed: build.World(append(objects, build.Set("web", build.Status(status)))...), Records: paused}
 	}
-	other := build.Operation(api.Copying)
+	other := build.Operation(api.Moving)
 	other.Operation = "0123456789ac"
-	stuck := build.Operation(api.Failed)
-	stuck.FailedAt = api.Switching
 	unreadable := recordOf(build.ID, redis(held(build.ID)))
 	unreadable.Err = fmt.Errorf("no record")
 	for name, row := range map[string]struct {
@@ -186,11 +184,11 @@ func TestResume(t *testing.T) {
 		"released, and died before the record":    {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, redis(nil))}}, forget},
 		"the owner is gone":                       {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, nil)}}, forget},
 		"another operation needs the pause":       {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, redis(held(build.ID, "other")))}}, "do OwnerResumed: patch " + string(resource) + " main {+owner-paused}"},
-		"the operation runs":                      {on(build.Operation(api.Switching)), "noop OwnerStays"},
-		"the set has its replicas back":           {on(build.Operation(api.Starting)), release},
-		"I1: a claim is not whole":                {on(stuck), "noop OwnerStays"},
-		"the set is just being made again":        {Input{Observed: build.World(build.Journal(build.Operation(api.Switching))), Records: paused}, "noop OwnerStays"},
-		"a set that lost its status, a journal":   {Input{Observed: build.World(build.Set("web"), build.Journal(build.Operation(api.Switching))), Records: paused}, "noop OwnerStays"},
+		"the operation runs":                      {on(build.Operation(api.Moving)), "noop OwnerStays"},
+		"every member runs on its new volumes":    {on(build.Operation(api.Finishing)), release},
+		"it is given up":                          {on(build.Operation(api.Reverting)), "noop OwnerStays"},
+		"the set is just being made again":        {Input{Observed: build.World(build.Journal(build.Operation(api.Moving))), Records: paused}, "noop OwnerStays"},
+		"a set that lost its status, a journal":   {Input{Observed: build.World(build.Set("web"), build.Journal(build.Operation(api.Moving))), Records: paused}, "noop OwnerStays"},
 		"the record cannot be read":               {Input{Observed: build.World(), Records: []Record{unreadable}}, "noop OwnerStays"},
 		"what we did to the owner cannot be read": {Input{Observed: build.World(), Records: []Record{recordOf(build.ID, redis(map[string]string{api.OwnerPausedAnnotation: "{"}))}}, "noop OwnerStays"},
 		"nothing is paused":                       {Input{Observed: build.World(build.Set("web"))}, "noop NotOurPhase"},
@@ -215,7 +213,7 @@ func TestI8AnOwnerIsAskedInTimeOnly(t *testing.T) {
 		"aborted": {planned, []build.Option{ownedBy, build.Annotation(api.AbortAnnotation, "")}, false},
 		"ignored": {planned, []build.Option{ownedBy, ignore}, false},
 		"nobody owns it, but something may scale it": {planned, nil, true},
-		"under way":             {build.Operation(api.Copying), []build.Option{ownedBy}, false},
+		"under way":             {build.Operation(api.Moving), []build.Option{ownedBy}, false},
 		"there is no operation": {nil, []build.Option{ownedBy}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 func giveUp(in Input, status operation.Record, reason api.Reason, message string) plan.Plan {
 	switch record := status.(type) {
 	case *api.Resize:
-		next := operation.RollBack(record, in.Now, in.Settings.SwitchTimeout, reason, message)
+		next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, reason, message)
 		return plan.Do(reason, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 	case *api.Sleep:
 		next := operation.Fail(record, api.Refused, in.Now, reason, message)

@@ -12,18 +12,19 @@ import (
 
 // grown is an operation whose claims have grown in place; its set is to be created again.
 func grown(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
-	return build.Operation(phase, append([]func(*api.Resize){build.Parts(api.ClaimExpanded, "data-web-0"), build.Due(time.Minute), func(s *api.Resize) {
-		s.Method, s.Recreate, s.Claims[0].Method = api.MethodExpand, true, api.MethodExpand
+	return build.Operation(phase, append([]func(*api.Resize){build.ReplacesSet, build.Due(time.Minute), func(s *api.Resize) {
+		s.Expansions = []api.Expansion{{Claim: "data-web-0", Done: true}}
 	}}, options...)...)
 }
 
 // TestConsentToAnOperationThatStopsNothing: what nobody has to stop is not stopped, but its owner would undo it all the same.
 func TestConsentToAnOperationThatStopsNothing(t *testing.T) {
 	const goesOn = "do OwnerConsents: patch statefulsets web {+status} -> owner.paused"
-	const counts = ", attempt 1, round 1, generation 0, replicas 3, due in "
-	const switching = "Switching OwnerConsents" + counts + "12m0s; data-web-0 Expanded"
+	const counts = ", attempt 1, due in "
+	const part = "; data-web-0 grows, done true"
+	const moving = "Moving OwnerConsents" + counts + "20h0m0s" + part
 	const paused = "patch " + string(resource) + " main {+" + key + ", +owner-paused}"
-	mixed := grown(api.Planned, build.Parts(api.ClaimPending, "data-web-1"), func(s *api.Resize) { s.Method = api.MethodCopy })
+	mixed := grown(api.Planned, build.Members(api.MemberPending, "data-web-1"))
 	ignores := build.Annotation(api.OwnerPolicyAnnotation, "ignore")
 	in := func(status *api.Resize, options ...build.Option) Input {
 		return Input{Observed: build.World(build.Set("web", append([]build.Option{build.Status(status), build.Replicas(3)}, options...)...)), Settings: build.Settings()}
@@ -40,41 +41,39 @@ func TestConsentToAnOperationThatStopsNothing(t *testing.T) {
 		want string
 		next string
 	}{
-		"nobody owns the set: it is created again while it runs": {in: in(grown(api.Planned)), want: goesOn, next: switching},
+		"nobody owns the set: it is created again while it runs": {in: in(grown(api.Planned)), want: goesOn, next: moving},
 		"its template is all that changes": {
-			in: in(grown(api.Planned, func(s *api.Resize) { s.Claims = nil })), want: goesOn, next: "Switching OwnerConsents" + counts + "12m0s"},
-		"one claim is to be copied: backup is next": {
-			in: in(mixed), want: goesOn, next: "Copying OwnerConsents" + counts + "20h0m0s; data-web-0 Expanded; data-web-1 Pending"},
-		"all its claims have grown, but the method is copy: a status of before": {
-			in: in(grown(api.Planned, func(s *api.Resize) { s.Method = api.MethodCopy })), want: goesOn, next: "Copying OwnerConsents" + counts + "20h0m0s; data-web-0 Expanded"},
+			in: in(grown(api.Planned, func(s *api.Resize) { s.Expansions = nil })), want: goesOn, next: "Moving OwnerConsents" + counts + "20h0m0s"},
+		"one claim is to be copied": {
+			in: in(mixed), want: goesOn, next: moving + "; 1 Pending"},
 		"I5: its owner is paused before": {
 			in: owned(in(grown(api.Planned), byMain), ownerIs(redis(nil))...), want: "do OwnerPausing: create controllerrevisions drydock-" + build.ID + "-owner-2b2628ce; " + paused},
 		"it consents": {
-			in: owned(in(grown(api.Planned), byMain), ownerIs(redis(held(build.ID)))...), want: goesOn, next: switching},
+			in: owned(in(grown(api.Planned), byMain), ownerIs(redis(held(build.ID)))...), want: goesOn, next: moving},
 		"it is to be ignored": {
-			in: in(grown(api.Planned), byMain, ignores), want: goesOn, next: switching},
+			in: in(grown(api.Planned), byMain, ignores), want: goesOn, next: moving},
 		"it cannot be paused": {
 			in: owned(in(grown(api.Planned), byMain), problem...), want: "do OwnerNotPausable: patch statefulsets web {+status}",
-			next: "RollingBack OwnerNotPausable at Planned" + counts + "12m0s; data-web-0 Expanded"},
+			next: "Reverting OwnerNotPausable at Planned" + counts + "12m0s" + part},
 		"somebody aborts": {
 			in: in(grown(api.Planned), build.Annotation(api.AbortAnnotation, "")), want: "do Aborted: patch statefulsets web {+status, -abort}",
-			next: "RollingBack Aborted at Planned" + counts + "12m0s; data-web-0 Expanded"},
+			next: "Reverting Aborted at Planned" + counts + "12m0s" + part},
 		"I8: the deadline has passed": {
 			in: in(grown(api.Planned, build.Due(-time.Second))), want: "do DeadlineExceeded: patch statefulsets web {+status}",
-			next: "RollingBack DeadlineExceeded at Planned" + counts + "12m0s; data-web-0 Expanded"},
+			next: "Reverting DeadlineExceeded at Planned" + counts + "12m0s" + part},
 		"claims grow still: that is detect-resize's": {in: in(grown(api.Expanding)), want: "noop NotOurPhase"},
-		"I7: it has gone on already":                 {in: in(grown(api.Switching)), want: "noop NotOurPhase"},
+		"I7: it has gone on already":                 {in: in(grown(api.Moving)), want: "noop NotOurPhase"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			build.Expect(t, row.in.Observed, func() plan.Plan { return Decide(row.in) }, row.want, row.next, redis(nil))
 		})
 	}
 	p := Decide(in(grown(api.Planned)))
-	if next := build.Stored(p); !strings.Contains(next.Message, "while its pods run") || next.Stopped != nil || next.Stopping != nil {
+	if next := build.Stored(p); !strings.Contains(next.Message, "while its pods run") {
 		t.Errorf("stores %+v", next)
 	}
 	for _, a := range p.Actions {
-		if strings.Contains(a.String(), "replicas") || strings.Contains(a.String(), "frozen") {
+		if strings.Contains(a.String(), "replicas") {
 			t.Errorf("I4: %s", a)
 		}
 	}
@@ -89,13 +88,12 @@ func TestI5OwnerOfALiveOperationIsResumed(t *testing.T) {
 		status *api.Resize
 		stays  bool
 	}{
-		"the set is created again":                 {grown(api.Switching), true},
-		"its replicas are waited for":              {grown(api.Starting), false},
-		"it is given back":                         {grown(api.RollingBack), true},
-		"it is done":                               {grown(api.Succeeded), false},
-		"it was given up while claims grew":        {grown(api.Failed, func(s *api.Resize) { s.FailedAt = api.Expanding }), false},
-		"the set could not be created again":       {grown(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }), false},
-		"a claim was copied, and may not be whole": {grown(api.Failed, func(s *api.Resize) { s.FailedAt, s.Method, s.Claims[0].Method = api.Switching, api.MethodCopy, "" }), true},
+		"the set is created again":           {grown(api.Moving), true},
+		"what it has made is removed":        {grown(api.Finishing), false},
+		"it is given back":                   {grown(api.Reverting), true},
+		"it is done":                         {grown(api.Succeeded), false},
+		"it was given up while claims grew":  {grown(api.Failed, func(s *api.Resize) { s.FailedAt = api.Expanding }), false},
+		"it was given up with members moved": {grown(api.Failed, build.Members(api.MemberMoved, "data-web-1"), func(s *api.Resize) { s.FailedAt = api.Moving }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := redis(held(build.ID))

@@ -128,10 +128,10 @@ func (r Record) vanishes(status operation.Record) bool {
 }
 
 // runs reports whether the operation still needs its owner paused: it is under way by the set's document; or by a journal,
-// while there is no set or one that tells of no operation; or a claim was left that is not whole, on which no pod may start.
+// while there is no set or one that tells of no operation.
 func (in Input) runs(status operation.Record, id string) bool {
 	if status != nil {
-		return status.Active() || operation.Held(status)
+		return status.Active()
 	}
 	return in.Journal(id) != nil
 }

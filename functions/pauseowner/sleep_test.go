@@ -238,7 +238,7 @@ func TestConsentToASleep(t *testing.T) {
 		"both are paused":                            {asked(planned, []Owner{mysql.held(t, owners.ByPause, build.SleepID), keda(t).held(t, owners.ByPause, build.SleepID)}), sleepGoesOn, isStopping},
 		"what is denied is not what consents by now": {asked(planned, []Owner{mysql.held(t, owners.ByPause, build.SleepID)}).denied("forbidden"), sleepGoesOn, isStopping},
 		"a resize that is planned comes first": {asked(planned, nil, build.Status(build.Operation(api.Planned, build.Due(time.Minute)))), "do OwnerConsents: patch statefulsets web {+status} -> owner.paused",
-			"Copying OwnerConsents, attempt 1, round 1, generation 0, replicas 3, due in 20h0m0s"},
+			"Moving OwnerConsents, attempt 1, due in 20h0m0s"},
 	})
 	if got := build.StoredSleep(Decide(asked(planned, nil))).Message; got != "the set is scaled to zero" {
 		t.Errorf("%q", got)
@@ -341,7 +341,7 @@ func recordMade(t *testing.T, in Input) *api.PausedOwner {
 // TestAnOwnerThatCanOnlyStopIsNoneForAResize: a stop scales, and a resize has to hold the set itself.
 func TestAnOwnerThatCanOnlyStopIsNoneForAResize(t *testing.T) {
 	p := Decide(resized(t, onlyStop(t)))
-	if status := build.Stored(p); p.Reason != api.OwnerNotPausable || status.Phase != api.RollingBack || !strings.Contains(status.Message, "not pause for another operation") {
+	if status := build.Stored(p); p.Reason != api.OwnerNotPausable || status.Phase != api.Reverting || !strings.Contains(status.Message, "not pause for another operation") {
 		t.Errorf("%s", p)
 	}
 }
@@ -423,7 +423,7 @@ func TestResumeAfterASleep(t *testing.T) {
 	pause, hold := mysql.recorded(owners.ByPause), stop.recorded(owners.ByStop)
 	unreadable := pause
 	unreadable.Err, unreadable.Owner = errors.New("no record"), nil
-	resize := build.Status(build.Operation(api.Switching))
+	resize := build.Status(build.Operation(api.Moving))
 	checkSleeps(t, map[string]sleepRow{
 		"the set stops":                                     {in(api.Stopping, pause), stays, ""},
 		"the set sleeps":                                    {in(api.Asleep, pause), stays, ""},

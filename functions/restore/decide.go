@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 )
 
@@ -26,164 +27,156 @@ type Input struct {
 	Refused string
 	// Failing is the API server's error for a write of this event that it could not carry out; empty if there was none.
 	Failing string
+	// NamespaceLeaves: the namespace is being deleted, so the API server has refused to create something in it.
+	NamespaceLeaves bool
+	// Budget is why a PodDisruptionBudget does not allow to stop a member now; empty if it does, or was not asked.
+	Budget string
+	// Checks are the answers of pods to the member check: why a pod has not caught up; empty if it has.
+	Checks map[types.UID]string
 }
 
 // Decide is pure. Each call plans the next step only; the executor comes back until there is none.
 func Decide(in Input) plan.Plan {
-	status, err := in.Status()
-	if err != nil {
-		return plan.Noop(api.StatusInvalid) // detect-resize says so on the set
+	p, _ := decide(in)
+	return p
+}
+
+// decide returns the plan, and the pods that must be asked by the member check first. With their answers, it is called again.
+func decide(in Input) (plan.Plan, []*corev1.Pod) {
+	if in.NamespaceLeaves {
+		return letAllGo(in), nil
 	}
-	for _, revision := range in.Journals {
-		journal, manifest, err := read(revision)
-		switch {
-		case err != nil && status == nil:
-			return plan.Do(api.LinkInvalid, tell(in, api.LinkInvalid, err.Error()))
-		case err != nil || status != nil && owns(status, revision):
+	record, err := in.Record()
+	if err != nil {
+		return plan.Noop(api.StatusInvalid), nil // detect-resize says so on the set
+	}
+	if p, taken := recoverLost(in, record); taken {
+		return p, nil
+	}
+	if record == nil {
+		return rest(in, record), nil
+	}
+	if in.Failing != "" && !operation.Overdue(record, in.Now) {
+		return plan.Noop(api.Rejected), nil // the event fails, and is delivered again
+	}
+	switch record.Phase {
+	case api.Moving, api.Reverting, api.Finishing:
+		if in.Set.DeletionTimestamp != nil {
+			return leaving(in, record), nil
+		}
+		return proceed(in, record)
+	}
+	return rest(in, record), nil
+}
+
+// proceed continues the operation of the record, if its journal agrees with the record.
+func proceed(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
+	if record.Phase == api.Moving && in.Journal(record.Operation) == nil && record.Set.UID != "" && len(record.Members) > 0 {
+		return plan.Noop(api.NotOurPhase), nil // backup writes it first
+	}
+	if problem := disowned(in, record); problem != "" {
+		return distrust(in, record, problem), nil
+	}
+	in = confine(in, record.Operation)
+	if record.Set.UID == "" {
+		return recordIdentity(in, record), nil
+	}
+	switch record.Phase {
+	case api.Reverting:
+		return reverting(in, record), nil
+	case api.Finishing:
+		return finishing(in, record), nil
+	}
+	return moving(in, record)
+}
+
+// letAllGo removes Drydock's finalizers, which would keep the namespace from being deleted: the namespace controller deletes the pods
+// first, and waits until they are gone (kubernetes pkg/controller/namespace/deletion). No pod starts on an empty volume, since nothing can
+// be created in such a namespace. The volumes stay; retire finds them by their links.
+func letAllGo(in Input) plan.Plan {
+	var actions []plan.Action
+	for _, pod := range in.Pods {
+		if sts.Held(pod) {
+			actions = append(actions, release(pod)...)
+		}
+	}
+	for _, claim := range in.Claims {
+		if claim.DeletionTimestamp != nil {
+			actions = append(actions, plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions()...)
+		}
+	}
+	if len(actions) == 0 {
+		return plan.Noop(api.NamespaceLeaves)
+	}
+	return plan.Do(api.NamespaceLeaves, actions...)
+}
+
+// rest handles a set without a running operation: it releases pods and volumes that earlier operations have left.
+func rest(in Input, record *api.Resize) plan.Plan {
+	releases, tells := staleHolds(in, record)
+	if len(releases) > 0 {
+		return plan.Do(api.CleaningUp, releases...)
+	}
+	p := retire(in, record)
+	if p.Kind != plan.KindDo && len(tells) > 0 {
+		return plan.Do(api.CleaningUp, tells...)
+	}
+	return p
+}
+
+// staleHolds returns the release of each pod that no member of an active operation holds: its operation ended before it was released, or it
+// is a lock that is not needed any more. Without the release, such a pod would stay Terminating for ever. A pod with a missing claim stays
+// held, and the user is told.
+func staleHolds(in Input, record *api.Resize) (releases, tells []plan.Action) {
+	for _, pod := range in.Pods {
+		link, err := api.LoadLink(pod)
+		if !keeps(pod) || err != nil || link == nil || link.Role != api.RoleHeld || link.Member == nil {
 			continue
 		}
-		return leftover(confine(in, &journal.Status), revision, journal, manifest)
-	}
-	if status == nil {
-		return rest(in, status)
-	}
-	if in.Failing != "" && !operation.Overdue(status, in.Now) {
-		return plan.Noop(api.Rejected) // the event fails, and is delivered again
-	}
-	if in.Set.DeletionTimestamp != nil {
-		return leaving(in, status)
-	}
-	switch status.Phase {
-	case api.Switching, api.Starting, api.RollingBack:
-		return proceed(in, status)
-	}
-	return rest(in, status)
-}
-
-// rest handles a set without a running operation. One that is frozen all the same lost its status, or is made
-// from the manifest of a set that was.
-func rest(in Input, status *api.Resize) plan.Plan {
-	if in.Set != nil && in.Set.DeletionTimestamp == nil && !status.Active() && !status.Held() {
-		if thaw := plan.PatchOf(plan.StatefulSets, in.Set).Thaw(); !thaw.Empty() {
-			return plan.Do(api.CleaningUp, thaw.Actions()...)
+		active := record.Active() && record.Operation == link.Operation
+		if active && holdsNow(record.Member(*link.Member), pod) || !active && in.Journal(link.Operation) != nil {
+			continue
+		}
+		if active && awaitsClaim(in, record.Member(*link.Member), pod) {
+			continue
+		}
+		if lost := in.MissingClaim(*link.Member); lost != "" {
+			tells = append(tells, tell(in, api.ClaimLost, fmt.Sprintf("pod %s is still held by operation %s, which has ended: claim %s is not "+
+				"there, and without it the pod would start on an empty volume. Bind the claim to its volume, see kubectl get pv -l "+
+				"%s=%s", pod.Name, link.Operation, lost,
+				api.NamespaceLabel, in.Namespace)))
+			continue
+		}
+		if !in.dying(pod) {
+			releases = append(releases, release(pod)...)
 		}
 	}
-	return retire(in, status)
+	return releases, tells
 }
 
-// owns reports whether the journal is of the set's own operation and still of use.
-func owns(status *api.Resize, revision *appsv1.ControllerRevision) bool {
-	return api.Linked(revision, status.Operation, api.RoleJournal) && (status.Active() || status.Held())
+// awaitsClaim reports whether the pod locks the name of a member that starts until its claim is there again, see keptByPin.
+func awaitsClaim(in Input, member *api.Member, pod *corev1.Pod) bool {
+	return member != nil && member.Phase == api.MemberStarting && resources.LocksName(pod) && in.MissingClaim(member.Ordinal) != ""
 }
 
-// starting waits until the set is ready, then tidies up.
-func starting(in Input, status *api.Resize) plan.Plan {
-	ready, late := sts.Ready(in.Set), operation.Overdue(status, in.Now)
-	if ready && status.Ready == nil {
-		next := status.Clone()
-		next.Ready = operation.Moment(in.Now)
-		return plan.Do(api.WaitingForReady, operation.Store(in.Set, next).Actions()...)
+// holdsNow reports whether the member is stopped, and this pod keeps it stopped. During the swap, a lock may have replaced a pod whose hold
+// was lost, see guard.
+func holdsNow(member *api.Member, pod *corev1.Pod) bool {
+	if member == nil {
+		return false
 	}
-	if !ready && status.Ready == nil && !late {
-		return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set))
+	switch member.Phase {
+	case api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting:
+		return member.Pod == pod.UID || member.Locked || member.Phase == api.MemberSwapping && resources.LocksName(pod)
 	}
-	later, p := clearUp(in, status)
-	if later == "" && p.Kind != "" {
-		return p
-	}
-	next := end(in, status, api.Succeeded)
-	if status.Ready == nil {
-		next.Phase, next.FailedAt, next.Reason = api.Failed, api.Starting, api.NotReady
-		next.Message = fmt.Sprintf("the new volumes are in place, but only %d of %d replicas got ready within %s; look at the pods. "+
-			"The old volumes are kept for %s", in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout, in.Settings.Retention)
-		if status.Live() {
-			next.Message = fmt.Sprintf("%s, but only %d of %d replicas were ready within %s; look at the pods",
-				operation.Summary(status, in.Settings.Retention), in.Set.Status.ReadyReplicas, sts.Replicas(in.Set), in.Settings.ReadyTimeout)
-		}
-		next.Message += later
-		return conclude(in, next, events.OperationFailed)
-	}
-	next.Reason = api.ResizeCompleted
-	next.Message = operation.Summary(status, in.Settings.Retention) + later
-	return conclude(in, next, events.RestoreCompleted)
+	return false
 }
 
-// rollingBack gives the set back: first claims that it lost meanwhile, then its replicas, then everything that was made for it goes.
-func rollingBack(in Input, status *api.Resize) plan.Plan {
-	if jobs := deleteJobs(in.JobsOf(status.Operation)); len(jobs) > 0 {
-		return plan.Do(api.RollingBackNow, jobs...)
+// heldPod returns the pod of the member that is held since the record says so; nil if there is none any more.
+func (in Input) heldPod(member *api.Member) *corev1.Pod {
+	pod := in.MemberPod(member.Ordinal)
+	if pod == nil || pod.UID != member.Pod || !sts.Held(pod) {
+		return nil
 	}
-	claims, waiting := bringBack(in, status)
-	switch {
-	case len(claims) > 0:
-		return plan.Do(api.RollingBackNow, claims...)
-	case waiting != "" && exhausted(in, status):
-		return giveUp(in, status, waiting)
-	case waiting != "":
-		return plan.WaitSoon(api.RollingBackNow, "%s", waiting)
-	}
-	back := giveBack(in, status)
-	switch {
-	case !back.Empty() && in.Rejected != "":
-		return plan.Do(api.Rejected, tell(in, api.Rejected, fmt.Sprintf("the resize has failed, and the API server refuses StatefulSet %s its %d replicas: %s. "+
-			"Mend that; it is tried again at each tick", in.Name, status.Replicas, in.Rejected)))
-	case !back.Empty():
-		return plan.Do(api.RollingBackNow, back.Thaw().Actions()...)
-	}
-	next := end(in, status, api.Failed)
-	later, p := clearUp(in, status)
-	if later == "" && p.Kind != "" {
-		return p
-	}
-	next.Message += later
-	return conclude(in, next, events.OperationFailed)
-}
-
-// clearUp removes the objects of the operation. When it has waited for that beyond the deadline, it returns words for the message instead: the
-// journal stays, so that the sweep finds the rest.
-func clearUp(in Input, status *api.Resize) (later string, p plan.Plan) {
-	p, busy := tidy(in, status.Operation, partsOf(in, status))
-	switch {
-	case !busy:
-		return "", plan.Plan{}
-	case p.Kind == plan.KindWait && exhausted(in, status):
-		return "; what is left is cleared later: " + p.Detail, p
-	}
-	return "", p
-}
-
-// giveBack restores the replicas and the retention policy from before the operation.
-func giveBack(in Input, status *api.Resize) *plan.Patch {
-	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	now := sts.Replicas(in.Set)
-	if status.Stopped != nil { // else the set was not stopped by us, and its replicas stay
-		plan.Set(patch, "/spec/replicas", now, status.Replicas, fmt.Sprintf("replicas %d to %d", now, status.Replicas))
-	}
-	if status.WhenScaled != "" {
-		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), status.WhenScaled, "whenScaled "+string(status.WhenScaled))
-	}
-	return patch
-}
-
-// end makes the terminal status, without the fields that only a running operation needs.
-func end(in Input, status *api.Resize, phase api.Phase) *api.Resize {
-	next := status.Clone()
-	next.Phase, next.Finished = phase, operation.Moment(in.Now)
-	next.Deadline, next.Generation, next.Stopping, next.WhenScaled = nil, 0, nil, ""
-	return next
-}
-
-// conclude stores the end, then tells people and functions. After a success there is no need for the events that were given up on
-// the way.
-func conclude(in Input, next *api.Resize, announce string) plan.Plan {
-	warning := next.Phase == api.Failed
-	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation)
-	if next.Phase == api.Succeeded {
-		store.Unannotate(api.DeadLettersAnnotation)
-	}
-	if !next.Held() {
-		store.Thaw()
-	}
-	actions := append(store.Actions(), operation.NoteOf(in.Set, next, warning))
-	return plan.Do(next.Reason, actions...).Then(announce, next.Operation)
+	return pod
 }

@@ -13,34 +13,25 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn, and copies
-// that were current for the set before are so for this one, if nothing has written to it since. In the same write the
-// set gets the managedFields of the set before.
-func recordIdentity(in Input, status *api.Resize) plan.Plan {
-	metadata := setMetadata(in, status)
+// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn. In the same write the set gets
+// the managedFields of the set before.
+func recordIdentity(in Input, record *api.Resize) plan.Plan {
+	metadata := setMetadata(in, record)
 	if block := blockOwners(in.Set, metadata.BlockingOwners); in.Rejected == "" && !block.Empty() {
-		return plan.Do(api.SwitchRunning, append(withdraw(in, status), block.Actions()...)...)
+		return plan.Do(api.SwitchRunning, append(withdraw(in, record), block.Actions()...)...)
 	}
-	next := status.Clone()
+	next := record.Clone()
 	next.Set.UID = in.Set.UID
-	if in.Set.Generation != 1 { // as created (kubernetes pkg/registry/apps/statefulset/strategy.go)
-		next.Generation = never
-	} else if status.Generation != never {
-		next.Generation = in.Set.Generation
-	}
-	if operation.Overdue(status, in.Now) { // another process has kept the set from going; what follows has its own time
-		next.Deadline = operation.Moment(in.Now.Add(in.Settings.SwitchTimeout))
-	}
 	store := operation.Store(in.Set, next)
 	if len(metadata.ManagedFields) > 0 {
 		store.Replace("/metadata/managedFields", managers(metadata.ManagedFields, in.Set.ManagedFields), "managedFields")
 	}
-	return plan.Do(api.SwitchRunning, append(withdraw(in, status), store.Actions()...)...)
+	return plan.Do(api.SwitchRunning, append(withdraw(in, record), store.Actions()...)...)
 }
 
-// setMetadata reads what the journal says of the set's metadata. A set without it works, so an unreadable document stops nothing.
-func setMetadata(in Input, status *api.Resize) api.SetMetadata {
-	journal := in.Journal(status.Operation)
+// setMetadata reads the set's metadata from the journal. A set works without it, so an unreadable document is ignored.
+func setMetadata(in Input, record *api.Resize) api.SetMetadata {
+	journal := in.Journal(record.Operation)
 	if journal == nil {
 		return api.SetMetadata{}
 	}
@@ -64,8 +55,8 @@ func blockOwners(set *appsv1.StatefulSet, owners []types.UID) *plan.Patch {
 	return patch
 }
 
-// managers returns the managedFields of the set that was created again: who managed a field before manages it still, and our creation
-// manages none. Entries of subresources and of those that have written since are the new set's.
+// managers returns the managedFields of the set that was created again: each field keeps its manager, and Drydock's creation manages none.
+// Entries of subresources, and of managers that have written since, are taken from the new set.
 func managers(before, now []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	kept := slices.DeleteFunc(slices.Clone(before), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource != "" })
 	for _, entry := range now {

@@ -1,11 +1,17 @@
 package restore
 
 import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,34 +20,114 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
+var update = flag.Bool("update", false, "write the golden files anew; look at what changed")
+
 type objects = []metav1.Object
 
-// row is a situation, the plan for it, and what the plan stores as status.
+// row is a situation, its sentence first.
 type row struct {
+	says string
 	in   Input
-	want string
-	next string
 }
 
-func check(t *testing.T, rows map[string]row) {
+func check(t *testing.T, rows ...row) {
 	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			build.Expect(t, row.in.Observed, func() plan.Plan { return Decide(row.in) }, row.want, row.next)
-		})
+	var cases []build.Case
+	for _, r := range rows {
+		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: told(r.in),
+			Decide: func() plan.Plan { return Decide(r.in) }})
+		if problem := releasesWithoutClaim(r.in, Decide(r.in)); problem != "" {
+			t.Errorf("%s: %s", r.says, problem)
+		}
 	}
+	build.Golden(t, *update, cases)
+}
+
+// told renders what the input says besides what was observed.
+func told(in Input) []string {
+	var words []string
+	for _, w := range []struct{ name, text string }{{"rejected", in.Rejected}, {"refused", in.Refused}, {"failing", in.Failing},
+		{"budget", in.Budget}} {
+		if w.text != "" {
+			words = append(words, w.name+": "+w.text)
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(in.Checks)) {
+		words = append(words, fmt.Sprintf("member check of %s: %s", uid, cmp.Or(in.Checks[uid], "good")))
+	}
+	if in.Waited > 0 {
+		words = append(words, fmt.Sprintf("waited: %s", in.Waited))
+	}
+	return words
+}
+
+// releasesWithoutClaim says which pod the plan releases while one of its claims is not bound: its controller would create an empty one.
+func releasesWithoutClaim(in Input, p plan.Plan) string {
+	for _, a := range p.Actions {
+		if a.Resource != plan.Pods || in.Set == nil || !slices.Contains(a.Words, "-finalizer hold") {
+			continue
+		}
+		pod := in.Pods[slices.IndexFunc(in.Pods, func(p *corev1.Pod) bool { return p.Name == a.Name })]
+		for _, v := range pod.Spec.Volumes {
+			name := v.PersistentVolumeClaim.ClaimName
+			claim := in.Claim(name)
+			if claim == nil || claim.DeletionTimestamp != nil || in.Volume(claim.Spec.VolumeName) == nil || !sts.Bound(claim,
+				in.Volume(claim.Spec.VolumeName)) {
+				return fmt.Sprintf("pod %s is released, and its claim %s is not bound", pod.Name, name)
+			}
+		}
+	}
+	return ""
 }
 
 func world(groups ...objects) Input {
-	var all objects
+	all := objects{build.Node()}
 	for _, g := range groups {
 		all = append(all, g...)
 	}
+	all = append(all, waitingMovers(all)...)
 	return Input{Observed: build.World(all...), Namespace: build.Namespace, Settings: build.Settings()}
 }
+
+// waitingMovers are those of the members that wait to be stopped, where the situation names no mover's Job.
+func waitingMovers(all objects) objects {
+	var movers objects
+	for _, object := range all {
+		if job, is := object.(*batchv1.Job); is && !api.Linked(job, id, api.RoleHook) {
+			return nil
+		}
+		set, is := object.(*appsv1.StatefulSet)
+		if !is {
+			continue
+		}
+		if record, err := api.LoadResize(set); err == nil && record != nil && !record.IsRollback() {
+			for _, m := range record.Members {
+				if m.Phase == api.MemberWaiting && m.Pod != "" {
+					job := build.Job(m.Ordinal, m.Attempt)
+					movers = append(movers, job, build.Mover(job, build.Waits(), onNode))
+				}
+			}
+		}
+	}
+	return movers
+}
+
+// withoutMovers is the situation after all movers' pods have gone.
+func withoutMovers(in *Input) {
+	in.Pods = slices.DeleteFunc(slices.Clone(in.Pods), func(p *corev1.Pod) bool { return sts.IsMoverOf(p, id) })
+}
+
+// but is the input with something else known.
+func but(in Input, change func(*Input)) Input {
+	change(&in)
+	return in
+}
+
+func waited(in *Input) { in.Waited = time.Minute }
 
 const (
 	web0 = "data-web-0"
@@ -49,17 +135,103 @@ const (
 	old0 = "pv-data-web-0"
 	new0 = "pv-new-data-web-0"
 	id   = build.ID
+
+	protection = "kubernetes.io/pvc-protection"
 )
 
-var (
-	copy0 = api.CopyName(id, web0, 1)
-	zero  = build.Replicas(0)
-)
+// moving0 is an operation whose one member is in the phase.
+func moving0(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, web0)}, options...)...)
+}
 
-// switchingOf is an operation whose copies of the claims are verified, for generation 5.
-func switchingOf(claims ...string) *api.Resize {
-	return build.Operation(api.Switching, build.Parts(api.ClaimVerified, claims...), build.Quiet(5), build.Due(time.Minute),
-		func(s *api.Resize) { s.Reason = api.CopyVerified })
+// set is StatefulSet web of one replica, whose template asks for what the operation is to reach.
+func set(record *api.Resize, options ...build.Option) objects {
+	return objects{build.Set("web", append([]build.Option{build.Template("data", "128Mi", "fixed"), build.Status(record)}, options...)...)}
+}
+
+// oldSet is the set with the template that it had before.
+func oldSet(record *api.Resize, options ...build.Option) objects {
+	return objects{build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"), build.Status(record)}, options...)...)}
+}
+
+func journal(claims ...string) objects {
+	return objects{build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, claims...)))}
+}
+
+// pod is a pod of the set that runs.
+func pod(ordinal int, options ...build.Option) objects {
+	return objects{build.With(build.PodOf("web", ordinal, "data"), options...)}
+}
+
+// held is a pod of the set that has stopped, and is kept.
+func held(ordinal int, options ...build.Option) objects {
+	return pod(ordinal, append([]build.Option{build.Held(ordinal), build.Stopped()}, options...)...)
+}
+
+// lock is the pod that keeps the name of a member without a pod.
+func lock(ordinal int, options ...build.Option) objects {
+	p := resources.MakeLock(build.Set("web"), id, ordinal, build.Settings())
+	p.UID, p.ResourceVersion = "uid-lock", "rv-lock"
+	return objects{build.With(p, options...)}
+}
+
+// source is a claim on its old volume, as backup leaves it.
+func source(name string, options ...build.Option) objects {
+	claim := build.Claim(name, "64Mi", append([]build.Option{build.Link(api.RoleSource, name)}, options...)...)
+	return objects{claim, block(build.VolumeOf(claim, build.Retained(api.RoleSource, name)))}
+}
+
+// block makes the volume one that all pods of a node see through one file system.
+func block(v *corev1.PersistentVolume) *corev1.PersistentVolume {
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "kit.example.com", VolumeHandle: v.Name, FSType: "ext4"}
+	return v
+}
+
+// oldVolume is the volume of a claim that is gone.
+func oldVolume(name string, options ...build.Option) objects {
+	volume := source(name)[1].(*corev1.PersistentVolume)
+	return objects{build.With(volume, append([]build.Option{build.Released()}, options...)...)}
+}
+
+// target is the temporary claim with the copy, as backup leaves it.
+func target(name string, options ...build.Option) objects {
+	claim := build.Target(name, "128Mi", options...)
+	return objects{claim, build.VolumeOf(claim)}
+}
+
+// copied is the copy after its temporary claim has gone.
+func copied(name string, options ...build.Option) objects {
+	volume := build.VolumeOf(build.Target(name, "128Mi"), build.Released(), build.Retained(api.RoleTarget, name))
+	return objects{build.With(volume, options...)}
+}
+
+// doomed is a claim that was marked and deleted.
+func doomed(name string, finalizers ...string) objects {
+	return source(name, build.Deleting(), build.Finalizers(append([]string{api.SwitchFinalizer}, finalizers...)...))
+}
+
+// manifest is the claim that comes after the old one, on the volume.
+func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
+	old := build.Claim(name, "64Mi", build.Annotation("people", "wrote this"), build.Finalizers(protection, "example.com/keep"))
+	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
+		Claim: name}
+	on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}}
+	return build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(old), on, api.Target{Size: resource.MustParse(size)},
+		link))
+}
+
+// successor is the claim that came after the old one, complete.
+func successor(name, volume, size string, options ...build.Option) *corev1.PersistentVolumeClaim {
+	claim := manifest(name, volume, size)
+	claim.UID, claim.ResourceVersion = "uid-successor", "rv-successor"
+	claim.Status.Phase = corev1.ClaimBound
+	return build.With(claim, options...)
+}
+
+// switched is a claim that is on its new volume.
+func switched(name string) objects {
+	claim := successor(name, "pv-new-"+name, "128Mi")
+	return append(oldVolume(name), claim, build.VolumeOf(claim, build.Retained(api.RoleTarget, name)))
 }
 
 // ordered stores the order to create the set in the journal, as recreate does.
@@ -82,85 +254,4 @@ func storedOrder(t *testing.T, journal *appsv1.ControllerRevision, p plan.Plan) 
 		t.Fatalf("no order is stored: %s", p)
 	}
 	return journal
-}
-
-func with(status *api.Resize, options ...func(*api.Resize)) *api.Resize {
-	for _, option := range options {
-		option(status)
-	}
-	return status
-}
-
-func recreating(s *api.Resize) { s.Recreate = true }
-
-// set is StatefulSet web at zero, whose templates ask for what the operation is to reach.
-func set(status *api.Resize, options ...build.Option) objects {
-	return objects{build.Set("web", append([]build.Option{zero, build.Template("data", "128Mi", "fixed"), build.Status(status)}, options...)...)}
-}
-
-func journalOf(claims ...string) objects {
-	return objects{build.Journal(build.Operation(api.Copying, build.Parts(api.ClaimPending, claims...)))}
-}
-
-// source is a claim on its old volume, held as backup leaves it.
-func source(name string, options ...build.Option) objects {
-	claim := build.Claim(name, "64Mi", append([]build.Option{build.Link(api.RoleSource, name, 0)}, options...)...)
-	return objects{claim, build.Volume("pv-"+name, claim, build.Held(api.RoleSource, name))}
-}
-
-// oldVolume is the volume of a claim that is gone.
-func oldVolume(name string, options ...build.Option) objects {
-	claim := build.Claim(name, "64Mi")
-	return objects{build.Volume("pv-"+name, claim, append([]build.Option{build.Held(api.RoleSource, name), build.Released()}, options...)...)}
-}
-
-// target is the temporary claim with the copy, as backup leaves it.
-func target(name string, options ...build.Option) objects {
-	claim := build.Target(api.CopyName(id, name, 1), name, "128Mi", 1, options...)
-	return objects{claim, build.Volume("pv-new-"+name, claim)}
-}
-
-// copied is the copy after its temporary claim has gone.
-func copied(name string, options ...build.Option) objects {
-	return objects{build.Volume("pv-new-"+name, build.Target(api.CopyName(id, name, 1), name, "128Mi", 1),
-		append([]build.Option{build.Released(), build.Held(api.RoleTarget, name)}, options...)...)}
-}
-
-// doomed is a claim that we have marked and deleted.
-func doomed(name string, finalizers ...string) objects {
-	return source(name, build.Deleting(), build.Finalizers(append([]string{api.SwitchFinalizer}, finalizers...)...))
-}
-
-// manifest is the claim that comes after the old one, on the volume.
-func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
-	old := build.Claim(name, "64Mi", build.Annotation("people", "wrote this"), build.Finalizers("kubernetes.io/pvc-protection", "example.com/keep"))
-	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: name}
-	on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}}
-	return build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(old), on, api.Target{Size: resource.MustParse(size)}, link))
-}
-
-// successor is the claim that came after the old one, complete.
-func successor(name, volume, size string, options ...build.Option) *corev1.PersistentVolumeClaim {
-	claim := manifest(name, volume, size)
-	claim.UID, claim.ResourceVersion = "uid-successor", "rv-successor"
-	claim.Status.Phase = corev1.ClaimBound
-	return build.With(claim, options...)
-}
-
-// switched is a claim that has its new volume, with nothing left to do but to say so.
-func switched(name string) objects {
-	claim := successor(name, "pv-new-"+name, "128Mi")
-	return append(oldVolume(name), claim, build.Volume("pv-new-"+name, claim, build.Held(api.RoleTarget, name)))
-}
-
-// waited is the input of an event that has waited for long.
-func waited(in Input) Input {
-	in.Waited = time.Minute
-	return in
-}
-
-// rejected is the input of an event whose write was refused for good.
-func rejected(in Input, why string) Input {
-	in.Rejected = why
-	return in
 }

@@ -12,9 +12,9 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// retire gives the old volumes whose window is over their own reclaim policy back, except those that are about to be used again or are
-// the same storage as a volume in use. An orphan gets a window.
-func retire(in Input, status *api.Resize) plan.Plan {
+// retire gives old volumes their own reclaim policy back when their window is over, unless a rollback puts them back or they are the same
+// storage as a volume in use. An orphan gets a window.
+func retire(in Input, record *api.Resize) plan.Plan {
 	var released, adopted []plan.Action
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		volume := in.Volumes[name]
@@ -22,16 +22,16 @@ func retire(in Input, status *api.Resize) plan.Plan {
 		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
 			continue // the status may name any
 		}
-		switch over := sts.Expired(volume, in.Now) && !awaited(status, name); {
+		switch over := sts.Expired(volume, in.Now) && !awaited(record, name); {
 		case over && shares(in, volume):
-			warning := fmt.Sprintf("the old volume %s stays as it is, with the reclaim policy Retain: it is the same storage as another volume in use, "+
-				"whose data would go with it", name)
+			warning := fmt.Sprintf("the old volume %s stays as it is, with the reclaim policy Retain: it is the same storage as another volume in "+
+				"use, whose data would go with it", name)
 			released = append(released, append(plan.LeaveVolume(volume).Actions(), tell(in, api.VolumeReleased, warning))...)
 		case over:
 			released = append(released, plan.ReleaseVolume(volume).Actions()...)
-		case orphan(in, status, volume, link) && link.Role == api.RoleForeign:
+		case orphan(in, record, volume, link) && link.Role == api.RoleForeign:
 			released = append(released, plan.LeaveVolume(volume).Actions()...)
-		case orphan(in, status, volume, link):
+		case orphan(in, record, volume, link):
 			adopted = append(adopted, adopt(in, volume, *link).Actions()...)
 		}
 	}
@@ -44,7 +44,8 @@ func retire(in Input, status *api.Resize) plan.Plan {
 	return plan.Do(api.VolumeReleased, append(released, adopted...)...)
 }
 
-// shares reports whether another volume, which a claim uses, is the same storage. A provisioner may derive its folder from the claim's name.
+// shares reports whether another volume, which a claim uses, is the same storage. A provisioner may derive its folder from the claim's
+// name.
 func shares(in Input, volume *corev1.PersistentVolume) bool {
 	for name, other := range in.Volumes {
 		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && sts.SameStorage(volume, other) {
@@ -55,8 +56,8 @@ func shares(in Input, volume *corev1.PersistentVolume) bool {
 }
 
 // orphan reports whether no set and no journal names the operation that holds the volume.
-func orphan(in Input, status *api.Resize, volume *corev1.PersistentVolume, link *api.Link) bool {
-	runs := (status.Active() || status.Held()) && status.Operation == link.Operation
+func orphan(in Input, record *api.Resize, volume *corev1.PersistentVolume, link *api.Link) bool {
+	runs := record != nil && record.Active() && record.Operation == link.Operation
 	return !runs && in.Journal(link.Operation) == nil && sts.MayBeOrphan(volume, in.Now)
 }
 
@@ -73,6 +74,7 @@ func adopt(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch
 }
 
 // awaited reports whether the operation under way is to put the volume back: it was asked for in time.
-func awaited(status *api.Resize, volume string) bool {
-	return status.Active() && slices.ContainsFunc(status.Claims, func(c api.ClaimStatus) bool { return c.Returns() && c.NewVolume == volume })
+func awaited(record *api.Resize, volume string) bool {
+	return record != nil && record.Active() && record.IsRollback() &&
+		slices.ContainsFunc(record.Moves(), func(m *api.Move) bool { return m.NewVolume == volume })
 }

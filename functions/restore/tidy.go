@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -11,10 +12,11 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// tidy removes everything that the operation made, but for the terminal status and the old volumes in their window.
+// tidy removes everything that the operation made, except the terminal record and the old volumes in their window.
 // It reports false when nothing is left to do. The journal goes last: as long as it is there, the sweep finds the rest.
 func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
-	actions := deleteJobs(in.JobsOf(operation))
+	jobs := append(in.JobsOf(operation), in.HooksOf(operation)...)
+	actions := deleteJobs(jobs)
 	for _, p := range parts {
 		actions = append(actions, p.tidy(in)...)
 	}
@@ -29,7 +31,7 @@ func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
 	if targets := in.TargetClaims(operation); len(targets) > 0 {
 		return plan.WaitSoon(api.CleaningUp, "temporary claim %s is being deleted", targets[0].Name), true
 	}
-	if jobs := in.JobsOf(operation); len(jobs) > 0 {
+	if len(jobs) > 0 {
 		return plan.WaitSoon(api.CleaningUp, "job %s is being deleted", jobs[0].Name), true
 	}
 	if journal := in.Journal(operation); journal != nil {
@@ -46,9 +48,9 @@ type part struct {
 	operation string
 	name      string
 	oldVolume string
-	// started is when the operation began: what is older is no copy of its own.
+	// started is when the operation began. An older volume is no copy of this operation.
 	started time.Time
-	// copies are the volumes that the operation had provisioned for the claim, one a round.
+	// copies are the volumes that the operation had provisioned for the claim, or was to put back.
 	copies []string
 	// returning is the old volume that the claim was to get back, in a rollback.
 	returning string
@@ -56,50 +58,49 @@ type part struct {
 	replacedSet types.UID
 }
 
-// partsOf are the claims of an operation as its journal has them, which is gone once everything is tidied up. Only the status knows which
-// copy a claim was given.
-func partsOf(in Input, status *api.Resize) []part {
+// partsOf are the claims of an operation as its journal has them, which is gone once everything is tidied up. Only the record on the set
+// knows which copy a claim was given.
+func partsOf(in Input, record *api.Resize) []part {
 	var parts []part
-	claims, started := status.Claims, status.Started.Time
-	if record := in.Recorded(status.Operation); record != nil {
-		claims, started = record.Claims, in.Journal(status.Operation).CreationTimestamp.Time
+	written, started := record, record.Started.Time
+	if journal := in.Recorded(record.Operation); journal != nil {
+		written, started = journal, in.Journal(record.Operation).CreationTimestamp.Time
 	}
-	replaced := replacedSet(in, status)
-	for _, c := range claims {
-		if now := status.Claim(c.Name); now != nil && !c.Returns() {
-			c.NewVolume = now.NewVolume
+	replaced := replacedSet(in, record)
+	for _, move := range written.Moves() {
+		p := part{operation: record.Operation, name: move.Claim, oldVolume: move.OldVolume, started: started, replacedSet: replaced}
+		if record.IsRollback() {
+			p.returning = move.NewVolume
+		} else if now := record.Move(move.Claim); now != nil {
+			move.NewVolume = now.NewVolume
 		}
-		p := part{operation: status.Operation, name: c.Name, oldVolume: c.OldVolume, started: started,
-			copies: copiesOf(in, status.Operation, c), replacedSet: replaced}
-		if c.Returns() {
-			p.returning = c.NewVolume
-		}
+		p.copies = copiesOf(in, record.Operation, move)
 		parts = append(parts, p)
 	}
 	return parts
 }
 
 // replacedSet returns the UID that the set had when the operation began, if the operation has created it again since.
-func replacedSet(in Input, status *api.Resize) types.UID {
-	record := in.Recorded(status.Operation)
-	if record == nil || in.Set == nil || status.Set.UID != in.Set.UID || record.Set.UID == in.Set.UID {
+func replacedSet(in Input, record *api.Resize) types.UID {
+	written := in.Recorded(record.Operation)
+	if written == nil || in.Set == nil || record.Set.UID != in.Set.UID || written.Set.UID == in.Set.UID {
 		return ""
 	}
-	return record.Set.UID
+	return written.Set.UID
 }
 
-// copiesOf are the volumes that the operation had provisioned for the claim, or was to put back: the one that the status names, and those
-// that say so themselves, by their link or by the temporary claim that has them.
-func copiesOf(in Input, operation string, c api.ClaimStatus) []string {
-	names := []string{c.NewVolume}
+// copiesOf returns the volumes that the operation had provisioned for the claim, or was to put back: the volume that the record names, and
+// every volume with such a link or with a temporary claim of the operation.
+func copiesOf(in Input, id string, move *api.Move) []string {
+	names := []string{move.NewVolume}
 	for name, volume := range in.Volumes {
 		if link, err := api.LoadLink(volume); err == nil && link != nil &&
-			link.Operation == operation && (link.Role == api.RoleTarget || link.Role == api.RoleReturning) && link.Claim == c.Name {
+			link.Operation == id && (link.Role == api.RoleTarget || link.Role == api.RoleReturning) && link.Claim == move.Claim {
 			names = append(names, name)
 		}
 	}
-	for _, target := range in.TargetClaims(operation) {
-		if link, _ := api.LoadLink(target); link != nil && link.Claim == c.Name {
+	for _, target := range in.TargetClaims(id) {
+		if link, _ := api.LoadLink(target); link != nil && link.Claim == move.Claim { // TargetClaims returns linked ones only
 			names = append(names, target.Spec.VolumeName)
 		}
 	}
@@ -133,7 +134,7 @@ func (p part) tidy(in Input) []plan.Action {
 	return actions
 }
 
-// tidyOld keeps the volume of a claim that somebody deleted during the operation.
+// tidyOld keeps the volume of a claim that another process deleted during the operation.
 func (p part) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
 	if has(claim, old) {
 		return plan.ReleaseVolume(old)
@@ -147,7 +148,7 @@ func has(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) b
 }
 
 // tidyCopy discards a copy only if it says itself that it is one, while the claim is known to be on its old volume or on another
-// round's copy; in any doubt it keeps it for the window, as an old one. A claim that somebody deleted takes its volume along, as
+// round's copy; in any doubt it keeps it for the window, as an old one. A claim that another process deleted takes its volume along, as
 // its reclaim policy says.
 func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
 	ours := linked(volume.Labels, p.operation)
@@ -163,12 +164,22 @@ func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *co
 	case has(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):
 		return plan.ReleaseVolume(volume)
 	}
-	return p.keep(in, volume) // also what was to come back: it was never a copy
+	return p.keep(in, volume) // also an old volume that was to come back: it was never a copy
 }
 
 // knows reports whether the volume is one of the claim's, before or after.
 func (p part) knows(volume string) bool {
 	return volume == p.oldVolume || slices.Contains(p.copies, volume)
+}
+
+func deleteJobs(jobs []*batchv1.Job) []plan.Action {
+	var actions []plan.Action
+	for _, job := range jobs {
+		if job.DeletionTimestamp == nil {
+			actions = append(actions, plan.Delete(plan.Jobs, job))
+		}
+	}
+	return actions
 }
 
 func linked(labels map[string]string, operation string) bool {
@@ -184,7 +195,7 @@ func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
 	case err != nil || link == nil || link.Role == api.RoleRetired:
 		return plan.PatchOf(plan.Volumes, old) // already kept
 	}
-	if link.Before != "" { // it does not come back: it is as it was before the rollback
+	if link.Before != "" { // it does not come back, so its link is that from before the rollback
 		link.Operation, link.Before = link.Before, ""
 	}
 	return retain(in, old, *link)

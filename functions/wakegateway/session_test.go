@@ -85,7 +85,7 @@ func owned(s *appsv1.StatefulSet) {
 }
 
 func resizing(s *appsv1.StatefulSet) {
-	doc := &api.Sleep{Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Copying, Set: api.SetRef{Name: s.Name, UID: s.UID}}}
+	doc := &api.Sleep{Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Moving, Set: api.SetRef{Name: s.Name, UID: s.UID}}}
 	s.Annotations[api.StatusAnnotation] = doc.Encode()
 }
 

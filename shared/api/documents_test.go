@@ -84,7 +84,8 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	same("status-v2.json", text, status.Encode())
-	if deadline := time.Date(2026, 3, 1, 12, 20, 0, 0, time.UTC); !status.Deadline.Time.Equal(deadline) || status.Claims[0].To.String() != "20Gi" || !status.Held() {
+	if deadline := time.Date(2026, 3, 1, 12, 20, 0, 0, time.UTC); !status.Deadline.Time.Equal(deadline) || status.Active() ||
+		status.Move("data-web-1").To.String() != "20Gi" || status.Member(1).Phase != MemberStarting || len(status.Moves()) != 2 {
 		t.Errorf("%+v", status)
 	}
 
@@ -127,6 +128,13 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	same("link-v1.json", text, link.Encode())
+
+	text = fixture(t, "link-v1-mover.json")
+	mover, err := LoadLink(claimWith("0123456789ab", string(text)))
+	if err != nil || mover.Role != RoleMover || mover.Member == nil || *mover.Member != 0 {
+		t.Fatalf("%+v, %v", mover, err)
+	}
+	same("link-v1-mover.json", text, mover.Encode())
 
 	text = fixture(t, "journal-v2.json")
 	journal, err := LoadJournal(journalWith(text, ""))
@@ -181,8 +189,8 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 		t.Errorf("claim %v, %v", c, err)
 	}
 	var none *Resize
-	if none.Active() || none.Held() {
-		t.Error("no status is neither active nor held")
+	if none.Active() {
+		t.Error("no status is not active")
 	}
 }
 
@@ -223,7 +231,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"status: without phase":                loadStatus(without(status, `"phase": "Failed",`)),
 		"status: a phase of another kind":      loadStatus(strings.Replace(status, `"phase": "Failed"`, `"phase": "Asleep"`, 1)),
 		"status: without set":                  loadStatus(strings.Replace(status, `"name": "web"`, `"name": ""`, 1)),
-		"status: a field of another type":      loadStatus(strings.Replace(status, `"replicas": 3`, `"replicas": "3"`, 1)),
+		"status: a field of another type":      loadStatus(strings.Replace(status, `"ordinal": 1`, `"ordinal": "1"`, 1)),
 		"status: a size that is none":          loadStatus(strings.Replace(status, `"20Gi"`, `"lots"`, 1)),
 		"status: a size that takes minutes":    loadStatus(strings.Replace(status, `"20Gi"`, `"1e-99999999"`, 1)),
 		"status: a claim's size, too":          loadStatus(strings.Replace(status, `"10Gi"`, `"1e99999999"`, 1)),
@@ -250,8 +258,9 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"sleep: a cleanup is none":             loadSleep(cleanup),
 		"cleanup: an ordinal that is a word":   loadCleanup(strings.Replace(cleanup, `"ordinal": 5`, `"ordinal": "5"`, 1)),
 		"cleanup: a try at no time":            loadCleanup(strings.Replace(cleanup, `"2026-03-01T12:35:10Z"`, `"soon"`, 1)),
-		"link: claims that are a list":         loadLink("0123456789ab", strings.Replace(link, `"round": 2`, `"claims": []`, 1)),
+		"link: claims that are a list":         loadLink("0123456789ab", strings.Replace(link, `"claim": "data-web-0"`, `"claims": []`, 1)),
 		"journal: a size that takes minutes":   loadJournal(strings.Replace(journal, `"10Gi"`, `"1e99999999"`, 1)),
+		"link: a member that is a word":        loadLink("0123456789ab", strings.Replace(link, `"claim": "data-web-0"`, `"member": "0"`, 1)),
 		"link: garbage":                        loadLink("0123456789ab", "{"),
 		"link: null":                           loadLink("0123456789ab", "null"),
 		"link: the label names another":        loadLink("other", link),
@@ -343,8 +352,8 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 	}
 	before := status.Encode()
 	clone := status.Clone()
-	clone.Claims[0].Phase, clone.Phase, clone.Message = ClaimSwitched, Succeeded, ""
-	clone.Claim("data-web-0").NewVolume = "x"
+	clone.Members[0].Phase, clone.Phase, clone.Message, clone.Expansions[0].Done = MemberMoved, Succeeded, "", false
+	clone.Move("data-web-0").NewVolume = "x"
 	if status.Encode() != before {
 		t.Error("a change of the clone changed the original")
 	}
@@ -358,13 +367,13 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 	if doc.Encode() != before {
 		t.Error("a change of the clone's ordinals changed the original")
 	}
-	if status.Claim("nobody") != nil {
-		t.Error("a claim that is not part of the operation was found")
+	if status.Move("nobody") != nil || status.Member(7) != nil {
+		t.Error("a claim or a member that is not part of the operation was found")
 	}
 }
 
 func TestPhases(t *testing.T) {
-	for phase, terminal := range map[Phase]bool{Planned: false, Copying: false, Switching: false, Starting: false, RollingBack: false,
+	for phase, terminal := range map[Phase]bool{Planned: false, Expanding: false, Moving: false, Finishing: false, Reverting: false,
 		Stopping: false, Asleep: false, Waking: false, Cleaning: false, Succeeded: true, Failed: true, Refused: true} {
 		if s := (&Resize{Header: Header{Phase: phase}}); phase.Terminal() != terminal || s.Active() == terminal {
 			t.Errorf("%s: terminal %t, active %t", phase, phase.Terminal(), s.Active())

@@ -22,8 +22,39 @@ const (
 	// ResizeMethodAnnotation on a StatefulSet: a Method, "auto" when absent.
 	ResizeMethodAnnotation = Prefix + "resize-method"
 
-	// ResizeParallelismAnnotation on a StatefulSet: how many claims are copied at once, a whole number from 1.
+	// ResizeParallelismAnnotation on a StatefulSet: how many members are copied at once, a whole number from 1.
 	ResizeParallelismAnnotation = Prefix + "resize-parallelism"
+
+	// StrategyAnnotation on a StatefulSet: a Strategy, "whole" when absent. How many members are stopped at once while their claims get
+	// other volumes.
+	StrategyAnnotation = Prefix + "resize-strategy"
+
+	// CutoverAnnotation on a StatefulSet: when members may be stopped for a resize, "auto" when absent. "approve" waits for
+	// ApproveAnnotation; anything else are windows of the week, see ParseWindows.
+	CutoverAnnotation = Prefix + "cutover"
+
+	// ApproveAnnotation on a StatefulSet: the id of the operation that may stop members now. Removed when the operation ends.
+	ApproveAnnotation = Prefix + "approve"
+
+	// MaxStopAnnotation on a StatefulSet: a Go duration, for how long a member may be stopped for its final pass. Members are stopped
+	// only when the forecast is below it. DefaultMaxStop for rolling when absent, no limit for whole.
+	MaxStopAnnotation = Prefix + "max-stop"
+
+	// BandwidthAnnotation on a StatefulSet: a quantity, how many bytes a second a mover may read beside a running member. No limit
+	// when absent.
+	BandwidthAnnotation = Prefix + "resize-bandwidth"
+
+	// PrimaryAnnotation on a StatefulSet: KEY=VALUE, the label of the pod that is the primary now. It is moved last.
+	PrimaryAnnotation = Prefix + "primary-label"
+
+	// MemberCheckAnnotation on a StatefulSet: how a member is asked whether it has caught up with the others, see MemberCheckOf in package
+	// idle. restore asks before it stops a member of a rolling resize, and after each start.
+	MemberCheckAnnotation = Prefix + "member-check"
+
+	// BeforeMemberAnnotation and AfterMemberAnnotation on a StatefulSet: a PodTemplateSpec as JSON or YAML, the pod of the hook that runs
+	// before a member is stopped for a resize, and after it has started. Package resources reads them.
+	BeforeMemberAnnotation = Prefix + "before-member"
+	AfterMemberAnnotation  = Prefix + "after-member"
 
 	// MoverAnnotation on a StatefulSet: how the pods that copy its volumes run, as YAML or JSON, see resources.MoverOptions. What
 	// it does not say, the namespace's ConfigMap MoverConfigMap says, then the workload's own pod template.
@@ -36,7 +67,8 @@ const (
 	// written since is on the volumes that are left behind then. It is removed when the rollback begins, or is refused.
 	RollbackAnnotation = Prefix + "rollback"
 
-	// AbortAnnotation on a StatefulSet, any value: roll the operation back. Removed when taken.
+	// AbortAnnotation on a StatefulSet, any value: end the operation. Members that were moved stay on their new volumes, the others start
+	// on their old ones. Removed when the operation has ended.
 	AbortAnnotation = Prefix + "abort"
 
 	// OwnerPolicyAnnotation on a StatefulSet: an OwnerPolicy, "pause" when absent.
@@ -130,12 +162,6 @@ const (
 	// ordinals are accounted for, and that the template was understood.
 	CleanupAnnotation = Prefix + "cleanup"
 
-	// FrozenLabel on a StatefulSet that a resize holds at zero, "true": config/policy has the API server refuse replicas to
-	// everybody but Drydock. Written in the patch that scales the set to zero, removed in the one that gives its replicas
-	// back, at the latest with the end of the operation; a resize that failed in the middle of the switch keeps it. It is a
-	// label so that the policy can select by it; no decision about volumes depends on it.
-	FrozenLabel = Prefix + "frozen"
-
 	// ReplicaOfAnnotation on a claim: the UID of the StatefulSet of which a pod was seen that uses the claim. Only such a
 	// claim is cleaned up. cleanup-pod writes it while the pod is there; whoever knows better may write it by hand.
 	ReplicaOfAnnotation = Prefix + "replica-of"
@@ -183,8 +209,9 @@ const (
 	// operation. It goes with the journal.
 	UndoingSinceAnnotation = Prefix + "undoing-since"
 
-	// ReplicasAnnotation on a journal: the replicas that the set had when it was stopped, where they are not those of the beginning.
-	ReplicasAnnotation = Prefix + "replicas"
+	// HoldFinalizer on a pod of a set, or on the pod that locks the name of a member without one: the pod's object stays after the pod has
+	// stopped, so that the StatefulSet controller makes no replacement. Put on before the pod is told to stop.
+	HoldFinalizer = Prefix + "hold"
 
 	// SwitchFinalizer on a claim that is being replaced: holds the claim in Terminating, where no new pod can start on
 	// it, until the next volume is reserved for its name.

@@ -20,7 +20,9 @@ const (
 	RoleTarget    Role = "target"    // the temporary claim and the new volume
 	RoleSuccessor Role = "successor" // the claim that replaced a source
 	RoleMover     Role = "mover"     // the Job that copies, and its Pod
+	RoleHook      Role = "hook"      // the Job that runs before or after a member
 	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
+	RoleHeld      Role = "held"      // a pod of the set that is held, or the pod that locks the name of one
 	RoleRetired   Role = "retired"   // an old volume in its window
 	RoleReturning Role = "returning" // an old volume that a rollback puts back: never one to be thrown away
 	RoleForeign   Role = "foreign"   // a volume that was provisioned for a copy and holds data of others: never deleted
@@ -37,8 +39,8 @@ type Link struct {
 	Set       SetRef `json:"set"`
 	// Claim is the name of the StatefulSet's claim that the object serves.
 	Claim string `json:"claim,omitempty"`
-	// Round is the round of copies that the object belongs to.
-	Round int `json:"round,omitempty"`
+	// Member is the ordinal of the member that the object serves: of a mover, of a hook, and of a pod that is held.
+	Member *int `json:"member,omitempty"`
 	// Before is the operation that has left a returning volume behind. It is its again if the rollback does not take place.
 	Before string `json:"before,omitempty"`
 	// Claims are those that a cleanup pod is run on, by name, and no other: its success says nothing about a claim that has
@@ -100,8 +102,8 @@ func LoadRecord(revision *appsv1.ControllerRevision) *Link {
 // written before anything is done that a lost StatefulSet would leave half done.
 type Journal struct {
 	Version int `json:"version"`
-	// Status is the record as it was when the operation began.
-	Status Resize `json:"status"`
+	// Record is the operation as it was when it began.
+	Record Resize `json:"record"`
 }
 
 // Encode renders the document.
@@ -110,7 +112,7 @@ func (j Journal) Encode() []byte { return []byte(mustJSON(j)) }
 // LoadJournal reads the journal out of its ControllerRevision.
 func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 	journal := &Journal{}
-	if err := loadRevision(revision, journal, &journal.Version, &journal.Status.Header); err != nil {
+	if err := loadRevision(revision, journal, &journal.Version, &journal.Record.Header); err != nil {
 		return nil, err
 	}
 	return journal, nil
@@ -150,11 +152,11 @@ func loadRevision(revision *appsv1.ControllerRevision, into any, version *int, h
 	return nil
 }
 
-// Records reports whether the document, as a journal has it, is about the claim with the same volumes and by the same method. What the
-// status annotation says beyond that may be anyone's words.
-func (s *Resize) Records(part ClaimStatus) bool {
-	own := s.Claim(part.Name)
-	return own != nil && own.OldVolume == part.OldVolume && own.Method == part.Method && (!part.Returns() || own.NewVolume == part.NewVolume)
+// Records reports whether the record, as a journal has it, is about the claim with the same volumes. What the annotation on the set says
+// beyond that may be anyone's words.
+func (r *Resize) Records(move *Move) bool {
+	own := r.Move(move.Claim)
+	return own != nil && own.OldVolume == move.OldVolume && (!r.IsRollback() || own.NewVolume == move.NewVolume)
 }
 
 // EncodeManifest renders a StatefulSet, with or without a Go type, for RecreateAnnotation.

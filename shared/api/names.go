@@ -16,8 +16,8 @@ var operationIDs = regexp.MustCompile(`^[0-9a-f]{12}$`)
 // digests are how names render the digest of a claim or an owner.
 var digests = regexp.MustCompile(`^[0-9a-f]{8}$`)
 
-// rounds are how CopyName renders a round.
-var rounds = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
+// attempts are how MoverName renders an attempt.
+var attempts = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
 // OperationID returns the id of an attempt at a request for the StatefulSet with the UID: 12 hexadecimal digits.
 func OperationID(uid types.UID, request string, attempt int) string {
@@ -27,18 +27,8 @@ func OperationID(uid types.UID, request string, attempt int) string {
 // IsOperationID reports whether the text has the form of an OperationID.
 func IsOperationID(text string) bool { return operationIDs.MatchString(text) }
 
-// RollbackRequest returns the request from which OperationID derives the id of a rollback of the operation.
+// RollbackRequest returns the request of a rollback of the operation, as OperationID takes it.
 func RollbackRequest(operation string) string { return "rollback " + operation }
-
-// HasIDOf reports whether the resize or rollback has the id that Drydock derives for it on the StatefulSet with the UID. A document
-// with any other id was not written by Drydock for this set.
-func (s *Resize) HasIDOf(uid types.UID) bool {
-	request := s.Request
-	if s.RollsBack != "" {
-		request = RollbackRequest(s.RollsBack)
-	}
-	return s.Operation == OperationID(uid, request, s.Attempt)
-}
 
 // JournalName returns the name of the operation's ControllerRevision.
 func JournalName(operation string) string { return "drydock-" + operation }
@@ -51,7 +41,7 @@ func OwnerRecordName(operation string, owner types.UID) string {
 	return ownerPrefix(operation) + digest(8, string(owner))
 }
 
-// isOwnerRecordName reports whether the name is one that OwnerRecordName returns for the operation and some owner.
+// isOwnerRecordName reports whether OwnerRecordName returns the name for the operation and some owner.
 func isOwnerRecordName(operation, name string) bool {
 	owner, found := strings.CutPrefix(name, ownerPrefix(operation))
 	return found && digests.MatchString(owner)
@@ -59,20 +49,49 @@ func isOwnerRecordName(operation, name string) bool {
 
 func ownerPrefix(operation string) string { return JournalName(operation) + "-owner-" }
 
-// CopyName returns the name of the temporary claim and of the Job that copy a claim in a round. It is short whatever the
-// claim's length: Job names become label values of at most 63 characters.
-func CopyName(operation, claim string, round int) string {
-	return fmt.Sprintf("%s%d", copyPrefix(operation, claim), round)
+// TargetName returns the name of the temporary claim for a copy of the claim. Copies counts the copies that were given up before. The name
+// is short whatever the claim's length.
+func TargetName(operation, claim string, copies int) string {
+	return fmt.Sprintf("%s%d", targetPrefix(operation, claim), copies)
 }
 
-// IsCopyName reports whether the name is one that CopyName returns for the operation and the claim, in any round.
-func IsCopyName(operation, claim, name string) bool {
-	round, found := strings.CutPrefix(name, copyPrefix(operation, claim))
-	return found && rounds.MatchString(round)
+// IsTargetName reports whether TargetName returns the name for the operation and the claim.
+func IsTargetName(operation, claim, name string) bool {
+	copies, found := strings.CutPrefix(name, targetPrefix(operation, claim))
+	return found && attempts.MatchString(copies)
 }
 
-func copyPrefix(operation, claim string) string {
+func targetPrefix(operation, claim string) string {
 	return fmt.Sprintf("drydock-%s-%s-", operation, digest(8, claim))
+}
+
+// MoverName returns the name of the Job that copies the claims of a member, in the attempt. It is short: Job names become label values of
+// at most 63 characters.
+func MoverName(operation string, ordinal, attempt int) string {
+	return fmt.Sprintf("%s%d", moverPrefix(operation, ordinal), attempt)
+}
+
+// IsMoverName reports whether MoverName returns the name for the operation and the member, in any attempt.
+func IsMoverName(operation string, ordinal int, name string) bool {
+	return MoverNames(operation, ordinal)(name)
+}
+
+// MoverNames returns IsMoverName of the operation and the member, for many names.
+func MoverNames(operation string, ordinal int) func(name string) bool {
+	prefix := moverPrefix(operation, ordinal)
+	return func(name string) bool {
+		attempt, found := strings.CutPrefix(name, prefix)
+		return found && attempts.MatchString(attempt)
+	}
+}
+
+func moverPrefix(operation string, ordinal int) string {
+	return fmt.Sprintf("drydock-%s-%d-", operation, ordinal)
+}
+
+// HookName returns the name of the Job that is the member's hook, "before" or "after", in the attempt.
+func HookName(operation, hook string, ordinal, attempt int) string {
+	return fmt.Sprintf("drydock-%s-%s-%d-%d", operation, hook, ordinal, attempt)
 }
 
 // digest is length hexadecimal digits over the parts. Parts cannot run into each other.
@@ -83,3 +102,6 @@ func digest(length int, parts ...string) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))[:length]
 }
+
+// Digest8 is a digest of the text: 8 hexadecimal digits.
+func Digest8(text string) string { return digest(8, text) }

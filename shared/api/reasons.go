@@ -5,17 +5,19 @@ type Reason string
 
 // Nothing to do, or somebody else's turn.
 const (
-	SetGone        Reason = "SetGone"        // the StatefulSet does not exist
-	NotManaged     Reason = "NotManaged"     // it lacks the opt-in label
-	NotRequested   Reason = "NotRequested"   // nobody asked for a resize
-	UpToDate       Reason = "UpToDate"       // every claim is as asked for
-	NotOurPhase    Reason = "NotOurPhase"    // another function has the operation
-	AlreadyRefused Reason = "AlreadyRefused" // the same request was refused or failed before, and nothing has changed
-	InProgress     Reason = "InProgress"     // an operation runs already
-	NotIdle        Reason = "NotIdle"        // there is a reason to be awake
-	StaysAsleep    Reason = "StaysAsleep"    // there is none to wake it
-	AtZeroAlready  Reason = "AtZeroAlready"  // somebody else has scaled it to zero, who wakes it too
-	NothingFailed  Reason = "NothingFailed"  // a retry was asked for where nothing failed or was refused
+	SetGone Reason = "SetGone" // the StatefulSet does not exist
+	// NamespaceLeaves: the namespace is being deleted, so that nothing is made in it any more.
+	NamespaceLeaves Reason = "NamespaceLeaves"
+	NotManaged      Reason = "NotManaged"     // it lacks the opt-in label
+	NotRequested    Reason = "NotRequested"   // nobody asked for a resize
+	UpToDate        Reason = "UpToDate"       // every claim is as asked for
+	NotOurPhase     Reason = "NotOurPhase"    // another function has the operation
+	AlreadyRefused  Reason = "AlreadyRefused" // the same request was refused or failed before, and nothing has changed
+	InProgress      Reason = "InProgress"     // an operation runs already
+	NotIdle         Reason = "NotIdle"        // there is a reason to be awake
+	StaysAsleep     Reason = "StaysAsleep"    // there is none to wake it
+	AtZeroAlready   Reason = "AtZeroAlready"  // somebody else has scaled it to zero, who wakes it too
+	NothingFailed   Reason = "NothingFailed"  // a retry was asked for where nothing failed or was refused
 )
 
 // The operation moves on.
@@ -30,6 +32,9 @@ const (
 	ReplicaRestarted Reason = "ReplicaRestarted" // its file system grows when it is mounted again
 	Preparing        Reason = "Preparing"
 	Quiescing        Reason = "Quiescing"
+	GateClosed       Reason = "GateClosed"      // a member must not be stopped now; the message says why
+	HookRunning      Reason = "HookRunning"     // the hook before or after a member runs
+	Behind           Reason = "Behind"          // a member is ready on its new volumes, and has not caught up, as the member check says
 	WarmCopyRunning  Reason = "WarmCopyRunning" // the first copy, while the set runs
 	CopyRunning      Reason = "CopyRunning"
 	MoverStalled     Reason = "MoverStalled" // a mover cannot go on; the message has the cause
@@ -84,6 +89,9 @@ const (
 	UnknownTemplate  Reason = "UnknownTemplate"
 	UnknownClass     Reason = "UnknownClass"
 	MethodUnknown    Reason = "MethodUnknown"
+	StrategyUnknown  Reason = "StrategyUnknown" // how members are to be stopped cannot be read
+	CheckInvalid     Reason = "CheckInvalid"    // how members are asked whether they have caught up cannot be read
+	HookInvalid      Reason = "HookInvalid"     // what is to run before or after a member cannot be read
 	ShrinkRefused    Reason = "ShrinkRefused"
 	MoverInvalid     Reason = "MoverInvalid"     // the options for movers cannot be read
 	ExpandImpossible Reason = "ExpandImpossible" // the method was asked for, and a claim cannot grow on its volume
@@ -104,7 +112,8 @@ const (
 	RollbackImpossible Reason = "RollbackImpossible"
 	OwnerDeleting      Reason = "OwnerDeleting"
 	RootMoverNeeded    Reason = "RootMoverNeeded"
-	NodeAccessDenied   Reason = "NodeAccessDenied" // the set's pods get hold of their node, and the namespace does not allow to create it again
+	NodeAccessDenied   Reason = "NodeAccessDenied"   // the set's pods get hold of their node, and the namespace does not allow to create it again
+	RuntimeUnsupported Reason = "RuntimeUnsupported" // pods of the set mount their volumes where no mover on the node sees what they write
 	ProbeFailed        Reason = "ProbeFailed"
 	ScalerActive       Reason = "ScalerActive"
 	SiblingAwake       Reason = "SiblingAwake"
@@ -119,6 +128,7 @@ const (
 // The operation came to an end that nobody wanted.
 const (
 	CopyFailed       Reason = "CopyFailed"
+	NotConverged     Reason = "NotConverged"     // the application writes faster than the data can be copied
 	ExpandInfeasible Reason = "ExpandInfeasible" // the storage cannot give a volume what its claim asks for
 	DeadlineExceeded Reason = "DeadlineExceeded"
 	StartedByOthers  Reason = "StartedByOthers"
@@ -127,6 +137,7 @@ const (
 	Aborted          Reason = "Aborted"
 	Rejected         Reason = "Rejected"
 	NotReady         Reason = "NotReady"
+	HookFailed       Reason = "HookFailed" // the hook before or after a member
 	SetReplaced      Reason = "SetReplaced"
 	SetHeld          Reason = "SetHeld"         // a finalizer that is not Drydock's keeps the deleted StatefulSet
 	RecreateRefused  Reason = "RecreateRefused" // the API server would not create the StatefulSet again

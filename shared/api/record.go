@@ -29,16 +29,15 @@ const (
 type Phase string
 
 const (
-	Planned     Phase = "Planned"
-	Expanding   Phase = "Expanding"
-	Copying     Phase = "Copying"
-	Switching   Phase = "Switching"
-	Starting    Phase = "Starting"
-	RollingBack Phase = "RollingBack"
-	Stopping    Phase = "Stopping"
-	Asleep      Phase = "Asleep"
-	Waking      Phase = "Waking"
-	Cleaning    Phase = "Cleaning"
+	Planned   Phase = "Planned"
+	Expanding Phase = "Expanding"
+	Moving    Phase = "Moving"
+	Finishing Phase = "Finishing"
+	Reverting Phase = "Reverting"
+	Stopping  Phase = "Stopping"
+	Asleep    Phase = "Asleep"
+	Waking    Phase = "Waking"
+	Cleaning  Phase = "Cleaning"
 	// Succeeded, Failed and Refused are terminal.
 	Succeeded Phase = "Succeeded"
 	Failed    Phase = "Failed"
@@ -47,8 +46,8 @@ const (
 
 // Phases are the phases that each kind of operation has.
 var Phases = map[Kind][]Phase{
-	KindResize:   {Expanding, Planned, Copying, Switching, Starting, RollingBack, Succeeded, Failed, Refused},
-	KindRollback: {Planned, Copying, Switching, Starting, RollingBack, Succeeded, Failed, Refused},
+	KindResize:   {Expanding, Planned, Moving, Finishing, Reverting, Succeeded, Failed, Refused},
+	KindRollback: {Planned, Moving, Finishing, Reverting, Succeeded, Failed, Refused},
 	KindSleep:    {Planned, Stopping, Asleep, Waking, Succeeded, Failed, Refused},
 	KindCleanup:  {Cleaning, Succeeded, Failed, Refused},
 }

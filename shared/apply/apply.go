@@ -26,11 +26,13 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// Writer is what the executor needs of the API server.
+// Writer has the calls of the API server that the executor needs.
 type Writer interface {
 	Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error
-	Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error
+	// Patch returns the resourceVersion that the object has then.
+	Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) (version string, err error)
 	Delete(ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool) error
+	Evict(ctx context.Context, namespace, name string, uid types.UID, dryRun bool) error
 }
 
 // Executor carries out the plans of one function.
@@ -46,8 +48,9 @@ func New(write Writer, from api.Function, log *slog.Logger) *Executor {
 }
 
 // Handle answers an event about a StatefulSet: step plans for the set that the event names, until nothing is left to do
-// now. The answer is what the last plan announces. A malformed event is permanent: no retry would make it better.
-func (x *Executor) Handle(ctx context.Context, e event.Event, step func(context.Context, events.Ref) (plan.Plan, error)) (*event.Event, error) {
+// now. The answer is the announcement of the last plan. A malformed event is permanent: no retry would make it better.
+func (x *Executor) Handle(ctx context.Context, e event.Event,
+	step func(context.Context, events.Ref) (plan.Plan, error)) (*event.Event, error) {
 	ref, err := events.SetOf(e)
 	if err != nil {
 		return nil, fault.Permanent(err)
@@ -64,7 +67,8 @@ func (x *Executor) Handle(ctx context.Context, e event.Event, step func(context.
 
 // HandleDenied is Handle for functions that go on when the API server refuses a write for good: then step is told why, and
 // may give the operation up instead of the event.
-func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error)) (*event.Event, error) {
+func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
+	denied error) (plan.Plan, error)) (*event.Event, error) {
 	var denied error
 	look := func(ctx context.Context, ref events.Ref) (plan.Plan, error) { return step(ctx, ref, denied) }
 	answer, err := x.Handle(ctx, e, look)
@@ -77,7 +81,8 @@ func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ct
 
 // HandleFailing is HandleDenied for functions that must also end an operation while the API server fails to carry out a write,
 // as with an admission webhook that does not answer. The step gets that error, too. If it has nothing to do for it, the event fails.
-func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref, failure error) (plan.Plan, error)) (*event.Event, error) {
+func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
+	failure error) (plan.Plan, error)) (*event.Event, error) {
 	answer, err := x.HandleDenied(ctx, e, step)
 	if !apierrors.IsInternalError(err) {
 		return answer, err
@@ -94,7 +99,7 @@ func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(c
 	return answer, again
 }
 
-// Begin tells the telemetry that an operation may begin with the event, in a trace of its own. What it returns belongs into
+// Begin tells the telemetry that an operation may begin with the event, in another trace. The result belongs into
 // the operation's status; empty when tracing is off.
 func (x *Executor) Begin(ctx context.Context) string { return telemetry.From(ctx).Begin(ctx) }
 
@@ -114,8 +119,8 @@ const (
 )
 
 // Run asks step for a plan and carries it out, again and again, until nothing is left to do now or a plan announces
-// something. Every plan is made from what the API server says after the plan before, so that no decision rests on
-// what may have changed meanwhile; a precondition that does not hold means to look again.
+// something. Every plan is made from objects that were read after the plan before, so that no decision rests on stale ones. If a
+// precondition does not hold, step is asked again.
 func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 	conflicts, waited, pause := 0, time.Duration(0), firstPause
 	for range maxSteps {
@@ -173,34 +178,68 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
+// stale is the age at which a plan deletes and evicts nothing more. Such a write cannot be taken back, and its precondition is about its
+// own object only: since the look, another process may have started the pod that uses a claim, or may have stopped another member.
+const stale = 5 * time.Second
+
 func (x *Executor) do(ctx context.Context, p plan.Plan) error {
-	for _, a := range p.Actions {
-		if err := x.one(ctx, a); err != nil {
+	began, wrote := time.Now(), false
+	for left := p.Actions; len(left) > 0; {
+		a := left[0]
+		if wrote && time.Since(began) > stale && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbEvict) {
+			return fault.Conflict(fmt.Errorf("%s: the plan is older than %s", a, stale)) // what it wrote, the next one need not
+		}
+		wrote = wrote || a.Verb != plan.VerbTry && !a.Try
+		version, err := x.one(ctx, a)
+		if err != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}
+		left = plan.Follow(a, version, left[1:])
 	}
 	return nil
 }
 
-func (x *Executor) one(ctx context.Context, a plan.Action) error {
+// one carries out the action. It returns the object's resourceVersion after a patch.
+func (x *Executor) one(ctx context.Context, a plan.Action) (version string, err error) {
+	if a.Verb == plan.VerbPatch {
+		return x.patch(ctx, a)
+	}
+	return "", x.other(ctx, a)
+}
+
+func (x *Executor) patch(ctx context.Context, a plan.Action) (version string, err error) {
+	body, err := json.Marshal(a.Ops)
+	if err != nil {
+		return "", fault.Permanent(err)
+	}
+	version, err = x.write.Patch(ctx, a.Resource, a.Namespace, a.Name, body)
+	return version, fault.FromAPI(changed(err))
+}
+
+func (x *Executor) other(ctx context.Context, a plan.Action) error {
 	switch a.Verb {
 	case plan.VerbCreate:
 		return fault.FromAPI(x.write.Create(ctx, a.Resource, a.Namespace, a.Object, false))
 	case plan.VerbTry:
 		return tried(x.write.Create(ctx, a.Resource, a.Namespace, a.Object, true))
-	case plan.VerbPatch:
-		body, err := json.Marshal(a.Ops)
-		if err != nil {
-			return fault.Permanent(err)
-		}
-		return fault.FromAPI(changed(x.write.Patch(ctx, a.Resource, a.Namespace, a.Name, body)))
 	case plan.VerbDelete:
 		return fault.FromAPI(changed(x.write.Delete(ctx, a.Resource, a.Namespace, a.Name, a.UID, a.ResourceVersion, a.Orphan)))
+	case plan.VerbEvict:
+		return evicted(x.write.Evict(ctx, a.Namespace, a.Name, a.UID, a.Try))
 	case plan.VerbRecord:
 		x.record(ctx, a)
 		return nil
 	}
 	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
+}
+
+// evicted classifies the answer to an eviction. A PodDisruptionBudget that does not allow it is answered with 429
+// (kubernetes pkg/registry/core/pod/storage/eviction.go), and may not allow it for long.
+func evicted(err error) error {
+	if apierrors.IsTooManyRequests(err) {
+		return fault.Budget(err)
+	}
+	return fault.FromAPI(changed(err))
 }
 
 // tried classifies the answer to a dry run. That the name is taken is the last thing that the API server looks at: admission and
@@ -212,8 +251,8 @@ func tried(err error) error {
 	return fault.Trial(fault.FromAPI(err))
 }
 
-// changed makes conflicts of the answers that say that the object is not what was seen: it is gone, or the patch does not
-// fit it any more. A patch that does not fit, as one that removes a label which somebody else has removed, is answered
+// changed makes conflicts of answers about an object that has changed since it was read: it is gone, or the patch does not
+// fit it any more. A patch that does not fit, for example because another process has removed the same label, is answered
 // with 422 before its resourceVersion is looked at, but without the reason Invalid, which a rejected content has
 // (kubernetes staging apiserver pkg/endpoints/handlers/patch.go).
 func changed(err error) error {
@@ -224,8 +263,8 @@ func changed(err error) error {
 	return err
 }
 
-// record writes a Kubernetes Event. Its name derives from what it says, so that saying it twice is one Event. What it
-// says is stored in the status already, so a failure to write it is logged and stops nothing.
+// record writes a Kubernetes Event. Its name derives from its words, so the same words twice are one Event. The record has these words
+// already, so a failure to write the Event is logged and stops nothing.
 func (x *Executor) record(ctx context.Context, a plan.Action) {
 	sum := sha256.Sum256([]byte(string(a.Note.UID) + "\x00" + a.Note.Operation + "\x00" + string(a.Note.Reason) + "\x00" + a.Note.Message))
 	now := metav1.NewTime(time.Now())
@@ -245,7 +284,7 @@ func (x *Executor) record(ctx context.Context, a plan.Action) {
 	}
 }
 
-// truncate keeps a message within what the API server takes (kubernetes pkg/apis/core/validation/events.go: 1 KiB).
+// truncate keeps a message within the API server's limit (kubernetes pkg/apis/core/validation/events.go: 1 KiB).
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -53,12 +53,19 @@ func (w *writer) Create(_ context.Context, resource plan.Resource, _ string, obj
 	return w.answer("create %s", resource)
 }
 
-func (w *writer) Patch(_ context.Context, resource plan.Resource, _, name string, body []byte) error {
-	return w.answer("patch %s %s %s", resource, name, body)
+func (w *writer) Patch(_ context.Context, resource plan.Resource, _, name string, body []byte) (string, error) {
+	return "8", w.answer("patch %s %s %s", resource, name, body)
 }
 
 func (w *writer) Delete(_ context.Context, resource plan.Resource, _, name string, uid types.UID, version string, orphan bool) error {
 	return w.answer("delete %s %s %s %s %t", resource, name, uid, version, orphan)
+}
+
+func (w *writer) Evict(_ context.Context, _, name string, uid types.UID, dryRun bool) error {
+	if dryRun {
+		return w.answer("try to evict %s %s", name, uid)
+	}
+	return w.answer("evict %s %s", name, uid)
 }
 
 var (
@@ -75,6 +82,11 @@ var (
 )
 
 func remove() plan.Plan { return plan.Do(api.CleaningUp, plan.Delete(plan.Claims, claim)) }
+
+// evict stops a pod if the budgets allow it.
+func evict() plan.Plan {
+	return plan.Do(api.CleaningUp, plan.Evict(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "p"}}))
+}
 
 // tryFirst asks whether the claim could be created before it is deleted.
 func tryFirst() plan.Plan {
@@ -96,15 +108,86 @@ func TestEveryWriteCarriesWhatThePlanSays(t *testing.T) {
 	orphan.Orphan = true
 	p := plan.Do(api.CleaningUp, plan.Create(plan.Claims, claim), plan.Delete(plan.Claims, claim), orphan).Then("x", "")
 	p.Actions = append(p.Actions, plan.PatchOf(plan.Claims, claim).Annotate("a", "<1>").Actions()...)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "p", ResourceVersion: "8"}}
+	p.Actions = append(p.Actions, plan.TryEvict(pod), plan.Evict(pod), plan.Stop(pod))
 	w := &writer{}
 	if _, _, err := run(t, w, p); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"create persistentvolumeclaims", "delete persistentvolumeclaims a u 7 false", "delete persistentvolumeclaims a u 7 true",
 		`patch persistentvolumeclaims a [{"op":"replace","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/metadata/annotations","value":{}},` +
-			`{"op":"add","path":"/metadata/annotations/a","value":"\u003c1\u003e"}]`}
+			`{"op":"add","path":"/metadata/annotations/a","value":"\u003c1\u003e"}]`,
+		"try to evict web-0 p", "evict web-0 p", "delete pods web-0 p  false"}
 	if got := strings.Join(w.writes, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// TestDeletionAfterAPatchFollowsIt: it was decided on the state before. A second patch of the object is not carried out: its operations fit
+// no other state, as the list of finalizers that it writes.
+func TestDeletionAfterAPatchFollowsIt(t *testing.T) {
+	other := claim.DeepCopy()
+	other.Name, other.ResourceVersion = "b", "9"
+	twin := claim.DeepCopy() // of another store
+	twin.Name = "c"
+	patch := func(key string) plan.Action { return plan.PatchOf(plan.Claims, claim).Annotate(key, "x").Actions()[0] }
+	p := plan.Do(api.CleaningUp, patch("one"), plan.Delete(plan.Claims, other), plan.Delete(plan.Claims, twin), patch("two"),
+		plan.Delete(plan.Claims, claim)).Then("x", "")
+	w := &writer{}
+	if _, _, err := run(t, w, p); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{`"value":"7"`, "b u 9 false", "c u 7 false", `"value":"7"`, "a u 8 false"} {
+		if !strings.Contains(w.writes[i], want) {
+			t.Errorf("write %d is %s, want %s", i, w.writes[i], want)
+		}
+	}
+	if before := p.Actions[4].ResourceVersion; before != "7" {
+		t.Errorf("the plan itself has changed: %v", before)
+	}
+}
+
+// slow is an API server that takes its time for each write.
+type slow struct{ *writer }
+
+func (s slow) Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) (string, error) {
+	time.Sleep(stale + time.Second)
+	return s.writer.Patch(ctx, resource, namespace, name, body)
+}
+
+func (s slow) Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error {
+	time.Sleep(stale + time.Second)
+	return s.writer.Create(ctx, resource, namespace, object, dryRun)
+}
+
+// TestOldPlanDeletesNothing: the clock is the test's own. A plan that has written nothing yet goes on, since the next one would be as slow.
+func TestOldPlanDeletesNothing(t *testing.T) {
+	marked := plan.PatchOf(plan.Claims, claim).Annotate("one", "x").Actions()
+	for name, row := range map[string]struct {
+		plan   plan.Plan
+		looks  int
+		writes string
+	}{
+		"after a slow patch":   {plan.Do(api.CleaningUp, append(marked, plan.Delete(plan.Claims, claim))...), 2, "patch"},
+		"after a slow dry run": {tryFirst(), 2, "try delete"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, looks := &writer{}, 0
+			_, err := New(slow{w}, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), func(context.Context) (plan.Plan, error) {
+				if looks++; looks == 1 {
+					return row.plan, nil
+				}
+				return plan.Noop(api.UpToDate), nil
+			})
+			var verbs []string
+			for _, write := range w.writes {
+				verb, _, _ := strings.Cut(write, " ")
+				verbs = append(verbs, verb)
+			}
+			if got := strings.Join(verbs, " "); err != nil || looks != row.looks || got != row.writes {
+				t.Errorf("%s: %d looks, writes %q, error %v; want %d and %q", name, looks, got, err, row.looks, row.writes)
+			}
+		})
 	}
 }
 
@@ -120,26 +203,40 @@ func TestRun(t *testing.T) {
 		kind   plan.Kind
 		status int
 	}{
-		"nothing to do":                                    {[]plan.Plan{plan.Noop(api.UpToDate)}, nil, 1, 0, plan.KindNoop, 200},
-		"something has to happen first":                    {[]plan.Plan{plan.Wait(api.Quiescing, "x")}, nil, 1, 0, plan.KindWait, 200},
-		"steps until there is none":                        {[]plan.Plan{remove(), remove(), plan.Noop(api.UpToDate)}, nil, 3, 2, plan.KindNoop, 200},
-		"an announcement ends it":                          {[]plan.Plan{remove().Then("x", ""), remove()}, nil, 1, 1, plan.KindDo, 200},
-		"what only tells people is told once":              {[]plan.Plan{plan.Do(api.StatusInvalid, tell)}, nil, 1, 1, plan.KindDo, 200},
-		"somebody else wrote: it looks again":              {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
-		"the name is taken: it looks again":                {[]plan.Plan{plan.Do(api.Preparing, plan.Create(plan.Claims, claim)), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 1, plan.KindNoop, 200},
-		"it is gone already: it looks again":               {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1, plan.KindNoop, 200},
-		"a conflict stops the rest of the plan":            {[]plan.Plan{two, plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1, plan.KindNoop, 200},
-		"somebody else writes all the time: not for ever":  {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1, plan.KindDo, 409},
-		"a patch that does not fit the object any more":    {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{unfit, nil}, 2, 1, plan.KindNoop, 200},
-		"I8: the API server finds the content invalid":     {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
-		"I8: the API server refuses for good":              {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
-		"the API server is busy: another event":            {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
-		"a plan that never ends is cut off":                {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
-		"a dry run passes: the next action":                {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{nil, nil}, 2, 2, plan.KindNoop, 200},
-		"a dry run finds the name taken, and nothing else": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 2, plan.KindNoop, 200},
-		"a dry run is refused: nothing is deleted":         {[]plan.Plan{tryFirst()}, []error{quota}, 1, 1, plan.KindDo, 422},
-		"a dry run is not answered: nothing is deleted":    {[]plan.Plan{tryFirst()}, []error{broken}, 1, 1, plan.KindDo, 503},
-		"an action of no verb":                             {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
+		"nothing to do":                 {[]plan.Plan{plan.Noop(api.UpToDate)}, nil, 1, 0, plan.KindNoop, 200},
+		"something has to happen first": {[]plan.Plan{plan.Wait(api.Quiescing, "x")}, nil, 1, 0, plan.KindWait, 200},
+		"steps until there is none": {[]plan.Plan{remove(), remove(), plan.Noop(api.UpToDate)}, nil, 3, 2, plan.KindNoop,
+			200},
+		"an announcement ends it":             {[]plan.Plan{remove().Then("x", ""), remove()}, nil, 1, 1, plan.KindDo, 200},
+		"what only tells people is told once": {[]plan.Plan{plan.Do(api.StatusInvalid, tell)}, nil, 1, 1, plan.KindDo, 200},
+		"somebody else wrote: it looks again": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"the name is taken: it looks again": {[]plan.Plan{plan.Do(api.Preparing, plan.Create(plan.Claims, claim)),
+			plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 1, plan.KindNoop, 200},
+		"it is gone already: it looks again": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"a conflict stops the rest of the plan": {[]plan.Plan{two, plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"somebody else writes all the time: not for ever": {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1,
+			plan.KindDo, 409},
+		"a patch that does not fit the object any more": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{unfit, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"I8: the API server finds the content invalid": {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
+		"I8: the API server refuses for good":          {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"the API server is busy: another event":        {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
+		"a plan that never ends is cut off":            {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
+		"a dry run passes: the next action": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{nil, nil}, 2, 2,
+			plan.KindNoop, 200},
+		"a dry run finds the name taken, and nothing else": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 2,
+			plan.KindNoop, 200},
+		"a dry run is refused: nothing is deleted":          {[]plan.Plan{tryFirst()}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"a dry run is not answered: nothing is deleted":     {[]plan.Plan{tryFirst()}, []error{broken}, 1, 1, plan.KindDo, 503},
+		"the budget forbids it: the function decides again": {[]plan.Plan{evict()}, []error{busy}, 1, 1, plan.KindDo, 422},
+		"the pod to evict is gone: it looks again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"the pod to evict is another one: it looks again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"an action of no verb": {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &writer{errs: row.errs}
@@ -204,7 +301,8 @@ func TestRecordedEvent(t *testing.T) {
 	}
 	note := plan.Note{Warning: true, Reason: api.CopyFailed, Message: "it failed", UID: "u", Operation: "op"}
 	first := tell(note)
-	if first.InvolvedObject.Kind != "StatefulSet" || first.InvolvedObject.Name != "web" || first.InvolvedObject.UID != "u" || first.Namespace != "shop" ||
+	if first.InvolvedObject.Kind != "StatefulSet" || first.InvolvedObject.Name != "web" || first.InvolvedObject.UID != "u" ||
+		first.Namespace != "shop" ||
 		first.Type != "Warning" || first.Reason != "CopyFailed" || first.Message != "it failed" || first.Source.Component != "drydock-restore" {
 		t.Errorf("%+v", first)
 	}
@@ -249,14 +347,18 @@ func TestFailingWriteIsTold(t *testing.T) {
 		writes int
 		status int
 	}{
-		"a webhook does not answer, the step gives up":   {broken, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 2, 200},
-		"a webhook does not answer, the step goes on":    {broken, plan.Noop(api.Rejected), 1, 503},
-		"the API server is busy: the step is not told":   {busy, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 1, 503},
-		"the API server refuses: the step is told of it": {quota, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 2, 200},
+		"a webhook does not answer, the step gives up": {broken, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""),
+			2, 200},
+		"a webhook does not answer, the step goes on": {broken, plan.Noop(api.Rejected), 1, 503},
+		"the API server is busy: the step is not told": {busy, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 1,
+			503},
+		"the API server refuses: the step is told of it": {quota, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""),
+			2, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &writer{errs: []error{row.err, nil}}
-			_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).HandleFailing(t.Context(), events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
+			_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).HandleFailing(t.Context(),
+				events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
 				func(_ context.Context, _ events.Ref, failure error) (plan.Plan, error) {
 					if failure != nil {
 						return row.gives, nil

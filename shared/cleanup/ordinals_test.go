@@ -260,7 +260,7 @@ func TestLinkOf(t *testing.T) {
 		"garbage":                   {[]build.Option{build.Annotation(api.OperationAnnotation, "{")}, false},
 		"the label names another":   {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "other")}, false},
 		"there is no label":         {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "")}, false},
-		"a mover":                   {[]build.Option{build.Link(api.RoleMover, "data-web-0", 1)}, false},
+		"a mover":                   {[]build.Option{build.MemberLink(api.RoleMover, 0)}, false},
 		"another set's":             {[]build.Option{build.LinkOf(api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace, Set: api.SetRef{Name: "other"}})}, false},
 		"forged: another namespace": {[]build.Option{build.LinkOf(link), inNamespace("payroll")}, false},
 	} {

@@ -32,8 +32,10 @@ const (
 	OwnerResumed     = "dev.drydock.owner.resumed"
 	BackupCompleted  = "dev.drydock.backup.completed"
 	RestoreCompleted = "dev.drydock.restore.completed"
-	OperationFailed  = "dev.drydock.operation.failed"
-	Retry            = "dev.drydock.retry"
+	// MemberChanged: restore has moved a member on to a phase that is backup's.
+	MemberChanged   = "dev.drydock.member.changed"
+	OperationFailed = "dev.drydock.operation.failed"
+	Retry           = "dev.drydock.retry"
 	// Activity says that somebody uses a set, Wake that somebody is about to, Sleep that nobody will, about a set or about a
 	// group. See IsOrder for who may send them.
 	Activity = "dev.drydock.activity"

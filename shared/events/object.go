@@ -44,7 +44,7 @@ func (o Object) URLPath() string {
 
 // Own are the types of our own events.
 func Own() []string {
-	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted,
+	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
 		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted}
 }
 

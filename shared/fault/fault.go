@@ -11,6 +11,7 @@ package fault
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -61,6 +62,26 @@ func IsTrial(err error) bool {
 	return errors.As(err, &t)
 }
 
+// budget marks the refusal of a PodDisruptionBudget.
+type budget struct{ error }
+
+func (b budget) Unwrap() error { return b.error }
+
+// Budget marks an error as the refusal of a PodDisruptionBudget. It is permanent for the event.
+func Budget(err error) error { return Permanent(budget{err}) }
+
+// IsBudget reports whether the error is the refusal of a PodDisruptionBudget.
+func IsBudget(err error) bool {
+	var b budget
+	return errors.As(err, &b)
+}
+
+// IsNamespaceLeaving reports whether the API server creates nothing in the namespace, because the namespace is being deleted (kubernetes
+// apiserver pkg/admission/plugin/namespace/lifecycle).
+func IsNamespaceLeaving(err error) bool {
+	return apierrors.HasStatusCause(err, "NamespaceTerminating") // core/v1 NamespaceTerminatingCause
+}
+
 // FromAPI classifies an error of the Kubernetes API server by its status, never by its text.
 func FromAPI(err error) error {
 	switch {
@@ -106,13 +127,18 @@ func Status(err error) int {
 	}
 }
 
-// Words is what the API server says of the error, without the names of the steps that led to it; Text if it says nothing.
+// Words is what the API server says of the error, without the names of the steps that led to it; Text if it says nothing. A refused
+// eviction names the PodDisruptionBudget in its cause only.
 func Words(err error) string {
 	var answer apierrors.APIStatus
-	if errors.As(err, &answer) && answer.Status().Message != "" {
-		return answer.Status().Message
+	if !errors.As(err, &answer) || answer.Status().Message == "" {
+		return Text(err)
 	}
-	return Text(err)
+	words := answer.Status().Message
+	if cause, is := apierrors.StatusCause(err, "DisruptionBudget"); is && cause.Message != "" { // policy/v1 DisruptionBudgetCause
+		words = strings.TrimSuffix(words, ".") + ": " + cause.Message
+	}
+	return words
 }
 
 // Text is what the error says; empty for none.

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -44,5 +47,25 @@ func TestTrial(t *testing.T) {
 	}
 	if words := Words(errors.New("connection reset")); words != "connection reset" {
 		t.Errorf("without an answer they are %q", words)
+	}
+}
+
+func TestRefusedEvictionNamesItsBudget(t *testing.T) {
+	refusal := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget web needs 2 healthy pods and has 2 currently"}}
+	const want = "Cannot evict pod as it would violate the pod's disruption budget: The disruption budget web needs 2 healthy pods and has 2 currently"
+	if words := Words(Budget(refusal)); words != want {
+		t.Errorf("the API server's words are %q", words)
+	}
+}
+
+func TestNamespaceThatLeavesIsToldByItsCause(t *testing.T) {
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("it is being terminated"))
+	if IsNamespaceLeaving(FromAPI(refusal)) {
+		t.Error("a refusal without the cause is taken for one")
+	}
+	refusal.ErrStatus.Details.Causes = append(refusal.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	if !IsNamespaceLeaving(fmt.Errorf("creating a pod: %w", FromAPI(refusal))) {
+		t.Error("the cause is not seen")
 	}
 }

@@ -45,6 +45,14 @@ const longestQuery = 2048
 //	tcp:5432                            connections to the port that are established in the pods
 //	prometheus:sum(x) > 0               an instant query: in use if a value of the result is above zero
 func ParseProbe(text string) (*Probe, error) {
+	probe, err := parseProbe(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w; %s", err, probeFormat)
+	}
+	return probe, nil
+}
+
+func parseProbe(text string) (*Probe, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	switch ProbeKind(kind) {
 	case ProbeHTTP, ProbeHTTPS:
@@ -55,11 +63,11 @@ func ParseProbe(text string) (*Probe, error) {
 	case ProbePrometheus:
 		query := strings.TrimSpace(rest)
 		if query == "" || len(query) > longestQuery {
-			return nil, fmt.Errorf("a query has 1 to %d bytes; %s", longestQuery, probeFormat)
+			return nil, fmt.Errorf("a query has 1 to %d bytes", longestQuery)
 		}
 		return &Probe{Kind: ProbePrometheus, Query: query}, nil
 	}
-	return nil, errors.New(probeFormat)
+	return nil, fmt.Errorf("%.20q is no kind of probe", kind)
 }
 
 func parseHTTP(kind ProbeKind, text string) (*Probe, error) {
@@ -67,10 +75,10 @@ func parseHTTP(kind ProbeKind, text string) (*Probe, error) {
 	port, path, _ := strings.Cut(target, "/")
 	n, err := parsePort(port)
 	if strings.ContainsAny(path, " \t\r\n#") {
-		err = errors.Join(err, fmt.Errorf("path %q has blanks or a fragment", path))
+		err = errors.Join(err, fmt.Errorf("path %.100q has blanks or a fragment", path))
 	}
 	if named && len(validation.IsDNS1123Subdomain(host)) > 0 {
-		err = errors.Join(err, fmt.Errorf("host %q is no name of the DNS in lower case", host))
+		err = errors.Join(err, fmt.Errorf("host %.100q is no name of the DNS in lower case", host))
 	}
 	return &Probe{Kind: kind, Port: n, Path: "/" + path, Host: host}, err
 }
@@ -78,7 +86,7 @@ func parseHTTP(kind ProbeKind, text string) (*Probe, error) {
 func parsePort(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 65535 {
-		return 0, fmt.Errorf("%q is no port; %s", text, probeFormat)
+		return 0, fmt.Errorf("%.20q is no port", text)
 	}
 	return n, nil
 }

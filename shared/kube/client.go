@@ -18,6 +18,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,7 @@ const (
 	Attachments    plan.Resource = "volumeattachments"
 	StorageClasses plan.Resource = "storageclasses"
 	Namespaces     plan.Resource = "namespaces"
+	Nodes          plan.Resource = "nodes"
 	ConfigMaps     plan.Resource = "configmaps"
 	Quotas         plan.Resource = "resourcequotas"
 	LimitRanges    plan.Resource = "limitranges"
@@ -49,7 +51,7 @@ var codecs, parameters = newCodecs()
 
 func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme,
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme, policyv1.AddToScheme,
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme} {
 		utilruntime.Must(add(s))
 	}

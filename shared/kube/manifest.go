@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,13 +40,37 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *sts.Observed
 	return nil
 }
 
-// observeManifests reads, as JSON, the claims that our finalizer holds: restore makes their successors from them. A claim whose
+// replaced returns the claims that restore makes successors of: their members have stopped, or they are being deleted, by whomever. Of a set
+// that is gone or has lost its record the journals tell.
+func replaced(o *sts.Observed) []*corev1.PersistentVolumeClaim {
+	named, swapped := o.Naming(), map[string]bool{}
+	if record, err := o.Record(); err == nil && record != nil {
+		for _, member := range record.Members {
+			for _, move := range member.Claims {
+				swapped[move.Claim] = swapped[move.Claim] || member.Phase == api.MemberSwapping
+			}
+		}
+	}
+	var all []*corev1.PersistentVolumeClaim
+	for _, claim := range o.Claims {
+		is := swapped[claim.Name]
+		if claim.DeletionTimestamp != nil {
+			is = named(claim.Name) && (len(o.Journals) > 0 || slices.Contains(claim.Finalizers, api.SwitchFinalizer))
+		}
+		if is {
+			all = append(all, claim)
+		}
+	}
+	return all
+}
+
+// observeManifests reads, as JSON, the claims that are about to be replaced: restore makes their successors from them. A claim whose
 // volume is reserved already has its successor. One list serves them all, since they carry the operation's label. A claim that lost the
 // label is listed by its name.
 func (c *Client) observeManifests(ctx context.Context, namespace string, o *look) error {
 	wanted := map[string]bool{}
-	for _, claim := range o.Claims {
-		if claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && !reservedFor(o.Observed, claim.Name) {
+	for _, claim := range replaced(o.Observed) {
+		if !reservedFor(o.Observed, claim.Name) {
 			wanted[claim.Name] = true
 		}
 	}

@@ -16,9 +16,10 @@ type later struct {
 	Future string `json:"future"`
 }
 
-func TestObserveReadsManifestsOfFrozenClaimsOnly(t *testing.T) {
+// Restore makes the successor of a claim from its manifest.
+func TestObserveReadsManifestsOfClaimsThatAreReplaced(t *testing.T) {
 	data := build.Template("data", "64Mi", "fixed")
-	frozen := []build.Option{build.Link(api.RoleSource, "data-web-0", 0), build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
+	frozen := []build.Option{build.Link(api.RoleSource, "data-web-0"), build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
 	unlabelled := []build.Option{build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
 	manifest := build.Claim("data-web-0", "64Mi")
 	manifest.Spec.VolumeName = "pv-new"
@@ -26,16 +27,24 @@ func TestObserveReadsManifestsOfFrozenClaimsOnly(t *testing.T) {
 		options []build.Option
 		volumes list
 		want    bool
+		member  api.MemberPhase // of a resize of the claim, if there is one
 	}{
-		"it is frozen":                    {frozen, nil, true},
-		"it is frozen and lost its label": {unlabelled, nil, true},
-		"it is not deleted":               {nil, nil, false},
-		"a user deletes it":               {[]build.Option{build.Deleting()}, nil, false},
-		"its name has a reserved volume":  {frozen, list{build.Volume("pv-new", build.Claim("data-web-0", "64Mi"), build.Held(api.RoleTarget, "data-web-0"), build.Reserved(manifest))}, false},
+		"its member is to be swapped":     {nil, nil, true, api.MemberSwapping},
+		"its member is copied":            {nil, nil, false, api.MemberFinalPass},
+		"its member has started":          {nil, nil, false, api.MemberStarting},
+		"it is frozen":                    {frozen, nil, true, ""},
+		"it is frozen and lost its label": {unlabelled, nil, true, ""},
+		"it is not deleted":               {nil, nil, false, ""},
+		"a user deletes it":               {[]build.Option{build.Deleting()}, nil, false, ""},
+		"its name has a reserved volume":  {frozen, list{build.Volume("pv-new", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleTarget, "data-web-0"), build.Reserved(manifest))}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := later{build.Claim("data-web-0", "64Mi", row.options...), "kept"}
-			c := serve(t, build.Lists{"statefulsets": list{build.Set("web", data)}, "persistentvolumeclaims": list{claim, build.Claim("data-web-1", "64Mi")}, "persistentvolumes": row.volumes})
+			set := build.Set("web", data)
+			if row.member != "" {
+				build.Status(build.Operation(api.Moving, build.Members(row.member, "data-web-0")))(set)
+			}
+			c := serve(t, build.Lists{"statefulsets": list{set}, "persistentvolumeclaims": list{claim, build.Claim("data-web-1", "64Mi")}, "persistentvolumes": row.volumes})
 			o, err := c.Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 			if err != nil {
 				t.Fatal(err)

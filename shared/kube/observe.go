@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,19 +25,60 @@ import (
 
 // Observe reads a StatefulSet with everything that an operation on its volumes concerns.
 func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, error) {
-	o := &look{left: mostKept, Observed: &sts.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
+	return c.ObserveIf(ctx, ref, func(*sts.Observed) bool { return true })
+}
+
+// ObserveIf is Observe, but reads the StatefulSet alone if that tells that the rest does not matter.
+func (c *Client) ObserveIf(ctx context.Context, ref events.Ref, matters func(*sts.Observed) bool) (*sts.Observed, error) {
+	o := &look{Observed: &sts.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
 	if err := c.observeSet(ctx, ref, o.Observed); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context, string, *look) error{
-		c.observeLinked, c.observeClaims, c.observePods, c.observeVolumes, c.observeAttachments, c.observeManifests,
-	} {
-		if err := cmp.Or(read(ctx, ref.Namespace, o), o.tooMuch()); err != nil {
-			return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)
-		}
+	if !matters(o.Observed) {
+		return o.Observed, nil
+	}
+	if err := cmp.Or(c.observeRest(ctx, ref.Namespace, o), o.tooMuch()); err != nil {
+		return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)
 	}
 	followJournals(ctx, o.Observed)
 	return o.Observed, nil
+}
+
+// observeRest reads what does not depend on each other at once, two lists at a time. Journals name the claims of a set that is gone, and claims
+// the volumes. Pods come after claims: of a claim that is being deleted, a look must not miss a pod that was placed on it before.
+func (c *Client) observeRest(ctx context.Context, namespace string, o *look) error {
+	for _, together := range [][][]read{
+		{{c.observeJobs}, {c.observeJournals, c.observeClaims}},
+		{{c.observePods, c.observeStops}, {c.observeVolumes, c.observeManifests}},
+	} {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, reads := range together {
+			group.Go(func() error { return inOrder(ctx, namespace, o, reads) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads a part of an observation.
+type read = func(context.Context, string, *look) error
+
+// inOrder carries the reads out one after the other. A panic fails the event, as elsewhere in a function: in a goroutine, it would end the
+// process, and with it the work on all other events.
+func inOrder(ctx context.Context, namespace string, o *look, reads []read) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	for _, read := range reads {
+		if err := read(ctx, namespace, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mostKept bounds the claims, pods, Jobs and journals that one look keeps, in bytes as the API server sends them; decoded they take
@@ -45,17 +89,16 @@ const mostKept = 16 << 20
 // look is an observation that is being made.
 type look struct {
 	*sts.Observed
-	left int // of mostKept
+	kept atomic.Int64 // bytes
 }
 
 // fits counts an object of that size, and reports whether it may be kept. Keep a copy: the object is a part of its page.
 func (l *look) fits(size int) bool {
-	l.left -= size
-	return l.left >= 0
+	return l.kept.Add(int64(size)) <= mostKept
 }
 
 func (l *look) tooMuch() error {
-	if l.left >= 0 {
+	if l.kept.Load() <= mostKept {
 		return nil
 	}
 	return fault.Permanent(fmt.Errorf("its claims, their pods, and Jobs and ControllerRevisions of operations have more than %d MiB; "+
@@ -63,26 +106,27 @@ func (l *look) tooMuch() error {
 }
 
 func (c *Client) observeClaims(ctx context.Context, namespace string, o *look) error {
+	named := o.Naming()
 	return Pages(ctx, c, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
-			if claim := &l.Items[i]; (o.Names(claim.Name) || linkedTo(claim, o.Name)) && o.fits(claim.Size()) {
+			if claim := &l.Items[i]; (named(claim.Name) || linkedTo(claim, o.Name)) && o.fits(claim.Size()) {
 				o.Claims = append(o.Claims, claim.DeepCopy())
 			}
 		}
 	})
 }
 
-func (c *Client) observeLinked(ctx context.Context, namespace string, o *look) error {
-	err := Pages(ctx, c, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
+func (c *Client) observeJobs(ctx context.Context, namespace string, o *look) error {
+	return Pages(ctx, c, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
 		for i := range l.Items {
 			if job := &l.Items[i]; linkedTo(job, o.Name) && o.fits(job.Size()) {
 				o.Jobs = append(o.Jobs, job.DeepCopy())
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
+}
+
+func (c *Client) observeJournals(ctx context.Context, namespace string, o *look) error {
 	return Pages(ctx, c, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
 			revision := &l.Items[i]
@@ -99,14 +143,13 @@ func linkedTo(obj metav1.Object, set string) bool {
 }
 
 func (c *Client) observePods(ctx context.Context, namespace string, o *look) error {
-	if len(o.Claims) == 0 {
-		return nil
-	}
 	return Pages(ctx, c, plan.Pods, namespace, "", &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			pod := &l.Items[i]
 			mounts := func(claim *corev1.PersistentVolumeClaim) bool { return sts.Mounts(pod, claim.Name) }
-			if slices.ContainsFunc(o.Claims, mounts) && o.fits(pod.Size()) {
+			made := func(job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
+			concerns := slices.ContainsFunc(o.Claims, mounts) || sts.IsMemberName(o.Name, pod.Name) || slices.ContainsFunc(o.Jobs, made)
+			if concerns && o.fits(pod.Size()) {
 				o.Pods = append(o.Pods, pod.DeepCopy())
 			}
 		}
@@ -155,15 +198,33 @@ func ofNamespace(volume *corev1.PersistentVolume, namespace string) bool {
 	return volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Namespace == namespace
 }
 
-// observeAttachments reads them only while a set is being stopped: they are the last proof that nothing writes.
-func (c *Client) observeAttachments(ctx context.Context, _ string, o *look) error {
-	status, err := o.Status()
-	if err != nil || status == nil || status.Phase != api.Copying || status.Generation != 0 {
-		return nil //nolint:nilerr // an unreadable status is Decide's to judge
+// observeStops reads what the proof rests on that a member has stopped: the nodes of pods that are told to, and the attachments of volumes
+// whose members have no pod.
+func (c *Client) observeStops(ctx context.Context, _ string, o *look) error {
+	locked := false
+	o.Nodes = map[string]*corev1.Node{}
+	for _, pod := range o.Pods {
+		switch {
+		case !sts.Held(pod):
+		case pod.Spec.NodeName == "":
+			locked = true
+		case pod.DeletionTimestamp != nil && o.Nodes[pod.Spec.NodeName] == nil:
+			node := &corev1.Node{}
+			found, err := c.Get(ctx, Nodes, "", pod.Spec.NodeName, node)
+			if err != nil {
+				return err
+			}
+			if found {
+				o.Nodes[node.Name] = node
+			}
+		}
+	}
+	if !locked {
+		return nil
 	}
 	return Pages(ctx, c, Attachments, "", "", &storagev1.VolumeAttachmentList{}, func(l *storagev1.VolumeAttachmentList) {
 		for i := range l.Items {
-			o.Attachments = append(o.Attachments, &l.Items[i])
+			o.Attachments = append(o.Attachments, l.Items[i].DeepCopy())
 		}
 	})
 }
@@ -201,6 +262,13 @@ func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error)
 func (c *Client) PauseOwners(ctx context.Context, namespace string) (bool, error) {
 	labels, err := c.namespaceLabels(ctx, namespace)
 	return labels[api.PauseOwnersLabel] == api.AllowValue, err
+}
+
+// NamespaceLeaves reports whether the namespace is being deleted.
+func (c *Client) NamespaceLeaves(ctx context.Context, namespace string) (bool, error) {
+	ns := &corev1.Namespace{}
+	found, err := c.Get(ctx, Namespaces, "", namespace, ns)
+	return found && ns.DeletionTimestamp != nil, err
 }
 
 // namespaceLabels returns the labels of the namespace, none if it does not exist.

@@ -3,17 +3,22 @@ package kube
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
@@ -28,7 +33,7 @@ func serve(t *testing.T, some build.Lists) *Client {
 	return NewClient(all.Serve(t))
 }
 
-// names renders what was observed, kind by kind.
+// names renders an observation, kind by kind.
 func names(o *sts.Observed) string {
 	var all []string
 	for _, c := range o.Claims {
@@ -49,21 +54,26 @@ func names(o *sts.Observed) string {
 	for _, a := range o.Attachments {
 		all = append(all, "attachment "+a.Name)
 	}
+	for _, n := range slices.Sorted(maps.Keys(o.Nodes)) {
+		all = append(all, "node "+n)
+	}
 	return strings.Join(all, ", ")
 }
 
 func TestObserve(t *testing.T) {
 	claim, other := build.Claim("data-web-0", "64Mi"), build.Claim("data-api-0", "64Mi")
-	target := build.Target("drydock-x", "data-web-0", "128Mi", 1)
+	target := build.Target("data-web-0", "128Mi")
 	elsewhere := build.With(build.Claim("data-web-0", "64Mi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Namespace = "payroll" }))
-	copying := build.Operation(api.Copying, build.Parts(api.ClaimVerified, "data-web-0"))
-	hostile := build.Operation(api.Copying, build.Parts(api.ClaimVerified, "data-web-0"), func(s *api.Resize) { s.Claims[0].NewVolume = "pv-payroll" })
+	copying := build.Operation(api.Moving, build.Members(api.MemberSwapping, "data-web-0"))
+	hostile := build.Operation(api.Moving, build.Members(api.MemberSwapping, "data-web-0"), func(s *api.Resize) { s.Move("data-web-0").NewVolume = "pv-payroll" })
 	set := build.Set("web", build.Template("data", "64Mi", "fixed"))
 	with := func(status *api.Resize) metav1.Object {
 		return build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(status))
 	}
 	foreign := build.Edit(func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.Namespace = "payroll" })
-	job := build.Job("data-web-0", 1)
+	job := build.Job(0, 1)
+	lock := resources.MakeLock(build.Set("web"), build.ID, 0, build.Settings())
+	stopped := build.With(build.PodOf("web", 0, "data"), build.Held(0), build.Stopped())
 	digits := strings.TrimPrefix(job.Name, "drydock-")
 	for name, row := range map[string]struct {
 		in   build.Lists
@@ -77,9 +87,9 @@ func TestObserve(t *testing.T) {
 		}, "claim data-web-0, volume pv-data-web-0, pod web-0, pod debug"},
 		"what is linked to the operation": {build.Lists{
 			"statefulsets": list{set}, "persistentvolumeclaims": list{claim, target}, "jobs": list{job}, "controllerrevisions": list{build.Journal(copying)},
-			"persistentvolumes": list{build.VolumeOf(claim), build.VolumeOf(target), build.Volume("pv-x", claim, build.Held(api.RoleTarget, "data-web-0"))},
+			"persistentvolumes": list{build.VolumeOf(claim), build.VolumeOf(target), build.Volume("pv-x", claim, build.Retained(api.RoleTarget, "data-web-0"))},
 			"pods":              list{build.Mover(job)},
-		}, "claim data-web-0, claim drydock-x, volume pv-data-web-0, volume pv-new-data-web-0, volume pv-x, pod " + job.Name + "-x, job " + digits + ", journal"},
+		}, "claim data-web-0, claim " + target.Name + ", volume pv-data-web-0, volume pv-new-data-web-0, volume pv-x, pod " + job.Name + "-x, job " + digits + ", journal"},
 		"the set is gone: claims that the journal names, also one that lost its link": {build.Lists{
 			"persistentvolumeclaims": list{claim, other}, "controllerrevisions": list{build.Journal(copying)},
 			"persistentvolumes": list{build.VolumeOf(claim)},
@@ -91,14 +101,23 @@ func TestObserve(t *testing.T) {
 			"statefulsets": list{with(hostile)}, "persistentvolumes": list{build.Volume("pv-payroll", claim, foreign)},
 		}, ""},
 		"nor is one with a forged link": {build.Lists{
-			"statefulsets": list{set}, "persistentvolumes": list{build.Volume("pv-payroll", claim, build.Held(api.RoleTarget, "data-web-0"), foreign)},
+			"statefulsets": list{set}, "persistentvolumes": list{build.Volume("pv-payroll", claim, build.Retained(api.RoleTarget, "data-web-0"), foreign)},
 		}, ""},
-		"attachments matter until the set was seen to be quiet": {build.Lists{
-			"statefulsets": list{with(copying)}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
-		}, "attachment csi-pv-data-web-0"},
-		"attachments do not matter any more": {build.Lists{
-			"statefulsets": list{with(build.Operation(api.Copying, build.Quiet(5)))}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
-		}, ""},
+		"attachments matter where a member without a pod is locked": {build.Lists{
+			"statefulsets": list{set}, "pods": list{lock}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
+		}, "pod web-0, attachment csi-pv-data-web-0"},
+		"attachments do not matter where a member has a pod": {build.Lists{
+			"statefulsets": list{set}, "pods": list{build.With(build.PodOf("web", 0, "data"), build.Held(0))}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
+		}, "pod web-0"},
+		"the node of a pod that is being stopped": {build.Lists{
+			"statefulsets": list{set}, "pods": list{stopped}, "nodes": list{build.Node()},
+		}, "pod web-0, node node-1"},
+		"the node of a pod that is being stopped does not exist": {build.Lists{
+			"statefulsets": list{set}, "pods": list{stopped}, "nodes": list{},
+		}, "pod web-0"},
+		"the node of a pod that runs does not matter": {build.Lists{
+			"statefulsets": list{set}, "pods": list{build.With(build.PodOf("web", 0, "data"), build.Held(0))}, "nodes": list{build.Node()},
+		}, "pod web-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := serve(t, row.in).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
@@ -114,14 +133,78 @@ func TestObserve(t *testing.T) {
 
 // TestObserveIsWholeOrAnError: a list that fails must not look like an empty one.
 func TestObserveIsWholeOrAnError(t *testing.T) {
-	set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(build.Operation(api.Copying)))
-	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods", "volumeattachments"} {
+	set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(build.Operation(api.Moving)))
+	lock := resources.MakeLock(set, build.ID, 0, build.Settings())
+	stopped := build.With(build.PodOf("web", 1, "data"), build.Held(1), build.Stopped())
+	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods", "volumeattachments", "nodes"} {
 		lists := build.Plurals()
+		lists["nodes"], lists["pods"] = list{build.Node()}, list{lock, stopped}
 		lists["statefulsets"], lists["persistentvolumeclaims"] = list{set}, list{build.Claim("data-web-0", "64Mi")}
 		delete(lists, plural)
 		if _, err := NewClient(lists.Serve(t)).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err == nil {
 			t.Errorf("%s cannot be read, and that is no error", plural)
 		}
+	}
+}
+
+// order is a transport that notes when reads of a kind begin and end.
+type order struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	seen []string
+}
+
+func (o *order) note(when string, r *http.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen = append(o.seen, when+" "+path.Base(r.URL.Path))
+}
+
+func (o *order) RoundTrip(r *http.Request) (*http.Response, error) {
+	o.note("begin", r)
+	defer o.note("end", r)
+	return o.next.RoundTrip(r)
+}
+
+// TestPodsAndVolumesAreReadAfterClaimsAndJobs: the order is a part of what is proven. A look must not miss a pod that was placed on a claim before
+// its deletion; nor that another volume was reserved before the claim went, since the claim is created on that; nor the report of a mover whose
+// Job has failed, since it tells whether another one may try.
+func TestPodsAndVolumesAreReadAfterClaimsAndJobs(t *testing.T) {
+	lists := build.Plurals()
+	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
+	config, seen := lists.Serve(t), &order{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { seen.next = next; return seen })
+	if _, err := NewClient(config).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, later := range []string{"pods", "persistentvolumes"} {
+		for _, earlier := range []string{"persistentvolumeclaims", "jobs", "controllerrevisions"} {
+			if slices.Index(seen.seen, "begin "+later) < slices.Index(seen.seen, "end "+earlier) {
+				t.Errorf("%s are read before %s: %v", later, earlier, seen.seen)
+			}
+		}
+	}
+}
+
+// panics is a transport to an API server, whose answers about pods make the reader panic.
+type panics struct{ next http.RoundTripper }
+
+func (p panics) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/pods") {
+		panic("an unexpected pod")
+	}
+	return p.next.RoundTrip(r)
+}
+
+// TestPanicOfAReadFailsTheEventOnly: it happens beside the goroutine that recovers from panics of functions.
+func TestPanicOfAReadFailsTheEventOnly(t *testing.T) {
+	lists := build.Plurals()
+	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
+	config := lists.Serve(t)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return panics{next} })
+	_, err := NewClient(config).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+	if err == nil || !strings.Contains(err.Error(), "an unexpected pod") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -161,5 +244,65 @@ func TestRootMovers(t *testing.T) {
 		if got, err := serve(t, row.in).RootMovers(t.Context(), build.Namespace); got != row.want || err != nil {
 			t.Errorf("%s: %t, %v", name, got, err)
 		}
+	}
+}
+
+// TestOtherSetsObjectsDoNotCount: pods and claims that only look as if they were the set's, by their names, must not keep the set from being
+// looked at. Its members may be held.
+func TestOtherSetsObjectsDoNotCount(t *testing.T) {
+	large := build.Annotation("notes", strings.Repeat("x", 200<<10))
+	for name, row := range map[string]struct {
+		pods    int // of 200 KiB each
+		options []build.Option
+	}{
+		"more than one look keeps":                            {mostKept/(200<<10) + 1, nil},
+		"more than half of that, and the pods are read twice": {mostKept/(200<<10)/2 + 1, []build.Option{build.Deleting()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists := build.Plurals()
+			lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
+			lists["persistentvolumeclaims"] = list{build.With(build.Claim("data-web-0", "64Mi"), row.options...)}
+			lists["pods"] = list{build.PodOf("web", 0, "data")}
+			for i := range row.pods {
+				lists["pods"] = append(lists["pods"], build.With(build.PodOf("my-web", i, "data"), large))
+			}
+			o, err := NewClient(lists.Serve(t)).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names(o); got != "claim data-web-0, pod web-0" {
+				t.Errorf("observes %s", got)
+			}
+		})
+	}
+}
+
+// TestLookReadsAJournalOnce: a namespace may have thousands of claims of other sets, and the journal of a large set has hundreds of members.
+func TestLookReadsAJournalOnce(t *testing.T) {
+	var own []string
+	for i := range 300 {
+		own = append(own, fmt.Sprintf("data-web-%d", i))
+	}
+	lists := build.Plurals()
+	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
+	lists["controllerrevisions"] = list{build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, own...)))}
+	allocated := func(claims int) float64 {
+		lists["persistentvolumeclaims"] = nil
+		for i := range claims {
+			lists["persistentvolumeclaims"] = append(lists["persistentvolumeclaims"], build.Claim(fmt.Sprintf("data-api-%d", i), "64Mi"))
+		}
+		o := &look{Observed: &sts.Observed{Name: "web", Set: lists["statefulsets"][0].(*appsv1.StatefulSet)}}
+		client := serve(t, lists)
+		if err := client.observeJournals(t.Context(), build.Namespace, o); err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(1, func() {
+			if err := client.observeClaims(t.Context(), build.Namespace, o); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := allocated(50), allocated(100); many-few > 50*1000 {
+		t.Errorf("each claim of another set costs %.0f allocations", (many-few)/50)
 	}
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // Tenants decide how large their objects are, up to the 1.5 MiB that the API server stores. So a page is bounded by both: pageSize
-// objects, and pageBytes on the wire, which is twice that when it is decoded.
+// objects, and pageBytes on the wire, which is twice that when it is decoded. A look reads two pages at once.
 const (
 	pageSize  = 50
-	pageBytes = 4 << 20
+	pageBytes = 2 << 20
 )
 
 // errPageTooLong says that a page of more than one object has more than pageBytes.

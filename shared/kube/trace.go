@@ -29,12 +29,12 @@ func joinTrace(ctx context.Context, set *appsv1.StatefulSet) {
 
 // followJournals does the same for an operation whose set is gone, or tells of none.
 func followJournals(ctx context.Context, o *sts.Observed) {
-	if status, err := o.Status(); err != nil || status.Active() || status.Held() {
+	if record, err := o.Record(); err != nil || record != nil && record.Active() {
 		return
 	}
 	for _, revision := range o.Journals {
 		if journal, err := api.LoadJournal(revision); err == nil {
-			telemetry.From(ctx).Join(journal.Status.Operation, journal.Status.Trace)
+			telemetry.From(ctx).Join(journal.Record.Operation, journal.Record.Trace)
 			return
 		}
 	}

@@ -39,10 +39,8 @@ func setOf(status *api.Resize) *appsv1.StatefulSet {
 // TestWhichTraceIsFollowed: that of the operation which the objects tell of, and no other.
 func TestWhichTraceIsFollowed(t *testing.T) {
 	journal := &appsv1.ControllerRevision{Data: runtime.RawExtension{
-		Raw: api.Journal{Version: api.RecordVersion, Status: *record(api.Planned, ofJournal)}.Encode()}}
-	held := record(api.Failed, ofStatus)
-	held.FailedAt = api.Switching
-	copied := record(api.Copying, ofStatus)
+		Raw: api.Journal{Version: api.RecordVersion, Record: *record(api.Planned, ofJournal)}.Encode()}}
+	copied := record(api.Moving, ofStatus)
 	copied.Set.UID = "somebody else's"
 	garbage := setOf(nil)
 	garbage.Annotations = map[string]string{api.StatusAnnotation: "{"}
@@ -53,8 +51,8 @@ func TestWhichTraceIsFollowed(t *testing.T) {
 		want     string
 	}{
 		"no operation":                              {setOf(nil), nil, "", ""},
-		"one that runs":                             {setOf(record(api.Copying, ofStatus)), nil, "", ofStatus},
-		"one that is held in the middle":            {setOf(held), nil, "", ofStatus},
+		"one that runs":                             {setOf(record(api.Moving, ofStatus)), nil, "", ofStatus},
+		"one that is given up":                      {setOf(record(api.Reverting, ofStatus)), nil, "", ofStatus},
 		"one that has ended":                        {setOf(record(api.Succeeded, ofStatus)), nil, "", ""},
 		"one that has ended, of which one hears":    {setOf(record(api.Succeeded, ofStatus)), nil, "0123456789ab", ofStatus},
 		"one that has ended, hearing of another":    {setOf(record(api.Succeeded, ofStatus)), nil, "ba9876543210", ""},
@@ -62,7 +60,7 @@ func TestWhichTraceIsFollowed(t *testing.T) {
 		"a status that cannot be read":              {garbage, []*appsv1.ControllerRevision{journal}, "", ""},
 		"the set is gone, its journal is there":     {nil, []*appsv1.ControllerRevision{journal}, "", ofJournal},
 		"the set is gone, and so is the journal":    {nil, nil, "", ""},
-		"a journal of before, beside one that runs": {setOf(record(api.Copying, ofStatus)), []*appsv1.ControllerRevision{journal}, "", ofStatus},
+		"a journal of before, beside one that runs": {setOf(record(api.Moving, ofStatus)), []*appsv1.ControllerRevision{journal}, "", ofStatus},
 		"a journal that cannot be read":             {nil, []*appsv1.ControllerRevision{{}, journal}, "", ofJournal},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,10 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,26 +17,42 @@ import (
 
 const fieldManager = api.FieldManager
 
-// Patch sends a JSON patch.
-func (c *Client) Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error {
+// metadataOnly asks for an answer without spec and status. An API server behind the aggregation layer may know whole objects only.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// Patch sends a JSON patch, and returns the resourceVersion that the object has then.
+func (c *Client) Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) (version string, err error) {
 	return c.patch(ctx, resource, namespace, name, body, metav1.PatchOptions{FieldManager: fieldManager})
 }
 
 // TryPatch has the API server judge a JSON patch, and not carry it out.
 func (c *Client) TryPatch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error {
-	return c.patch(ctx, resource, namespace, name, body, metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}})
+	_, err := c.patch(ctx, resource, namespace, name, body, metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}})
+	return err
 }
 
-func (c *Client) patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte, options metav1.PatchOptions) error {
+func (c *Client) patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte, options metav1.PatchOptions) (string, error) {
 	client, err := c.rest(resource)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return client.Patch(types.JSONPatchType).NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).
-		SpecificallyVersionedParams(&options, parameters, schema.GroupVersion{Version: "v1"}).Body(body).Do(ctx).Error()
+	result := client.Patch(types.JSONPatchType).SetHeader("Accept", metadataOnly).NamespaceIfScoped(namespace, namespace != "").
+		Resource(plural(resource)).Name(name).SpecificallyVersionedParams(&options, parameters, schema.GroupVersion{Version: "v1"}).Body(body).Do(ctx)
+	if err := result.Error(); err != nil { // Raw and DoRaw lose what the API server says, such as the message of a webhook
+		return "", err
+	}
+	answer, err := result.Raw()
+	if err != nil {
+		return "", err
+	}
+	var written metav1.PartialObjectMetadata
+	if err := json.Unmarshal(answer, &written); err != nil {
+		return "", fmt.Errorf("reading the answer to a patch of %s %s: %w", resource, name, err)
+	}
+	return written.ResourceVersion, nil
 }
 
-// Delete removes the object if its UID and resourceVersion are as given. Dependents are orphaned or deleted in the
+// Delete removes the object if its UID, and its resourceVersion unless that is empty, are as given. Dependents are orphaned or deleted in the
 // background.
 func (c *Client) Delete(ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool) error {
 	client, err := c.rest(resource)
@@ -46,7 +65,24 @@ func (c *Client) Delete(ctx context.Context, resource plan.Resource, namespace, 
 	}
 	options := &metav1.DeleteOptions{
 		PropagationPolicy: &propagation,
-		Preconditions:     &metav1.Preconditions{UID: ptr.To(uid), ResourceVersion: ptr.To(version)},
+		Preconditions:     &metav1.Preconditions{UID: ptr.To(uid)},
+	}
+	if version != "" {
+		options.Preconditions.ResourceVersion = ptr.To(version)
 	}
 	return client.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).Body(options).Do(ctx).Error()
+}
+
+// Evict deletes the pod with the UID if the PodDisruptionBudgets allow it. A refusal is not waited for.
+func (c *Client) Evict(ctx context.Context, namespace, name string, uid types.UID, dryRun bool) error {
+	client, err := c.rest(plan.Pods)
+	if err != nil {
+		return err
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(uid)}}}
+	if dryRun {
+		eviction.DeleteOptions.DryRun = []string{metav1.DryRunAll}
+	}
+	return client.Post().Namespace(namespace).Resource(plural(plan.Pods)).Name(name).SubResource("eviction").MaxRetries(0).Body(eviction).Do(ctx).Error()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // confirm verifies, file by file, what a warm pass may record: it reads both sides, the target from its device. What has
@@ -25,6 +26,7 @@ func (c *copier) confirm(ctx context.Context) error {
 var errWrong = fmt.Errorf("%w: its contents differ", errMismatch)
 
 func (c *copier) confirmChunk(ctx context.Context, s *summer, d *dir, entries []entry) error {
+	defer c.cost.check.task(time.Now())
 	fds, err := s.open(d)
 	defer closeAll(fds)
 	if err != nil {

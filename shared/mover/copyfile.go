@@ -8,25 +8,31 @@ import (
 )
 
 // copyRegular writes a new file and puts it in place when all of it is there.
-func (c *copier) copyRegular(ctx context.Context, at pair, e *entry) error {
-	in, err := c.openSource(at, e)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(in.fd)
+func (c *copier) copyRegular(ctx context.Context, at pair, e *entry, in input) error {
 	out, tmp, err := c.createTemp(at, e)
 	if err != nil {
 		return err
 	}
 	err = c.writeTemp(ctx, at, e, in, out)
+	torn := err != nil && c.keepsTorn(e, err) && opened(out).chmod(0o600) == nil
 	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR { // a network's quota shows here
 		err = at.fault(target, "closing", e, cerr)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return c.install(at.dst, tmp, at.dir, e)
+	case torn && c.install(at.dst, tmp, at.dir, e) == nil:
+		invalidate(at.dst, e)
+	default:
 		c.discard(at.dst, tmp)
-		return err
 	}
-	return c.install(at.dst, tmp, at.dir, e)
+	return err
+}
+
+// keepsTorn reports whether a file that changed while it was copied stays in the target. Otherwise the final pass would have to copy
+// all of a big file that is always being written to. With it, that pass writes only the blocks that differ.
+func (c *copier) keepsTorn(e *entry, err error) bool {
+	return c.pass == PassWarm && c.isBig(e) && kindOf(err) == kindChanged
 }
 
 // input is an open source file.

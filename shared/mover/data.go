@@ -22,7 +22,7 @@ const (
 )
 
 // rangeSize is what copy_file_range is asked for at a time: the copy can be stopped and tells its progress in between.
-const rangeSize = 16 << 20
+const rangeSize = 4 << 20
 
 // rangeLeast is the size from which copy_file_range is worth its call.
 const rangeLeast = 64 << 10
@@ -139,6 +139,7 @@ func (c *copier) copyRun(ctx context.Context, at pair, e *entry, r run) error {
 		if c.hooks.wrote != nil {
 			c.hooks.wrote(at.dir.join(e.name), n)
 		}
+		c.limit.took(ctx, 2*n)
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func (c *copier) copySome(at pair, e *entry, r run) (int64, error) {
 	if r.to-r.from >= rangeLeast && !c.noRange.Load() {
 		from, to := r.from, r.from
 		n, err := again(func() (int, error) {
-			return unix.CopyFileRange(r.in, &from, r.out, &to, int(min(r.to-r.from, rangeSize)), 0)
+			return unix.CopyFileRange(r.in, &from, r.out, &to, int(c.limit.piece(min(r.to-r.from, rangeSize))), 0)
 		})
 		if err == nil && n > 0 {
 			return int64(n), nil

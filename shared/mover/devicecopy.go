@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,9 @@ type deviceCopier struct {
 	workers  int
 	hooks    hooks
 	meter    *meter
+	limit    *Limiter
+	copying  effort
+	flush    time.Duration
 	seen     []sum // of the source's pieces, as they were when they were copied
 	written  atomic.Int64
 	copied   int64 // 1 when all was copied or there
@@ -52,7 +56,7 @@ func newDeviceCopier(o Options) (*deviceCopier, error) {
 	}
 	c := &deviceCopier{
 		src: src, dst: dst, hooks: o.hooks, seen: make([]sum, pieces(src.size)),
-		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
+		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval), limit: o.Limit,
 	}
 	if err := c.fit(); err != nil {
 		c.close()
@@ -87,15 +91,18 @@ func (c *deviceCopier) run(ctx context.Context, o Options) error {
 		}
 	}
 	c.meter.enter(moverreport.PhaseCopy)
-	if err := eachPiece(ctx, c.workers, c.src.size, c.copyPiece); err != nil {
+	err := c.copying.time(c.limit, func() error { return eachPiece(ctx, c.workers, c.src.size, c.copyPiece) })
+	if err != nil {
 		return err
 	}
 	c.copied = 1
 	c.meter.files.Store(1)
 	c.meter.enter(moverreport.PhaseSync)
+	began := time.Now()
 	if err := againErr(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
 		return c.dst.fault("flushing", err)
 	}
+	c.flush = time.Since(began)
 	if o.NoVerify || o.Pass == PassWarm {
 		return nil
 	}
@@ -116,7 +123,7 @@ func (c *deviceCopier) copyPiece(ctx context.Context, index int) error {
 			return c.src.fault("reading", err)
 		}
 		h.Write(buf)
-		err := c.bring(buf, off)
+		err := c.bring(ctx, buf, off)
 		c.meter.bytes.Add(int64(len(buf)))
 		return err
 	})
@@ -125,22 +132,21 @@ func (c *deviceCopier) copyPiece(ctx context.Context, index int) error {
 }
 
 // bring makes a range of the target what buf is.
-func (c *deviceCopier) bring(buf []byte, off int64) error {
+func (c *deviceCopier) bring(ctx context.Context, buf []byte, off int64) error {
 	there := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(there)
 	if err := readFull(c.dst.fd, there[:len(buf)], off); err != nil {
 		return c.dst.fault("reading", err)
 	}
-	for have := there[:len(buf)]; len(buf) > 0; {
-		same, differ := differingRun(buf, have)
-		if differ == 0 {
-			return nil
-		}
-		if err := c.write(buf[same:same+differ], off+int64(same)); err != nil {
-			return err
-		}
-		buf, have, off = buf[same+differ:], have[same+differ:], off+int64(same+differ)
+	written, err := writeDiffering(c.dst.fd, buf, there[:len(buf)], off)
+	c.written.Add(written)
+	if err != nil {
+		return c.dst.fault("writing", err)
 	}
+	if written > 0 && c.hooks.wrote != nil {
+		c.hooks.wrote("", written)
+	}
+	c.limit.took(ctx, 2*int64(len(buf))+written)
 	return nil
 }
 
@@ -165,27 +171,23 @@ func equalGrain(a, b []byte, at int) bool {
 	return bytes.Equal(a[at:end], b[at:end])
 }
 
-func (c *deviceCopier) write(buf []byte, off int64) error {
-	for len(buf) > 0 {
-		n, err := again(func() (int, error) { return unix.Pwrite(c.dst.fd, buf, off) })
-		if err != nil {
-			return c.dst.fault("writing", err)
-		}
-		buf, off = buf[n:], off+int64(n)
-		c.written.Add(int64(n))
-		if c.hooks.wrote != nil {
-			c.hooks.wrote("", int64(n))
-		}
-	}
-	return nil
-}
-
 func (c *deviceCopier) result(o Options) Result {
-	r := Result{Bytes: c.written.Load(), Digest: c.digest, Pass: o.Pass}
+	r := Result{Bytes: c.written.Load(), Digest: c.digest, Pass: o.Pass, Figures: c.figures()}
 	if r.Bytes > 0 {
 		r.Files = 1
 	} else {
 		r.Skipped = c.copied
 	}
 	return r
+}
+
+// figures are of a pass that ended. The final pass reads all of both devices, once to copy and once to verify.
+func (c *deviceCopier) figures() Figures {
+	e := &c.copying
+	took := e.wall - min(e.wall, e.waited/time.Duration(c.workers))
+	if took <= 0 {
+		return Figures{}
+	}
+	cost := Cost{Rate: float64(c.src.size) / took.Seconds(), Workers: 1}
+	return Figures{Flush: c.flush, Copy: cost, Check: cost, Left: Work{Bytes: c.src.size}}
 }

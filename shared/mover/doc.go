@@ -23,7 +23,8 @@
 // that this run has made, or found empty, there is nothing to replace: there a file has its name at once, and until it is
 // complete no mode and not its time, which is set last. A run that was killed is resumed by running it again: leftover
 // temporary files are, like all names the source does not have, deleted, files that are equal in size, mtime, mode, owner
-// and extended attributes are not copied again, and a torn file, which is not, is replaced.
+// and extended attributes are not copied again, and a torn file, which is not, is replaced. Between two passes a big file is
+// written under its name, see patchLeast.
 //
 // # Hostile trees
 //
@@ -39,16 +40,18 @@
 // # Memory
 //
 // The scan keeps 88 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
-// files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 128 KiB.
+// files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 128 KiB, and up
+// to eight while it compares a big file.
 // A record of a warm pass takes 56 bytes for each file, in memory as in the target: 56 MB for a million files, and twice
-// that in a warm pass that follows another one. A device takes 32 bytes for each 4 MiB.
+// that in a warm pass that follows another one. A process that makes several passes also keeps 40 bytes for each directory. A device takes 32 bytes for each 4 MiB.
 //
 // # Two passes
 //
 // A warm pass copies a source that is being written to. What changes while it reads is let pass; what stood still is
 // verified, and recorded in one file in the target's root. The final pass, over the quiet source, copies what differs,
 // and neither copies nor reads again a file that is recorded and whose inodes on both sides look as they did. What can be
-// recorded, and on which file systems, is said at beginWarm, isSettled and stamped. A record that is not there, not whole
+// recorded, and on which file systems, is said at beginWarm, isSettled and stamped. Of a big file only the blocks that differ are
+// written. A warm pass also measures, see Figures, and can be held back, see Limiter. A record that is not there, not whole
 // or not of this operation, kernel boot or pair of roots makes the final pass a whole one. Nothing else is different: a
 // final pass proves what an ordinary copy proves, and says the same digest.
 //

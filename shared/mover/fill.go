@@ -2,6 +2,7 @@ package mover
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -74,6 +75,7 @@ func (p pair) fault(s side, op string, e *entry, err error) error {
 }
 
 func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
+	defer c.cost.copy.task(time.Now())
 	at, err := c.openPair(d)
 	if err != nil {
 		c.failLeaders(d, entries)
@@ -117,15 +119,35 @@ func (c *copier) bring(ctx context.Context, at pair, e *entry, g *group) error {
 		c.skipped.Add(1)
 		return nil
 	}
+	written := true
 	if e.meta.isRegular() {
-		err = c.copyRegular(ctx, at, e)
+		began := time.Now()
+		written, err = c.bringRegular(ctx, at, e, g)
+		c.cost.copy.contents(e.meta.size, c.tree.data(e), began)
 	} else {
 		err = c.copySpecial(at, e)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case written:
 		c.files.Add(1)
+	default:
+		c.skipped.Add(1)
 	}
 	return err
+}
+
+// bringRegular patches a big file whose target is there, and copies any other file whole. It returns whether it wrote contents.
+func (c *copier) bringRegular(ctx context.Context, at pair, e *entry, g *group) (bool, error) {
+	in, err := c.openSource(at, e)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(in.fd)
+	if out := c.openPatch(at, e, g, in.fd); out >= 0 {
+		return c.patchRegular(ctx, at, e, in, out)
+	}
+	return true, c.copyRegular(ctx, at, e, in)
 }
 
 // isThere says whether the target has the entry already: by attributes, and by contents if so asked. An inode that the
@@ -184,9 +206,11 @@ func (c *copier) sameRest(ctx context.Context, at pair, e *entry, have *meta) (b
 	case e.meta.isSymlink():
 		return c.sameLink(at, e)
 	case e.meta.isRegular() && c.mustCompare(at.dir, e, have):
-		if same, err := c.sameFlags(ctx, at, e); err != nil || !same {
+		if same, err := c.sameFlags(ctx, at, e); err != nil || !same || c.isBig(e) { // a patch finds out, and writes nothing if it is
 			return false, err
 		}
+		began := time.Now()
+		defer func() { c.cost.copy.contents(e.meta.size, e.meta.size, began) }()
 		return c.sameContents(ctx, at, e)
 	}
 	return true, nil
@@ -219,5 +243,6 @@ func (c *copier) sameContents(ctx context.Context, at pair, e *entry) (bool, err
 		return false, at.fault(source, "reading", e, err)
 	}
 	have, err := hashFile(ctx, at.dst, e.name)
+	c.limit.took(ctx, 2*e.meta.size)
 	return err == nil && want == have, context.Cause(ctx)
 }

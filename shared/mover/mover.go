@@ -24,9 +24,12 @@ type Options struct {
 
 	Pass    Pass          // PassWhole is an ordinary copy
 	Token   string        // names the operation of which a warm and a final pass are
+	Member  string        // names the process that writes to the source: what was verified of another one is read again
 	OwnOnly bool          // fail if the target holds anything that no pass with this Token has written
+	Refill  bool          // with OwnOnly: take a target without this Token's marker, which an earlier final pass has completed
 	Settled time.Duration // of a warm pass, see DefaultSettled, which 0 means
 	Margin  int           // percent of the target's size that have to stay free; 0 means that nothing is looked at
+	Limit   *Limiter      // of a warm pass; nil means none
 
 	Progress         func(moverreport.Progress) // called from one goroutine at a time; may be nil
 	ProgressInterval time.Duration              // at most one call an interval, and one at each phase change; 0 means phases only
@@ -64,6 +67,9 @@ type Result struct {
 	Changed                      int64 // problems of a warm pass with what was changed while it read
 	RecordedFiles, RecordedBytes int64 // what a warm pass verified, so that the final pass need not read it
 	TrustedFiles, TrustedBytes   int64 // what was not read since an earlier pass verified it and it is unchanged
+
+	Figures Figures // of a warm pass that succeeded
+	known   *known  // the same
 }
 
 // Copy makes Target a faithful copy of Source. The error, if any, is an *Error. It is safe to repeat: see the package
@@ -92,6 +98,8 @@ type copier struct {
 	settled  time.Duration
 	margin   int
 	ownOnly  bool
+	refill   bool
+	limit    *Limiter
 	kept     []string // names in the target's root that are the mover's own
 	hooks    hooks
 	meter    *meter
@@ -104,7 +112,10 @@ type copier struct {
 	bytes, files, skipped, deleted atomic.Int64
 	trustedFiles, trustedBytes     atomic.Int64
 
-	warm warmth
+	warm   warmth
+	cost   costs
+	known  *known  // nil until a warm pass has succeeded
+	learnt Figures // with it
 
 	digest string
 }
@@ -126,12 +137,13 @@ func newCopier(o Options) (*copier, error) {
 	}
 	c := &copier{
 		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
-		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly,
+		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit,
 		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
 	}
 	if c.settled <= 0 {
 		c.settled = DefaultSettled
 	}
+	c.warm.id.member = o.Member
 	c.problems.live = c.pass == PassWarm
 	c.problems.selinuxCause = c.selinuxCause
 	return c, nil
@@ -163,10 +175,14 @@ func (c *copier) close() {
 // nothing is deleted for a source that could not be read, nothing verified that is known not to be faithful.
 func (c *copier) run(ctx context.Context, o Options) (err error) {
 	c.meter.enter(moverreport.PhaseScan)
-	c.beginWarm()
+	if err := c.beginWarm(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
 	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
 		return err
 	}
+	c.cost.scan = time.Since(began)
 	if err := c.problems.err(); err != nil {
 		return err
 	}
@@ -174,7 +190,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	c.meter.enter(moverreport.PhaseCopy)
-	for _, step := range []func(context.Context) error{c.prepare, c.fill, c.link, c.finish} {
+	for _, step := range []func(context.Context) error{c.timed(c.prepare), c.fillTimed, c.timed(c.link), c.timed(c.finish)} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -183,9 +199,11 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	c.meter.enter(moverreport.PhaseSync)
-	if err := againErr(func() error { return unix.Syncfs(c.dst.fd) }); err != nil {
+	began = time.Now()
+	if err := writeBack(ctx, c.dst.fd); err != nil {
 		return &fault{target, "flushing", "", err}
 	}
+	c.cost.flush = time.Since(began)
 	if err := c.roomAfter(); err != nil {
 		return err
 	}
@@ -214,7 +232,10 @@ func (c *copier) prove(ctx context.Context, unverified bool) error {
 		c.warm.fresh = nil
 		return nil
 	case c.pass == PassWarm:
-		return c.endWarm(ctx)
+		if err := c.endWarm(ctx); err != nil {
+			return err
+		}
+		return c.learn(ctx)
 	case !unverified:
 		c.meter.enter(moverreport.PhaseVerify)
 		if err := c.verify(ctx); err != nil {
@@ -233,6 +254,7 @@ func (c *copier) result() Result {
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
 		Digest: c.digest, Warnings: c.problems.allWarnings(), Pass: c.pass,
 		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
+		known: c.known, Figures: c.learnt,
 	}
 	if fresh := c.warm.fresh; fresh != nil {
 		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.entries)), fresh.bytes

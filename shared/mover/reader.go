@@ -79,7 +79,7 @@ func (r reader) readHere(ctx context.Context, fd int, m meta) (sum, error) {
 			return sum{}, r.fault("dropping the cache of", err)
 		}
 	}
-	content, err := hashContents(ctx, fd, m.size, r.counter())
+	content, err := hashContents(ctx, fd, m.size, r.counter(ctx))
 	if err != nil {
 		if r.side == target && err == errChanged {
 			err = mismatch("it is shorter than it says")
@@ -99,11 +99,14 @@ func (r reader) readHere(ctx context.Context, fd int, m meta) (sum, error) {
 	return content, nil
 }
 
-func (r reader) counter() func(int64) {
-	if int(r.side) != len(r.sides)-1 {
-		return nil
+func (r reader) counter(ctx context.Context) func(int64) {
+	counted := int(r.side) == len(r.sides)-1
+	return func(n int64) {
+		if counted {
+			r.meter.bytes.Add(n)
+		}
+		r.limit.took(ctx, n)
 	}
-	return func(n int64) { r.meter.bytes.Add(n) }
 }
 
 // isFirstInode says whether a name of the target belongs to the inode that was seen first for its group.

@@ -42,6 +42,7 @@ const (
 // recordID is what a record has to be of to be believed.
 type recordID struct {
 	token          string // the operation, as its caller named it
+	member         string // the process that writes to the source; "" if the caller does not tell them apart
 	boot           string // of the kernel: a crash may lose a change time, but keep what was written
 	source, target uint64 // inodes of the roots
 }
@@ -58,6 +59,7 @@ func (id recordID) bind(fd int) (sum, error) {
 	}
 	h := sha256.New()
 	writeString(h, id.token)
+	writeString(h, id.member)
 	writeString(h, id.boot)
 	for _, n := range []uint64{id.source, id.target, st.Ino, uint64(st.Btime.Sec), uint64(st.Btime.Nsec)} {
 		writeInt(h, int64(n))

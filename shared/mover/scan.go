@@ -14,6 +14,7 @@ type tree struct {
 	dirs   []*dir           // parents before their children
 	groups map[inode]*group // two or more names of the tree share the inode
 	nested []string         // directories that are subvolumes
+	sparse map[*entry]int64 // data of big files that have holes
 }
 
 // scanner walks one tree. Everything but the fixed fields is guarded by mu.
@@ -30,7 +31,7 @@ type scanner struct {
 // scan reads the whole tree without following links or leaving its mount.
 func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tree, error) {
 	top := &dir{self: &entry{meta: r.self}}
-	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted(), tree: &tree{top: top, groups: map[inode]*group{}}}
+	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted(), tree: &tree{top: top, groups: map[inode]*group{}, sparse: map[*entry]int64{}}}
 	err := runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, top)) })
 	if err != nil {
 		return nil, err
@@ -43,8 +44,8 @@ func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tr
 
 // visit reads a directory and adds the visits of its subdirectories.
 func (s *scanner) visit(p *pool, d *dir) task {
-	return func(context.Context) error {
-		err := s.read(d)
+	return func(ctx context.Context) error {
+		err := s.read(ctx, d)
 		for i := range d.entries {
 			if sub := d.entries[i].sub; sub != nil {
 				p.add(s.visit(p, sub))
@@ -54,7 +55,7 @@ func (s *scanner) visit(p *pool, d *dir) task {
 	}
 }
 
-func (s *scanner) read(d *dir) error {
+func (s *scanner) read(ctx context.Context, d *dir) error {
 	fd, err := s.open(d)
 	if err != nil {
 		return &fault{s.root.side, "opening the directory", d.path(), err}
@@ -66,7 +67,10 @@ func (s *scanner) read(d *dir) error {
 		return &fault{s.root.side, "reading the directory", d.path(), err}
 	}
 	d.entries = make([]entry, 0, len(names)) // never grows, so that pointers into it stay good
-	for _, n := range names {
+	for i, n := range names {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		skip, err := s.skipLostFound(d, fd, n.name)
 		if err := s.problems.tolerate(err); err != nil {
 			return err
@@ -131,6 +135,11 @@ func (s *scanner) note(d *dir, i int, st *unix.Stat_t) {
 		s.problems.warn("the source has whiteouts of an overlay, so directories may be marked opaque by trusted.* attributes; " +
 			"they are not copied, since only a process with CAP_SYS_ADMIN is shown them")
 	}
+	if data := dataBytes(st); e.meta.isRegular() && e.meta.size >= patchLeast && data < e.meta.size {
+		s.mu.Lock()
+		s.tree.sparse[e] = data
+		s.mu.Unlock()
+	}
 	s.meter.filesTotal.Add(1)
 	if e.meta.nlink == 1 || !s.isAnotherName(d, i) {
 		s.meter.bytesTotal.Add(dataBytes(st))
@@ -149,6 +158,14 @@ func (s *scanner) isAnotherName(d *dir, i int) bool {
 	}
 	g.members = append(g.members, member{d, i})
 	return len(g.members) > 1
+}
+
+// data estimates how much of a regular file is not hole. It is exact enough for big files only.
+func (t *tree) data(e *entry) int64 {
+	if data, known := t.sparse[e]; known {
+		return data
+	}
+	return e.meta.size
 }
 
 // list puts the directories in an order in which parents come first.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,8 @@ type summer struct {
 	keeps  func(d *dir, name string) bool                      // names in the target that are the mover's own; may be nil
 	unread func(d *dir, e *entry, have *meta) (c sum, ok bool) // contents that are known, by the target's inode; may be nil
 	saved  func(g *group, e *entry, bytes int64)               // is told what was not read for that
+	effort *effort                                             // may be nil
+	limit  *Limiter                                            // may be nil
 }
 
 // node is a directory whose entries are being read.
@@ -222,12 +225,42 @@ func (s *summer) look(ctx context.Context, d *dir, e *entry, fds []int) (both [2
 		}
 	}
 	known := s.known(d, e, g, both)
-	for k, fd := range fds {
-		if both[k], err = at(k).rest(ctx, fd, both[k], known); err != nil {
-			return both, err
+	rest := func(k int) (err error) { both[k], err = at(k).rest(ctx, fds[k], both[k], known); return err }
+	if known != nil || !e.meta.isRegular() {
+		err = inTurn(len(fds), rest)
+		return both, err
+	}
+	if s.effort != nil {
+		began := time.Now()
+		defer func() { s.effort.contents(e.meta.size, both[source].data, began) }()
+	}
+	if len(fds) < 2 || e.meta.size < patchLeast || s.limit != nil {
+		err = inTurn(len(fds), rest)
+		return both, err
+	}
+	err = atOnce(rest)
+	return both, err
+}
+
+// inTurn calls f for n sides, one after the other.
+func inTurn(n int, f func(side int) error) error {
+	for k := range n {
+		if err := f(k); err != nil {
+			return err
 		}
 	}
-	return both, nil
+	return nil
+}
+
+// atOnce calls f for both sides. An error of the source comes first: what is wrong with the target may follow from it.
+func atOnce(f func(side int) error) error {
+	failed := make(chan error, 1)
+	go func() { failed <- f(int(target)) }()
+	err := f(int(source))
+	if other := <-failed; err == nil {
+		err = other
+	}
+	return err
 }
 
 // known returns the contents of an entry if they need not be read.

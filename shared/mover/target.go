@@ -35,7 +35,7 @@ func (c *copier) ownTarget() error {
 	if err != nil {
 		return err
 	}
-	if len(strange) > 0 {
+	if len(strange) > 0 && !c.refill {
 		return targetNotEmpty(strange)
 	}
 	if err := c.mark(); err != nil {

@@ -30,7 +30,7 @@ func (c *copier) verify(ctx context.Context) error {
 func (c *copier) summer() *summer {
 	return &summer{
 		tree: c.tree, sides: []*root{c.src, c.dst}, meter: c.meter, problems: &c.problems,
-		keeps: c.keeps, unread: c.unread, saved: c.saved,
+		keeps: c.keeps, unread: c.unread, saved: c.saved, effort: &c.cost.check, limit: c.limit,
 	}
 }
 

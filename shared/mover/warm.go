@@ -70,42 +70,47 @@ func unixTimeOf(t time.Time) unixTime { return unixTime{t.Unix(), int64(t.Nanose
 // A write through a memory mapping changes ctime only when it makes a clean page dirty. Pages that are dirty already are
 // written to without a trace, so all of them are made clean here: syncfs writes them back and write-protects them. After
 // it, every write is seen in ctime, so that a ctime from before it tells the truth about all that came later.
-func (c *copier) beginWarm() {
+func (c *copier) beginWarm(ctx context.Context) error {
 	if c.pass == PassWhole {
-		return
+		return nil
 	}
 	for _, r := range []*root{c.src, c.dst} {
 		if ok, kind := c.isStamped(r); !ok {
 			c.warn("the %s's file system (0x%x) does not stamp every change by this node's clock: no file counts as unchanged between two passes", r.side, kind)
-			return
+			return nil
 		}
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		c.warn("no file counts as unchanged between two passes: %v", err)
-		return
+		return nil
 	}
-	c.warm.id = recordID{token: c.token, boot: strings.TrimSpace(string(boot)), source: c.src.self.ino, target: c.dst.self.ino}
+	c.warm.id = recordID{token: c.token, member: c.warm.id.member, boot: strings.TrimSpace(string(boot)), source: c.src.self.ino, target: c.dst.self.ino}
 	if c.pass == PassWarm {
-		c.beginRecord()
+		return c.beginRecord(ctx)
 	}
+	return nil
 }
 
-func (c *copier) beginRecord() {
+func (c *copier) beginRecord(ctx context.Context) error {
 	now := time.Now()
 	if c.hooks.unsettled { // as if there were no such rules
 		c.warm.bound, c.warm.fresh = unixTimeOf(now.Add(time.Hour)), &record{}
-		return
+		return nil
 	}
-	err := againErr(func() error { return unix.Syncfs(c.src.fd) })
+	err := writeBack(ctx, c.src.fd)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err == nil && c.hooks.flushed != nil {
 		err = c.hooks.flushed()
 	}
 	if err != nil {
 		c.warn("the source could not be flushed (%v): no file counts as unchanged after this pass", err)
-		return
+		return nil
 	}
 	c.warm.bound, c.warm.fresh = unixTimeOf(now.Add(-c.settled)), &record{}
+	return nil
 }
 
 func (c *copier) warn(format string, args ...any) { c.problems.warn(format, args...) }
@@ -167,7 +172,7 @@ func (c *copier) endWarm(ctx context.Context) error {
 		return nil
 	}
 	c.meter.enter(moverreport.PhaseVerify)
-	if err := c.confirm(ctx); err != nil {
+	if err := c.cost.check.time(c.limit, func() error { return c.confirm(ctx) }); err != nil {
 		return err
 	}
 	if err := c.problems.err(); err != nil {

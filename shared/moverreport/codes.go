@@ -10,6 +10,8 @@ const (
 	CodeMismatch       = 5
 	CodeNotFaithful    = 6
 	CodeTargetNotEmpty = 7
+	CodeNotConverged   = 8
+	CodeLeaseLost      = 9
 	CodeInterrupted    = 130 // 128 + SIGINT
 	CodeKilled         = 137 // 128 + SIGKILL: the mover never returns it, the kubelet reports it
 	CodeTerminated     = 143 // 128 + SIGTERM
@@ -30,8 +32,11 @@ var exitTable = []exit{
 	{CodeSourceChanged, true, "the source was written to while it was copied; stop the writer, then try again"},
 	{CodeNoSpace, false, "the target has no space, no inodes or no quota left; it has to be larger"},
 	{CodeMismatch, true, "the target did not read back what was written; the files concerned are copied again by the next try"},
-	{CodeNotFaithful, false, "something cannot be reproduced with this process's rights or on this target (owner, attribute, device, unreadable file)"},
+	{CodeNotFaithful, false, "something cannot be reproduced with this process's rights or on this target (owner, attribute, device, " +
+		"unreadable file)"},
 	{CodeTargetNotEmpty, false, "the target holds data that this operation did not write; nothing was changed"},
+	{CodeNotConverged, false, "the final pass would take too long, and further passes do not shorten it; nothing is wrong with the copy"},
+	{CodeLeaseLost, false, "the functions did not renew the mover's lease; the mover ended, so that its node does not keep the volumes"},
 	{CodeInterrupted, true, "interrupted by SIGINT; another try resumes"},
 	{CodeKilled, true, "killed, for example for using too much memory; another try resumes"},
 	{CodeTerminated, true, "terminated by SIGTERM; another try resumes"},

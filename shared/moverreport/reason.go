@@ -19,4 +19,8 @@ const (
 	ReasonSELinux        Reason = "DeniedBySELinux"
 	ReasonTargetNotEmpty Reason = "TargetNotEmpty"
 	ReasonInterrupted    Reason = "Interrupted"
+	// ReasonConverged: the next pass is expected to be short enough.
+	ReasonConverged    Reason = "Converged"
+	ReasonNotConverged Reason = "NotConverged"
+	ReasonLeaseLost    Reason = "LeaseLost"
 )

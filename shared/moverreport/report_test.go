@@ -43,7 +43,8 @@ func TestReportFits(t *testing.T) {
 func TestLineHoldsProgressOrReport(t *testing.T) {
 	for _, want := range []Line{
 		{Progress: Progress{Phase: PhaseCopy, BytesDone: 1, BytesTotal: 2, FilesDone: 3, FilesTotal: 4}},
-		{Report: Report{Result: "failed", Code: CodeNoSpace, Reason: ReasonNoSpace, Message: "full", Bytes: 5, Warnings: []string{"w"}, Digest: "d"}},
+		{Report: Report{Result: "failed", Code: CodeNoSpace, Reason: ReasonNoSpace, Message: "full", Bytes: 5, Warnings: []string{"w"},
+			Digest: "d"}},
 	} {
 		text := want.Report.Encode(TerminationLogLimit)
 		if want.Phase != "" {
@@ -59,7 +60,8 @@ func TestLineHoldsProgressOrReport(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	for code, retry := range map[int]bool{0: false, 1: true, 2: false, 3: true, 4: false, 5: true, 6: false, 7: false, 130: true, 143: true, 137: true, 139: true} {
+	for code, retry := range map[int]bool{0: false, 1: true, 2: false, 3: true, 4: false, 5: true, 6: false, 7: false, 8: false, 9: false,
+		130: true, 143: true, 137: true, 139: true} {
 		if Retryable(code) != retry || Explain(code) == "" {
 			t.Errorf("%d: retry %v, %q", code, Retryable(code), Explain(code))
 		}
@@ -72,7 +74,8 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestFinalCodesCannotBeMendedByAnotherTry(t *testing.T) {
-	if got := FinalCodes(); !slices.Equal(got, []int32{CodeUsage, CodeNoSpace, CodeNotFaithful, CodeTargetNotEmpty}) {
+	if got := FinalCodes(); !slices.Equal(got, []int32{CodeUsage, CodeNoSpace, CodeNotFaithful, CodeTargetNotEmpty, CodeNotConverged,
+		CodeLeaseLost}) {
 		t.Error(got)
 	}
 }

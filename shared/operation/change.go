@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Change is what was seen of a StatefulSet: a change that an event reports, or the sweep's look. Each feature says, in its Concerned, which
+// Change is news about a StatefulSet: a change that an event reports, or the sweep's look. Each feature says, in its Concerned, which
 // functions the change concerns. It judges the set alone, without reading anything else: a needless look costs little, a missing one delays
 // the operation until the next tick.
 type Change struct {
@@ -18,7 +18,7 @@ type Change struct {
 	Now     time.Time
 	// Added: the event source has not seen the set before.
 	Added bool
-	// Gone: the set was deleted, or it has lost the label by which the event source watches it.
+	// Gone: the set was deleted, or it has lost the label that the event source watches.
 	Gone bool
 	// Swept: the tick looks at the set, since time has passed or an event was lost.
 	Swept bool

@@ -1,8 +1,10 @@
 // Package operation says what runs on a StatefulSet: the records of its operations, the phases that each kind of operation has, and how
-// one moves to the next. See phases.go for the table of all phases. Everything here is pure.
+// one moves to the next. phases.go has the table of all phases, members.go that of the members of a resize. Everything here is pure.
 package operation
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
@@ -18,7 +20,7 @@ type Record interface {
 	Encode() string
 }
 
-// Records are what a StatefulSet tells about its latest operation of each kind. A record that came along with a copied manifest is not
+// Records are a StatefulSet's records of its latest operation of each kind. A record that came along with a copied manifest is not
 // among them. A record that cannot be read is nil and has an error: nothing may act on it.
 type Records struct {
 	Resize  *api.Resize
@@ -62,9 +64,8 @@ func (r Records) Find(id string) Record {
 	return nil
 }
 
-// Resizing reports whether a resize or rollback has the set, or may have it: it is active, or it was given up with a claim that is not
-// whole, or its record cannot be read.
-func (r Records) Resizing() bool { return r.ResizeErr != nil || r.Resize.Active() || r.Resize.Held() }
+// Resizing reports whether a resize or rollback has the set, or may have it: it is active, or its record cannot be read.
+func (r Records) Resizing() bool { return r.ResizeErr != nil || r.Resize.Active() }
 
 // Sleeping reports whether the set is asleep, or on its way there or back, or may be: its record cannot be read.
 func (r Records) Sleeping() bool { return r.SleepErr != nil || r.Sleep.Active() }
@@ -79,10 +80,10 @@ func (r Records) Busy(kind api.Kind) bool {
 		kind != api.KindCleanup && r.CleaningUp()
 }
 
-// RestingCleanup returns the cleanup that a retry on the set is about; nil if the retry is about a resize or a sleep. A resize with a claim
-// that is not whole comes first, then a cleanup, then the others: the annotation is one function's to remove.
+// RestingCleanup returns the cleanup that a retry on the set is about; nil if the retry is about a resize or a sleep. A cleanup comes
+// first: the annotation is one function's to remove.
 func (r Records) RestingCleanup(set *appsv1.StatefulSet) *api.Cleanup {
-	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !sts.CleanupAsked(set) || r.ResizeErr != nil || r.Resize.Held() {
+	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !sts.CleanupAsked(set) || r.ResizeErr != nil {
 		return nil
 	}
 	return r.Cleanup
@@ -99,12 +100,6 @@ func CleanupRests(cleanup *api.Cleanup) bool {
 	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)
 }
 
-// Held reports whether the operation was given up with the set still held at zero.
-func Held(record Record) bool {
-	resize, ok := record.(*api.Resize)
-	return ok && resize.Held()
-}
-
 // Clone returns a copy of the record that can be changed without changing it.
 func Clone(record Record) Record {
 	switch r := record.(type) {
@@ -116,13 +111,21 @@ func Clone(record Record) Record {
 	return record.(*api.Cleanup).Clone()
 }
 
-// GivenBack reports whether an active operation has given the set its replicas back: it will not stop the set again.
+// GivenBack reports whether an active operation will not stop the set, or one of its members, again.
 func GivenBack(set *appsv1.StatefulSet, record Record) bool {
 	switch {
-	case set == nil || record == nil || !record.Active() || sts.Frozen(set):
+	case set == nil || record == nil || !record.Active():
 		return false
 	case record.Head().Phase == api.Waking:
 		return sts.Replicas(set) > 0
 	}
-	return record.Head().Phase == api.Starting
+	resize, ok := record.(*api.Resize)
+	return ok && (resize.Phase == api.Finishing || resize.Phase == api.Moving && allReleased(resize))
+}
+
+// allReleased reports whether every member has been moved, or is starting on its new volumes: its pods may need their owner to get ready.
+func allReleased(resize *api.Resize) bool {
+	return len(resize.Members) > 0 && !slices.ContainsFunc(resize.Members, func(m api.Member) bool {
+		return m.Phase != api.MemberStarting && m.Phase != api.MemberMoved
+	})
 }

@@ -33,8 +33,9 @@ func TestI3SleepIsOfThisVerySet(t *testing.T) {
 		"of another name":                         {[]build.Option{stored(func(s *api.Sleep) { s.Set.Name = "api" })}, false, false},
 		"without UID":                             {[]build.Option{stored(func(s *api.Sleep) { s.Set.UID = "" })}, false, false},
 		"unreadable":                              {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, false, true},
-		"about a resize":                          {[]build.Option{build.Annotation(api.SleepAnnotation, build.Operation(api.Copying).Encode())}, false, true},
-		"a resize is none":                        {[]build.Option{build.Status(build.Operation(api.Copying))}, false, false},
+		"about a resize": {[]build.Option{build.Annotation(api.SleepAnnotation, build.Operation(api.Moving).Encode())},
+			false, true},
+		"a resize is none": {[]build.Option{build.Status(build.Operation(api.Moving))}, false, false},
 	} {
 		got, err := api.LoadSleep(build.Set("web", row.options...))
 		if (got != nil) != row.want || (err != nil) != row.err {
@@ -45,24 +46,26 @@ func TestI3SleepIsOfThisVerySet(t *testing.T) {
 
 // An operation begins only if no other kind has the set. An unreadable record may be one of an active operation.
 func TestOnlyOneKindIsBusyWithASet(t *testing.T) {
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	for name, row := range map[string]struct {
 		options []build.Option
 		busy    string // for which kinds another operation has the set
 	}{
-		"nothing was ever done":         {nil, ""},
-		"a resize is active":            {[]build.Option{build.Status(build.Operation(api.Copying))}, "Sleep Cleanup "},
-		"a rollback is active":          {[]build.Option{build.Status(build.Operation(api.Copying, build.Rollback("ba9876543210")))}, "Sleep Cleanup "},
-		"a resize holds the set":        {[]build.Option{build.Status(held)}, "Sleep Cleanup "},
-		"a resize has ended":            {[]build.Option{build.Status(build.Operation(api.Succeeded))}, ""},
-		"its record cannot be read":     {[]build.Option{build.Annotation(api.StatusAnnotation, "{")}, "Sleep Cleanup "},
-		"it sleeps":                     {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, "Resize Rollback Cleanup "},
-		"it has woken":                  {[]build.Option{build.WithSleep(build.Sleep(api.Succeeded))}, ""},
-		"its sleep cannot be read":      {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Resize Rollback Cleanup "},
-		"it is cleaned up":              {[]build.Option{cleanup(api.Cleaning)}, "Resize Rollback Sleep "},
-		"its cleanup has failed":        {[]build.Option{cleanup(api.Failed)}, ""},
-		"its cleanup cannot be read":    {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Resize Rollback Sleep "},
-		"the records are another set's": {[]build.Option{build.Status(build.Operation(api.Copying)), build.WithSleep(build.Sleep(api.Asleep)), cleanup(api.Cleaning), build.UID("uid-2")}, ""},
+		"nothing was ever done": {nil, ""},
+		"a resize is active":    {[]build.Option{build.Status(build.Operation(api.Moving))}, "Sleep Cleanup "},
+		"a rollback is active": {[]build.Option{build.Status(build.Operation(api.Moving, build.Rollback("ba9876543210")))},
+			"Sleep Cleanup "},
+		"a resize is given up":       {[]build.Option{build.Status(build.Operation(api.Reverting))}, "Sleep Cleanup "},
+		"a resize has failed":        {[]build.Option{build.Status(build.Operation(api.Failed))}, ""},
+		"a resize has ended":         {[]build.Option{build.Status(build.Operation(api.Succeeded))}, ""},
+		"its record cannot be read":  {[]build.Option{build.Annotation(api.StatusAnnotation, "{")}, "Sleep Cleanup "},
+		"it sleeps":                  {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, "Resize Rollback Cleanup "},
+		"it has woken":               {[]build.Option{build.WithSleep(build.Sleep(api.Succeeded))}, ""},
+		"its sleep cannot be read":   {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Resize Rollback Cleanup "},
+		"it is cleaned up":           {[]build.Option{cleanup(api.Cleaning)}, "Resize Rollback Sleep "},
+		"its cleanup has failed":     {[]build.Option{cleanup(api.Failed)}, ""},
+		"its cleanup cannot be read": {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Resize Rollback Sleep "},
+		"the records are another set's": {[]build.Option{build.Status(build.Operation(api.Moving)), build.WithSleep(build.Sleep(api.Asleep)),
+			cleanup(api.Cleaning), build.UID("uid-2")}, ""},
 	} {
 		records, busy := operation.Of(build.Set("web", row.options...)), ""
 		for _, kind := range []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup} {
@@ -76,23 +79,25 @@ func TestOnlyOneKindIsBusyWithASet(t *testing.T) {
 	}
 }
 
-// The retry annotation is one function's to remove: that of the resize which holds the set, else of the cleanup, else of the others.
+// The retry annotation is one function's to remove: of the cleanup that has failed, else of the others.
 func TestWhatARetryIsAbout(t *testing.T) {
-	held := build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }))
+	failed := build.Status(build.Operation(api.Failed))
 	asked := build.Annotation(api.CleanupTemplateAnnotation, "{}")
 	data, retry := build.Template("data", "64Mi", build.Class), build.Annotation(api.RetryAnnotation, "")
 	for name, row := range map[string]struct {
 		options          []build.Option
 		retried, cleanup bool
 	}{
-		"nothing has failed":                     {[]build.Option{retry}, true, false},
-		"a cleanup has failed":                   {[]build.Option{retry, data, asked, cleanup(api.Failed)}, false, true},
-		"a cleanup was refused":                  {[]build.Option{retry, data, asked, cleanup(api.Refused)}, false, true},
-		"one has failed that nobody asks for":    {[]build.Option{retry, data, cleanup(api.Failed)}, true, false},
-		"a cleanup has failed, a resize holds":   {[]build.Option{retry, data, asked, cleanup(api.Failed), held}, true, false},
-		"a cleanup has failed, no retry":         {[]build.Option{data, asked, cleanup(api.Failed)}, false, true},
-		"the record of the cleanup is garbage":   {[]build.Option{retry, data, asked, build.Annotation(api.CleanupAnnotation, "{")}, true, false},
-		"the record of the resize is unreadable": {[]build.Option{retry, data, asked, cleanup(api.Failed), build.Annotation(api.StatusAnnotation, "{")}, true, false},
+		"nothing has failed":                   {[]build.Option{retry}, true, false},
+		"a cleanup has failed":                 {[]build.Option{retry, data, asked, cleanup(api.Failed)}, false, true},
+		"a cleanup was refused":                {[]build.Option{retry, data, asked, cleanup(api.Refused)}, false, true},
+		"one has failed that nobody asks for":  {[]build.Option{retry, data, cleanup(api.Failed)}, true, false},
+		"a cleanup and a resize have failed":   {[]build.Option{retry, data, asked, cleanup(api.Failed), failed}, false, true},
+		"a resize has failed":                  {[]build.Option{retry, data, failed}, true, false},
+		"a cleanup has failed, no retry":       {[]build.Option{data, asked, cleanup(api.Failed)}, false, true},
+		"the record of the cleanup is garbage": {[]build.Option{retry, data, asked, build.Annotation(api.CleanupAnnotation, "{")}, true, false},
+		"the record of the resize is unreadable": {[]build.Option{retry, data, asked, cleanup(api.Failed),
+			build.Annotation(api.StatusAnnotation, "{")}, true, false},
 	} {
 		set := build.Set("web", row.options...)
 		records := operation.Of(set)
@@ -106,17 +111,16 @@ func TestWhatARetryIsAbout(t *testing.T) {
 }
 
 func TestGivenBack(t *testing.T) {
-	frozen := build.Label(api.FrozenLabel, "true")
 	for name, row := range map[string]struct {
 		set    *appsv1.StatefulSet
 		record operation.Record
 		want   bool
 	}{
-		"there is no set":              {nil, build.Operation(api.Starting), false},
+		"there is no set":              {nil, build.Operation(api.Finishing), false},
 		"there is no record":           {build.Set("web"), (*api.Resize)(nil), false},
-		"a resize starts the set":      {build.Set("web"), build.Operation(api.Starting), true},
-		"it is still frozen":           {build.Set("web", frozen), build.Operation(api.Starting), false},
-		"a resize copies":              {build.Set("web"), build.Operation(api.Copying), false},
+		"a resize finishes":            {build.Set("web"), build.Operation(api.Finishing), true},
+		"a resize is given up":         {build.Set("web"), build.Operation(api.Reverting), false},
+		"a resize moves members":       {build.Set("web"), build.Operation(api.Moving), false},
 		"a sleep ends":                 {build.Set("web"), build.Sleep(api.Waking), true},
 		"it ends, and has no replicas": {build.Set("web", build.Replicas(0)), build.Sleep(api.Waking), false},
 		"it has ended":                 {build.Set("web"), build.Sleep(api.Succeeded), false},
@@ -131,11 +135,13 @@ func TestStepsChangeACopy(t *testing.T) {
 	sleep := build.Sleep(api.Stopping, build.SleepDue(time.Minute))
 	before := sleep.Encode()
 	next := operation.Enter(sleep, api.Waking, build.Now, time.Hour)
-	if next.Phase != api.Waking || !next.Deadline.Time.Equal(build.Now.Add(time.Hour)) || operation.Overdue(next, build.Now) || !operation.Overdue(next, build.Now.Add(2*time.Hour)) {
+	if next.Phase != api.Waking || !next.Deadline.Time.Equal(build.Now.Add(time.Hour)) || operation.Overdue(next, build.Now) ||
+		!operation.Overdue(next, build.Now.Add(2*time.Hour)) {
 		t.Errorf("%+v", next)
 	}
 	failed := operation.Fail(sleep, api.Failed, build.Now, api.NotReady, "why")
-	if failed.Phase != api.Failed || failed.FailedAt != api.Stopping || failed.Deadline != nil || failed.Finished == nil || failed.Message != "why" || operation.MovedBy(failed) != "" {
+	if failed.Phase != api.Failed || failed.FailedAt != api.Stopping || failed.Deadline != nil || failed.Finished == nil ||
+		failed.Message != "why" || operation.MovedBy(failed) != "" {
 		t.Errorf("%+v", failed)
 	}
 	clone := operation.Clone(sleep)

@@ -64,18 +64,22 @@ func TestCheckStep(t *testing.T) {
 		before, after *api.Header
 		allowed       bool
 	}{
-		"the first operation begins":          {nil, head(api.KindSleep, "1", api.Planned), true},
-		"one begins in the middle":            {nil, head(api.KindSleep, "1", api.Asleep), false},
-		"the next one begins":                 {head(api.KindSleep, "1", api.Succeeded), head(api.KindSleep, "2", api.Planned), true},
-		"the next one begins over an active":  {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "2", api.Planned), false},
-		"a rollback follows a resize":         {head(api.KindResize, "1", api.Succeeded), head(api.KindRollback, "2", api.Planned), true},
-		"a resize becomes a rollback":         {head(api.KindResize, "1", api.Copying), head(api.KindRollback, "1", api.Switching), false},
-		"it moves on":                         {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Waking), true},
-		"its record changes in its phase":     {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Asleep), true},
-		"it goes back":                        {head(api.KindSleep, "1", api.Waking), head(api.KindSleep, "1", api.Planned), false},
-		"another kind's phase":                {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Copying), false},
-		"it ended":                            {head(api.KindCleanup, "1", api.Failed), head(api.KindCleanup, "1", api.Cleaning), false},
-		"a resize that holds the set goes on": {head(api.KindResize, "1", api.Failed), head(api.KindResize, "1", api.Switching), true},
+		"the first operation begins":         {nil, head(api.KindSleep, "1", api.Planned), true},
+		"one begins in the middle":           {nil, head(api.KindSleep, "1", api.Asleep), false},
+		"the next one begins":                {head(api.KindSleep, "1", api.Succeeded), head(api.KindSleep, "2", api.Planned), true},
+		"the next one begins over an active": {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "2", api.Planned), false},
+		"a rollback follows a resize":        {head(api.KindResize, "1", api.Succeeded), head(api.KindRollback, "2", api.Planned), true},
+		"a resize becomes a rollback":        {head(api.KindResize, "1", api.Moving), head(api.KindRollback, "1", api.Finishing), false},
+		"it moves on":                        {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Waking), true},
+		"its record changes in its phase":    {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Asleep), true},
+		"it goes back":                       {head(api.KindSleep, "1", api.Waking), head(api.KindSleep, "1", api.Planned), false},
+		"another kind's phase":               {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Moving), false},
+		"it ended":                           {head(api.KindCleanup, "1", api.Failed), head(api.KindCleanup, "1", api.Cleaning), false},
+		"a resize that failed goes on":       {head(api.KindResize, "1", api.Failed), head(api.KindResize, "1", api.Moving), false},
+		"a resize is given up":               {head(api.KindResize, "1", api.Moving), head(api.KindResize, "1", api.Reverting), true},
+		"one that is given up goes on":       {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Moving), false},
+		"it is given up, and all are moved":  {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Finishing), true},
+		"a rollback grows nothing":           {nil, head(api.KindRollback, "1", api.Expanding), false},
 	} {
 		if err := CheckStep(row.before, row.after); (err == nil) != row.allowed {
 			t.Errorf("%s: %v", name, err)

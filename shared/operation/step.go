@@ -29,20 +29,33 @@ func Conclude[R cloned[R]](record R, phase api.Phase, now time.Time, reason api.
 	next := record.Clone()
 	head := next.Head()
 	head.Phase, head.Reason, head.Message, head.Finished, head.Deadline = phase, reason, message, Moment(now), nil
+	if phase == api.Succeeded {
+		head.FailedAt = "" // it was given up, and came to its end nevertheless
+	}
 	return next
 }
 
-// Fail returns the record in a terminal phase with the phase in which the operation was given up.
+// Fail returns the record in a terminal phase. FailedAt is the phase before.
 func Fail[R cloned[R]](record R, phase api.Phase, now time.Time, reason api.Reason, message string) R {
 	next := Conclude(record, phase, now, reason, message)
 	next.Head().FailedAt = record.Head().Phase
 	return next
 }
 
-// RollBack returns the record of a resize that failed before the switch: restore gives the set back.
-func RollBack(resize *api.Resize, now time.Time, timeout time.Duration, reason api.Reason, message string) *api.Resize {
-	next := Enter(resize, api.RollingBack, now, timeout)
+// Revert returns the record of a resize that is given up: restore releases the held pods.
+func Revert(resize *api.Resize, now time.Time, timeout time.Duration, reason api.Reason, message string) *api.Resize {
+	next := Enter(resize, api.Reverting, now, timeout)
 	next.FailedAt, next.Reason, next.Message = resize.Phase, reason, message
+	return next
+}
+
+// End returns the record of a resize that is over, without the fields that only an active one needs. It keeps its reason and message.
+func End(resize *api.Resize, phase api.Phase, now time.Time) *api.Resize {
+	next := Conclude(resize, phase, now, resize.Reason, resize.Message)
+	for i := range next.Members {
+		member := &next.Members[i]
+		member.Deadline, member.ProgressAt, member.Stalled, member.StalledSince = nil, nil, "", nil
+	}
 	return next
 }
 
@@ -53,7 +66,11 @@ func Store(set *appsv1.StatefulSet, record Record) *plan.Patch {
 
 // Overdue reports whether the present phase is to be given up.
 func Overdue(record Record, now time.Time) bool {
-	deadline := record.Head().Deadline
+	return Past(record.Head().Deadline, now)
+}
+
+// Past reports whether the deadline is over. None never is.
+func Past(deadline *metav1.Time, now time.Time) bool {
 	return deadline != nil && now.After(deadline.Time)
 }
 

@@ -20,29 +20,28 @@ func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 // AskAgain says how the user asks again for an operation that has failed. A rollback discards newer data, so the retry
 // annotation does not begin one.
 func AskAgain(resize *api.Resize) string {
-	switch {
-	case resize.HalfBack():
-		return "go on with the annotation " + api.RetryAnnotation
-	case resize.IsRollback():
+	if resize.IsRollback() {
 		return "ask again with kubectl drydock rollback"
 	}
 	return "ask again with the annotation " + api.RetryAnnotation
 }
 
+// TookTooLong says that the members were not moved in time, with the latest obstacle.
+func TookTooLong(resize *api.Resize, limit time.Duration) string {
+	last := "look at the mover pods"
+	switch resize.Reason {
+	case api.GateClosed, api.MoverStalled, api.StartedByOthers:
+		last = resize.Message
+	}
+	return fmt.Sprintf("the members were not moved within %s: %s, then %s", limit, last, AskAgain(resize))
+}
+
 // Summary describes the result of a resize or a rollback in one sentence.
 func Summary(resize *api.Resize, retention time.Duration) string {
-	if resize.IsRollback() {
-		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", len(resize.Claims), retention)
-	}
-	grown, moved := 0, 0
-	for _, c := range resize.Claims {
-		if c.Method == api.MethodExpand {
-			grown++
-		} else {
-			moved++
-		}
-	}
+	grown, moved := len(resize.Expansions), len(resize.Moves())
 	switch {
+	case resize.IsRollback():
+		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", moved, retention)
 	case grown > 0 && moved > 0:
 		return fmt.Sprintf("%d claims have grown, %d are on new volumes; the old volumes are kept for %s", grown, moved, retention)
 	case grown > 0:

@@ -21,9 +21,9 @@ type Patch struct {
 	made   map[string]bool // parents that this patch creates
 }
 
-// PatchOf starts a patch of the object as it was read. The patch replaces metadata.resourceVersion with the one that
-// was read: the API server answers 409 when the object has changed since, or is another object of the same name
-// (a resourceVersion is unique in the cluster, so it stands for the UID too).
+// PatchOf starts a patch of this version of the object. The patch replaces metadata.resourceVersion with the very same value: the API
+// server answers 409 when the object has changed since, or is another object of the same name (a resourceVersion is unique in the cluster,
+// so it stands for the UID too).
 func PatchOf(resource Resource, object metav1.Object) *Patch {
 	return &Patch{
 		action: Action{Verb: VerbPatch, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName()},
@@ -80,7 +80,7 @@ func Set[T comparable](p *Patch, path string, is, want T, words string) *Patch {
 	return p
 }
 
-// Child is what a map has under the name, or a list at the index that the name is, as in a JSON pointer; nil if nothing.
+// Child returns the value of a map under the name, or of a list at the index in the name, as in a JSON pointer; nil if there is none.
 func Child(node any, name string) any {
 	switch node := node.(type) {
 	case map[string]any:
@@ -94,7 +94,7 @@ func Child(node any, name string) any {
 }
 
 // SetField writes the field at the path of an object without a Go type, and makes the parents that it lacks. A list's
-// item is named by its index, which counts because the patch is for the object as it was read.
+// item is named by its index, which is valid because the patch is for this version of the object.
 func (p *Patch) SetField(content map[string]any, path []string, value any) *Patch {
 	pointer, node := "", any(content)
 	for _, name := range path[:len(path)-1] {
@@ -126,12 +126,6 @@ func (p *Patch) Replace(path string, value any, words string) *Patch {
 	return p
 }
 
-// Freeze has the API server refuse replicas to everybody else: for the patch that scales a set to zero.
-func (p *Patch) Freeze() *Patch { return p.Label(api.FrozenLabel, "true") }
-
-// Thaw ends that: for the patch that gives the set its replicas back.
-func (p *Patch) Thaw() *Patch { return p.Unlabel(api.FrozenLabel) }
-
 // AddFinalizer adds a finalizer if the object lacks it.
 func (p *Patch) AddFinalizer(name string) *Patch {
 	if slices.Contains(p.object.GetFinalizers(), name) {
@@ -142,14 +136,20 @@ func (p *Patch) AddFinalizer(name string) *Patch {
 }
 
 // RemoveFinalizer removes a finalizer, wherever it stands in the list.
-func (p *Patch) RemoveFinalizer(name string) *Patch {
-	i := slices.Index(p.object.GetFinalizers(), name)
-	if i < 0 {
-		return p
+func (p *Patch) RemoveFinalizer(name string) *Patch { return p.RemoveFinalizers(name) }
+
+// RemoveFinalizers removes finalizers in one write, as far as the object has them.
+func (p *Patch) RemoveFinalizers(names ...string) *Patch {
+	removed := 0
+	for i, is := range p.object.GetFinalizers() {
+		if !slices.Contains(names, is) {
+			continue
+		}
+		path := fmt.Sprintf("/metadata/finalizers/%d", i-removed) // those before have gone by then
+		p.action.Ops = append(p.action.Ops, Op{Op: "test", Path: path, Value: is}, Op{Op: "remove", Path: path})
+		p.action.Words = append(p.action.Words, "-finalizer "+short(is))
+		removed++
 	}
-	path := fmt.Sprintf("/metadata/finalizers/%d", i)
-	p.action.Ops = append(p.action.Ops, Op{Op: "test", Path: path, Value: name}, Op{Op: "remove", Path: path})
-	p.action.Words = append(p.action.Words, "-finalizer "+short(name))
 	return p
 }
 
@@ -162,10 +162,14 @@ func (p *Patch) Actions() []Action {
 		return nil
 	}
 	action := p.action
-	guard := Op{Op: "replace", Path: "/metadata/resourceVersion", Value: p.object.GetResourceVersion()}
-	action.Ops = append([]Op{guard}, action.Ops...)
+	action.Ops = append([]Op{guard(p.object.GetResourceVersion())}, action.Ops...)
 	return []Action{action}
 }
+
+const guardPath = "/metadata/resourceVersion"
+
+// guard is the first operation of every patch: it fits no other state of the object than this.
+func guard(version string) Op { return Op{Op: "replace", Path: guardPath, Value: version} }
 
 func (p *Patch) setIn(parent string, now map[string]string, key, value string, words ...string) *Patch {
 	if is, ok := now[key]; ok && is == value {
@@ -214,6 +218,25 @@ func Try(resource Resource, object runtime.Object) Action {
 func Delete(resource Resource, object metav1.Object) Action {
 	return Action{Verb: VerbDelete, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
 		UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
+}
+
+// Evict has the API server delete exactly this pod, if the PodDisruptionBudgets allow it. A newer state of it counts, too.
+func Evict(pod metav1.Object) Action {
+	return Action{Verb: VerbEvict, Resource: Pods, Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUID()}
+}
+
+// TryEvict asks the API server whether Evict would be allowed.
+func TryEvict(pod metav1.Object) Action {
+	a := Evict(pod)
+	a.Try = true
+	return a
+}
+
+// Stop deletes exactly this pod, whatever budgets say. A newer state of it counts, too.
+func Stop(pod metav1.Object) Action {
+	a := Delete(Pods, pod)
+	a.ResourceVersion = ""
+	return a
 }
 
 // Record writes a Kubernetes Event on the StatefulSet.

@@ -5,6 +5,7 @@ package plan
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func Wait(reason api.Reason, detail string, args ...any) Plan {
 	return Plan{Kind: KindWait, Reason: reason, Detail: fmt.Sprintf(detail, args...)}
 }
 
-// WaitSoon is a Wait for what a controller of the platform does within moments.
+// WaitSoon is a Wait for a step that a controller of Kubernetes takes within moments.
 func WaitSoon(reason api.Reason, detail string, args ...any) Plan {
 	p := Wait(reason, detail, args...)
 	p.Soon = true
@@ -84,7 +85,7 @@ func (p Plan) Then(eventType, operation string) Plan {
 	return p
 }
 
-// For adds which kind of operation the announcement is about.
+// For adds the kind of the announced operation.
 func (p Plan) For(kind api.Kind) Plan {
 	p.Purpose = strings.ToLower(string(kind))
 	return p
@@ -141,20 +142,23 @@ func (r Resource) Custom() (schema.GroupVersionResource, bool) {
 	return *gvr, true
 }
 
-// Verb is what an action does.
+// Verb is the kind of an action.
 type Verb string
 
 const (
 	VerbCreate Verb = "create"
 	VerbPatch  Verb = "patch"
 	VerbDelete Verb = "delete"
+	// VerbEvict deletes a pod if the PodDisruptionBudgets allow it.
+	VerbEvict  Verb = "evict"
 	VerbRecord Verb = "record"
 	// VerbTry asks the API server, by a dry run, whether it would create the object. A refusal ends the plan before its next action.
 	VerbTry Verb = "try"
 )
 
 // Action is one write to the cluster. Every write has a precondition: a create uses a name that derives from the
-// operation, a patch replaces the resourceVersion that Decide saw, a delete carries UID and resourceVersion.
+// operation, a patch replaces the resourceVersion that Decide saw, a delete carries UID and resourceVersion: after a patch of the same
+// object in the plan, the one that the patch has left, see Follow.
 type Action struct {
 	Verb      Verb
 	Resource  Resource
@@ -165,11 +169,29 @@ type Action struct {
 	Ops    []Op           // patch
 	Words  []string       // what a patch changes, for people
 
-	UID             types.UID // delete
+	UID             types.UID // delete, evict
 	ResourceVersion string    // delete
 	Orphan          bool      // delete: leave the dependents
+	Try             bool      // evict: ask only
 
 	Note Note // record
+}
+
+// Follow returns the actions that come after a patch, which has brought its object to the resourceVersion: a deletion of the same object
+// was decided on its state before the patch, so it follows that state. A second patch of the object fails, and is planned again: its
+// operations have lists and indexes of the state before, and would undo the first one's writes.
+func Follow(patch Action, version string, actions []Action) []Action {
+	if patch.Verb != VerbPatch || version == "" || len(patch.Ops) == 0 {
+		return actions
+	}
+	before, next := patch.Ops[0].Value, slices.Clone(actions)
+	for i, a := range next {
+		same := a.Resource == patch.Resource && a.Namespace == patch.Namespace && a.Name == patch.Name
+		if same && a.Verb == VerbDelete && a.ResourceVersion == before {
+			next[i].ResourceVersion = version
+		}
+	}
+	return next
 }
 
 // Note is a Kubernetes Event on the StatefulSet.
@@ -200,6 +222,9 @@ func (a Action) String() string {
 		if a.Orphan {
 			return fmt.Sprintf("delete %s %s (orphan)", a.Resource, a.Name)
 		}
+	}
+	if a.Try {
+		return fmt.Sprintf("try to %s %s %s", a.Verb, a.Resource, a.Name)
 	}
 	return fmt.Sprintf("%s %s %s", a.Verb, a.Resource, a.Name)
 }

@@ -56,22 +56,27 @@ func TestPatch(t *testing.T) {
 		want  string
 	}{
 		"I7: nothing": {of(full), ""},
-		"I7: an annotation that is there already":  {of(full).Annotate("team", "data"), ""},
-		"I7: a label that is there already":        {of(full).Label("app", "web"), ""},
-		"I7: a finalizer that is there already":    {of(full).AddFinalizer("last"), ""},
-		"I7: what is not there is not removed":     {of(full).Unannotate("x").Unlabel("x").RemoveFinalizer("x").Unlink(), ""},
-		"I7: a field that is so already":           {Set(of(full), "/spec/replicas", 3, 3, ""), ""},
-		"a first annotation makes the map":         {of(bare).Annotate("a", "1"), `[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
-		"the second does not make it again":        {of(bare).Annotate("a", "1").Annotate("b", "2"), `[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"},{"op":"add","path":"/metadata/annotations/b","value":"2"}]`},
-		"a map that is there is kept":              {of(full).Annotate("a", "1"), `[{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
-		"another value":                            {of(full).Label("app", "api"), `[{"op":"add","path":"/metadata/labels/app","value":"api"}]`},
-		"an empty value is a value":                {of(full).Annotate("e", ""), `[{"op":"add","path":"/metadata/annotations/e","value":""}]`},
-		"keys are escaped":                         {of(full).Annotate("a/b~c", "1"), `[{"op":"add","path":"/metadata/annotations/a~1b~0c","value":"1"}]`},
-		"also when they go":                        {of(full).Unlabel("a/b"), `[{"op":"remove","path":"/metadata/labels/a~1b"}]`},
-		"a finalizer goes by value":                {of(full).RemoveFinalizer(api.SwitchFinalizer), `[{"op":"test","path":"/metadata/finalizers/1","value":"drydock.dev/switch"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
-		"a first finalizer":                        {of(bare).AddFinalizer("x"), `[{"op":"add","path":"/metadata/finalizers","value":["x"]}]`},
-		"one more finalizer keeps those there are": {of(full).AddFinalizer("x"), `[{"op":"add","path":"/metadata/finalizers","value":["first","drydock.dev/switch","last","x"]}]`},
-		"zero is a value":                          {Set(of(full), "/spec/replicas", 3, 0, ""), `[{"op":"add","path":"/spec/replicas","value":0}]`},
+		"I7: an annotation that is there already": {of(full).Annotate("team", "data"), ""},
+		"I7: a label that is there already":       {of(full).Label("app", "web"), ""},
+		"I7: a finalizer that is there already":   {of(full).AddFinalizer("last"), ""},
+		"I7: what is not there is not removed":    {of(full).Unannotate("x").Unlabel("x").RemoveFinalizer("x").Unlink(), ""},
+		"I7: a field that is so already":          {Set(of(full), "/spec/replicas", 3, 3, ""), ""},
+		"a first annotation makes the map": {of(bare).Annotate("a", "1"),
+			`[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
+		"the second does not make it again": {of(bare).Annotate("a", "1").Annotate("b", "2"),
+			`[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"},{"op":"add","path":"/metadata/annotations/b","value":"2"}]`},
+		"a map that is there is kept": {of(full).Annotate("a", "1"), `[{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
+		"another value":               {of(full).Label("app", "api"), `[{"op":"add","path":"/metadata/labels/app","value":"api"}]`},
+		"an empty value is a value":   {of(full).Annotate("e", ""), `[{"op":"add","path":"/metadata/annotations/e","value":""}]`},
+		"keys are escaped": {of(full).Annotate("a/b~c", "1"),
+			`[{"op":"add","path":"/metadata/annotations/a~1b~0c","value":"1"}]`},
+		"also when they go": {of(full).Unlabel("a/b"), `[{"op":"remove","path":"/metadata/labels/a~1b"}]`},
+		"a finalizer goes by value": {of(full).RemoveFinalizer(api.SwitchFinalizer),
+			`[{"op":"test","path":"/metadata/finalizers/1","value":"drydock.dev/switch"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
+		"a first finalizer": {of(bare).AddFinalizer("x"), `[{"op":"add","path":"/metadata/finalizers","value":["x"]}]`},
+		"one more finalizer keeps those there are": {of(full).AddFinalizer("x"),
+			`[{"op":"add","path":"/metadata/finalizers","value":["first","drydock.dev/switch","last","x"]}]`},
+		"zero is a value": {Set(of(full), "/spec/replicas", 3, 0, ""), `[{"op":"add","path":"/spec/replicas","value":0}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := body(t, row.patch); got != row.want {
@@ -101,11 +106,18 @@ func TestStringOfPlans(t *testing.T) {
 		"noop CleaningUp":                 Do(api.CleaningUp),
 		"wait Quiescing (pod a is there)": WaitSoon(api.Quiescing, "pod %s is there", "a"),
 		"wait Quiescing":                  Wait(api.Quiescing, ""),
-		"do Preparing: create statefulsets web; delete statefulsets web -> owner.paused": Do(api.Preparing, Create(StatefulSets, set), Delete(StatefulSets, set)).Then("dev.drydock.owner.paused", "op"),
-		`do CopyFailed: delete statefulsets web (orphan); event CopyFailed "it failed"`:  Do(api.CopyFailed, orphan, note),
+		"do Preparing: create statefulsets web; delete statefulsets web -> owner.paused": Do(api.Preparing, Create(StatefulSets, set),
+			Delete(StatefulSets, set)).Then("dev.drydock.owner.paused", "op"),
+		`do CopyFailed: delete statefulsets web (orphan); event CopyFailed "it failed"`: Do(api.CopyFailed, orphan, note),
 	} {
 		if got := p.LogValue().String(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	for want, a := range map[string]Action{"evict pods web": Evict(set), "try to evict pods web": TryEvict(set),
+		"delete pods web": Stop(set)} {
+		if a.String() != want || a.UID != "u" || a.ResourceVersion != "" {
+			t.Errorf("got %s for UID %q and version %q, want %s for u, whatever its version", a, a.UID, a.ResourceVersion, want)
 		}
 	}
 	if d := Delete(StatefulSets, set); d.UID != "u" || d.ResourceVersion != "7" {
@@ -142,16 +154,20 @@ func TestVolumes(t *testing.T) {
 		patch *Patch
 		want  []string
 	}{
-		"hold one that would be deleted": {HoldVolume(volume("Delete", nil), link), []string{"+label operation", "+operation", "+reclaim-policy", "reclaim Retain"}},
-		"hold one that is retained":      {HoldVolume(volume("Retain", nil), link), []string{"+label operation", "+operation", "+reclaim-policy"}},
+		"hold one that would be deleted": {HoldVolume(volume("Delete", nil), link),
+			[]string{"+label operation", "+operation", "+reclaim-policy", "reclaim Retain"}},
+		"hold one that is retained": {HoldVolume(volume("Retain", nil), link), []string{"+label operation", "+operation", "+reclaim-policy"}},
 		"hold one in its window: the policy found first counts": {HoldVolume(volume("Retain", found), link),
 			[]string{"+label operation", "+operation", "-retained-until"}},
-		"release":                             {ReleaseVolume(volume("Retain", found)), []string{"-reclaim-policy", "-retained-until", "reclaim Delete"}},
-		"release one whose policy was Retain": {ReleaseVolume(volume("Retain", map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy"}},
-		"I7: release one that is free":        {ReleaseVolume(volume("Retain", nil)), nil},
-		"discard, whatever was found":         {DiscardVolume(provisioned(map[string]string{api.ReclaimPolicyAnnotation: "Retain"}), began), []string{"-reclaim-policy", "reclaim Delete"}},
-		"discard one that was not provisioned: it keeps its policy":    {DiscardVolume(volume("Retain", nil), time.Time{}), nil},
-		"discard one that was held and was not provisioned":            {DiscardVolume(volume("Retain", map[string]string{api.ReclaimPolicyAnnotation: "Recycle"}), time.Time{}), []string{"-reclaim-policy", "reclaim Recycle"}},
+		"release": {ReleaseVolume(volume("Retain", found)),
+			[]string{"-reclaim-policy", "-retained-until", "reclaim Delete"}},
+		"release one whose policy was Retain": {ReleaseVolume(volume("Retain",
+			map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy"}},
+		"I7: release one that is free":                              {ReleaseVolume(volume("Retain", nil)), nil},
+		"discard, whatever was found":                               {DiscardVolume(provisioned(map[string]string{api.ReclaimPolicyAnnotation: "Retain"}), began), []string{"-reclaim-policy", "reclaim Delete"}},
+		"discard one that was not provisioned: it keeps its policy": {DiscardVolume(volume("Retain", nil), time.Time{}), nil},
+		"discard one that was held and was not provisioned": {DiscardVolume(volume("Retain",
+			map[string]string{api.ReclaimPolicyAnnotation: "Recycle"}), time.Time{}), []string{"-reclaim-policy", "reclaim Recycle"}},
 		"discard one that was provisioned before: it keeps its policy": {DiscardVolume(provisioned(nil), began.Add(time.Second)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,8 +30,8 @@ func ReleaseVolume(volume *corev1.PersistentVolume) *Patch {
 	return patch
 }
 
-// DiscardVolume has a copy deleted that nobody needs as soon as no claim has it, whatever its class says. A volume that was not
-// provisioned since then is not Drydock's own: it gets back the reclaim policy found on it.
+// DiscardVolume has a useless copy deleted as soon as no claim has it, whatever its class says. A volume that was provisioned earlier is
+// not Drydock's own: it gets its former reclaim policy back.
 func DiscardVolume(volume *corev1.PersistentVolume, since time.Time) *Patch {
 	if !ProvisionedSince(volume, since) {
 		return ReleaseVolume(volume)

@@ -18,7 +18,8 @@ import (
 func leftBehind(name, claim, size string, hours int) *corev1.PersistentVolume {
 	c := build.Claim(claim, size)
 	until := build.Now.Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
-	return build.Volume(name, c, build.Held(api.RoleRetired, claim), build.Released(), build.Annotation(api.RetainedUntilAnnotation, until))
+	return build.Volume(name, c, build.Retained(api.RoleRetired, claim), build.Released(),
+		build.Annotation(api.RetainedUntilAnnotation, until))
 }
 
 func (in Input) allowing(retained int) Input {
@@ -68,11 +69,15 @@ func TestOldVolumesCountInAQuotaOfStorage(t *testing.T) {
 	}
 	own := objects{leftBehind("pv-a", "data-web-0", "64Mi", 3)}
 	expectBounds(t, map[string]bound{
-		"the set's own: 128 used, 256 more, 64 kept":   {quota(world(wants("data=128Mi@fast"), two(), own), storage, "447Mi", "128Mi"), "QuotaExceeded", "beside 64Mi in old volumes"},
-		"there is room for them":                       {quota(world(wants("data=128Mi@fast"), two(), own), storage, "448Mi", "128Mi"), "", ""},
-		"another set's":                                {with(quota(world(wants("data=128Mi@fast"), two()), storage, "1Gi", "128Mi")), "QuotaExceeded", "wait until they are given up"},
-		"of another class, in a quota of a class":      {quota(world(wants("data=128Mi@fast"), two(), own), "fast.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "", ""},
-		"of the class of the quota":                    {quota(world(wants("data=128Mi@fixed"), two(), own), "fixed.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "QuotaExceeded", ""},
+		"the set's own: 128 used, 256 more, 64 kept": {quota(world(wants("data=128Mi@fast"), two(), own), storage, "447Mi", "128Mi"),
+			"QuotaExceeded", "beside 64Mi in old volumes"},
+		"there is room for them": {quota(world(wants("data=128Mi@fast"), two(), own), storage, "448Mi", "128Mi"), "", ""},
+		"another set's": {with(quota(world(wants("data=128Mi@fast"), two()), storage, "1Gi", "128Mi")),
+			"QuotaExceeded", "wait until they are given up"},
+		"of another class, in a quota of a class": {quota(world(wants("data=128Mi@fast"), two(), own),
+			"fast.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "", ""},
+		"of the class of the quota": {quota(world(wants("data=128Mi@fixed"), two(), own),
+			"fixed.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "QuotaExceeded", ""},
 		"claims that grow add nothing to old volumes":  {quota(world(wants("data=128Mi"), two(), own), storage, "256Mi", "128Mi"), "", ""},
 		"a quota with a scope may not count the claim": {scoped(quota(world(wants("data=128Mi@fast"), two()), storage, "1Mi", "0")), "", ""},
 	})
@@ -92,10 +97,13 @@ func TestMoversCountInAQuotaOfPods(t *testing.T) {
 	one := build.Annotation(api.ResizeParallelismAnnotation, "1")
 	limited := build.Annotation(api.MoverAnnotation, "resources: {limits: {cpu: 300m}}")
 	expectBounds(t, map[string]bound{
-		"two movers, room for one":                   {quota(copies(), "pods", "3", "2"), "QuotaExceeded", "the resize needs 2 more. Raise the quota for the time of the resize, or have fewer claims copied at once with the annotation " + api.ResizeParallelismAnnotation},
-		"two movers, room for both":                  {quota(copies(), "pods", "4", "2"), "", ""},
-		"one at a time":                              {quota(copies(one), "pods", "3", "2"), "", ""},
-		"the Jobs stay until the set is stopped":     {quota(copies(one), "count/jobs.batch", "1", "0"), "QuotaExceeded", "the resize needs 2 more"},
+		"two movers, room for one": {quota(copies(), "pods", "3", "2"), "QuotaExceeded",
+			"the resize needs 2 more. Raise the quota for the time of the resize, or have fewer members copied at once with the annotation " +
+				api.ResizeParallelismAnnotation},
+		"two movers, room for both": {quota(copies(), "pods", "4", "2"), "", ""},
+		"one at a time":             {quota(copies(one), "pods", "3", "2"), "", ""},
+		"the Jobs stay until the set is stopped": {quota(copies(one), "count/jobs.batch", "1", "0"), "QuotaExceeded",
+			"the resize needs 2 more"},
 		"what movers ask for":                        {quota(copies(), "requests.cpu", "199m", "0"), "QuotaExceeded", "needs 200m more"},
 		"under the older name":                       {quota(copies(), "memory", "127Mi", "0"), "QuotaExceeded", "needs 128Mi more"},
 		"what they may use":                          {quota(copies(), "limits.memory", "2Gi", "1"), "QuotaExceeded", "needs 2Gi more"},
@@ -114,11 +122,14 @@ func TestAnnotationsLeaveRoomForDocuments(t *testing.T) {
 		return world(wants("data=128Mi@fast"), objects{c, build.VolumeOf(c, text(volumeBytes))})
 	}
 	expectBounds(t, map[string]bound{
-		"a claim of 250 KiB does not fit on its volume":   {large(250<<10, 0), "DocumentTooLarge", "claim data-web-0 has 256017 bytes of annotations"},
-		"with the volume's own annotations":               {large(150<<10, 100<<10), "DocumentTooLarge", "while the claim is replaced"},
-		"each of them alone fits":                         {large(150<<10, 0), "", ""},
-		"a set of 250 KiB has no room for the status":     {world(wants("data=128Mi@fast", text(250<<10)), two()), "TooManyClaims DocumentTooLarge", ""},
-		"its own status is replaced, and does not count":  {world(wants("data=128Mi@fast", build.Annotation(api.StatusAnnotation, strings.Repeat("x", 150<<10))), two()), "", ""},
+		"a claim of 250 KiB does not fit on its volume": {large(250<<10, 0), "DocumentTooLarge", "claim data-web-0 has 256017 bytes of " +
+			"annotations"},
+		"with the volume's own annotations": {large(150<<10, 100<<10), "DocumentTooLarge", "while the claim is replaced"},
+		"each of them alone fits":           {large(150<<10, 0), "", ""},
+		"a set of 250 KiB has no room for the status": {world(wants("data=128Mi@fast", text(250<<10)), two()),
+			"TooManyClaims DocumentTooLarge", ""},
+		"its own status is replaced, and does not count": {world(wants("data=128Mi@fast",
+			build.Annotation(api.StatusAnnotation, strings.Repeat("x", 150<<10))), two()), "", ""},
 		"a claim of 250 KiB that grows is left as it is":  {world(wants("data=128Mi"), grower("data-web-0", "64Mi", text(250<<10))), "", ""},
 		"many claims have a status that needs that much":  {many(200, text(150<<10)), "DocumentTooLarge", fmt.Sprint(256 << 10)},
 		"many claims have room beside a few annotations ": {many(200, text(10<<10)), "", ""},
@@ -137,7 +148,8 @@ func many(claims int, options ...build.Option) Input {
 func TestAttributesClassThatTheVolumeHasNotIsRefused(t *testing.T) {
 	gold := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })
 	infeasible := build.Edit(func(c *corev1.PersistentVolumeClaim) {
-		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: "gold", Status: corev1.PersistentVolumeClaimModifyVolumeInfeasible}
+		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: "gold",
+			Status: corev1.PersistentVolumeClaimModifyVolumeInfeasible}
 	})
 	has := build.Edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") })
 	of := func(request string, volume build.Option, options ...build.Option) Input {

@@ -7,89 +7,84 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 )
 
 type functions = []api.Function
 
-// Concerned returns the functions that a change of the set concerns as far as its volumes go.
-func Concerned(c operation.Change) []api.Function {
-	status := c.Records.Resize
-	switch {
-	case c.Records.ResizeErr != nil:
-		return functions{api.DetectResize} // which says so on the set
-	case status.Active():
-		return concernedWhileActive(c, status)
+// Turn returns the functions whose turn it is in an active operation: in Moving, those whose a member's phase is.
+func Turn(record *api.Resize) []api.Function {
+	switch record.Phase {
+	case api.Expanding:
+		return []api.Function{api.DetectResize}
+	case api.Planned:
+		return []api.Function{api.PauseOwner}
+	case api.Moving:
+		return turnOfMembers(record)
 	}
-	return append(concernedByFrozen(c, status), concernedByRequest(c, status)...)
+	return []api.Function{api.Restore}
 }
 
-// concernedWhileActive returns the function whose turn it is. In a phase that waits for something other than the set, the many status
-// updates of a set that stops or starts concern no function.
-func concernedWhileActive(c operation.Change, status *api.Resize) []api.Function {
-	set, turn := c.Set, functions{operation.MovedBy(status)}
-	if set.DeletionTimestamp != nil && turn[0] != api.Restore {
-		turn = append(turn, api.Restore) // which says what keeps the set
+func turnOfMembers(record *api.Resize) []api.Function {
+	var turn []api.Function
+	if phases(record, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberFinalPass) {
+		turn = append(turn, api.Backup) // of a member that waits, it keeps the mover alive
 	}
-	if c.Added || c.Gone || c.Swept || operation.Aborted(set) {
-		return turn
-	}
-	written := status.Generation != set.Generation
-	switch status.Phase {
-	case api.Expanding:
-		return nil // it waits for the claims
-	case api.Copying:
-		if status.Generation == 0 && sts.Replicas(set) == 0 && !sts.AtZero(set) || status.Generation != 0 && !written {
-			return nil // the set is still stopping, or the movers copy
-		}
-		if status.Stopping == nil && slices.ContainsFunc(status.Claims, func(p api.ClaimStatus) bool { return p.Phase == api.ClaimWarming }) {
-			return nil // the movers copy
-		}
-	case api.Switching:
-		if status.Set.UID != "" && !written {
-			return nil // it waits for the claims
-		}
-	case api.Starting:
-		switch {
-		case operation.JustGivenBack(set, status):
-			return functions{api.PauseOwner}
-		case !sts.Ready(set):
-			return nil
-		}
+	if phases(record, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting) || len(turn) == 0 ||
+		record.Set.UID == "" {
+		turn = append(turn, api.Restore)
 	}
 	return turn
 }
 
-// concernedByFrozen judges a set that is frozen though no operation holds it: its record was lost, or it was created from the manifest of
-// a set that was held.
-func concernedByFrozen(c operation.Change, status *api.Resize) []api.Function {
-	optedOut := c.Gone && !sts.Managed(c.Set) // it has lost its label, and no other event comes
-	if !sts.Frozen(c.Set) || !optedOut && (c.Gone || !sts.Managed(c.Set)) || c.Set.DeletionTimestamp != nil || status.Held() {
-		return nil
+// phases reports whether a member is in one of the phases.
+func phases(record *api.Resize, any ...api.MemberPhase) bool {
+	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return slices.Contains(any, m.Phase) })
+}
+
+// Concerned returns the functions that a change of the set concerns as far as its volumes go.
+func Concerned(c operation.Change) []api.Function {
+	record := c.Records.Resize
+	switch {
+	case c.Records.ResizeErr != nil:
+		return functions{api.DetectResize} // which says so on the set
+	case !record.Active():
+		return concernedByRequest(c, record)
 	}
-	return functions{api.Restore}
+	turn := Turn(record)
+	if (c.Set.DeletionTimestamp != nil || operation.Aborted(c.Set)) && !slices.Contains(turn, api.Restore) {
+		turn = append(turn, api.Restore) // it releases the held pods
+	}
+	if c.Swept && record.Phase == api.Moving && !slices.Contains(turn, api.Backup) {
+		turn = append(turn, api.Backup) // which finds that the journal is gone, or that the time is over, in any phase of a member
+	}
+	switch {
+	case c.Added || c.Gone || c.Swept || operation.Aborted(c.Set):
+		return turn
+	case record.Phase == api.Expanding:
+		return nil // it waits for the claims
+	case operation.JustGivenBack(c.Set, record):
+		return append(turn, api.PauseOwner)
+	}
+	return turn
 }
 
 // concernedByRequest judges a set without an active resize. Whether claims lag behind unchanged templates cannot be seen in the set: a set
 // that is added is looked at, and for the others the sweep compares the claims, see MayLag.
-func concernedByRequest(c operation.Change, status *api.Resize) []api.Function {
+func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	set := c.Set
 	text, asked := set.Annotations[api.ResizeAnnotation]
-	retry := c.Records.Retried(set)
 	detect := functions{api.DetectResize}
 	switch {
 	case c.Gone || !sts.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
-	case retry && (asked || status.Held()):
+	case c.Records.Retried(set) && asked, set.Annotations[api.RollbackAnnotation] != "":
 		return detect
-	case set.Annotations[api.RollbackAnnotation] != "":
+	case asked && Refuses(record, text) && (Outdated(set, record) || c.Swept && DueAgain(record, c.Now)):
 		return detect
-	case status.Held():
-		return nil
-	case asked && Refuses(status, text) && (Outdated(set, status) || c.Swept && DueAgain(status, c.Now)):
-		return detect
-	case !asked || sts.Answered(status, text):
+	case !asked || sts.Answered(record, text):
 		return nil
 	}
 	request, err := api.ParseRequest(text)
@@ -107,11 +102,12 @@ func concernedByRequest(c operation.Change, status *api.Resize) []api.Function {
 // MayLag reports whether the set asks for a resize that only a comparison of its claims can find unmet.
 func MayLag(c operation.Change) bool {
 	text, asked := c.Set.Annotations[api.ResizeAnnotation]
-	status := c.Records.Resize
-	return asked && c.Records.ResizeErr == nil && !status.Active() && !c.Records.Sleeping() && !sts.Answered(status, text)
+	record := c.Records.Resize
+	return asked && c.Records.ResizeErr == nil && !record.Active() && !c.Records.Sleeping() && !sts.Answered(record, text)
 }
 
-// ConcernedByClaim judges a claim of an operation: the switch waits for old claims to go and for new ones to be bound.
+// ConcernedByClaim returns the functions that a change of an operation's claim concerns: the swap waits until old claims are gone and new
+// ones are bound.
 func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Function {
 	link, err := api.LoadLink(claim)
 	if err != nil || link == nil {
@@ -119,32 +115,43 @@ func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Func
 	}
 	bound := link.Role == api.RoleSuccessor && claim.Status.Phase == corev1.ClaimBound
 	if gone || bound || claim.DeletionTimestamp != nil && link.Role != api.RoleTarget {
-		return functions{api.Restore}
+		return []api.Function{api.Restore}
 	}
 	return nil
 }
 
-// ConcernedByJob judges movers: backup waits for the end of a Job, restore until it is gone.
+// ConcernedByJob returns the functions that a change of a mover or a hook concerns: backup waits for movers to end, restore for hooks to
+// end and for any Job to be gone.
 func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	if gone {
-		return functions{api.Restore}
+		return []api.Function{api.Restore}
 	}
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue && job.DeletionTimestamp == nil {
-			return functions{api.Backup}
+			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleHook {
+				return []api.Function{api.Restore}
+			}
+			return []api.Function{api.Backup}
 		}
 	}
 	return nil
 }
 
-// ConcernedByPod judges the movers' pods. A mover that has succeeded is news for backup as long as the pod has the Job controller's
-// finalizer: its Job's end comes a second later. One that is gone was in restore's way.
+// ConcernedByPod is about movers' pods and pods that are held. A mover that waits, or has made its copy, is backup's: such a pod is
+// Pending. So is one that has ended: its Job's end comes a second later, and as long as the pod has the Job controller's finalizer it is
+// news.
 func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
+	link, err := api.LoadLink(pod)
 	switch {
-	case gone:
-		return functions{api.Restore}
-	case pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer):
-		return functions{api.Backup}
+	case err != nil || link == nil:
+		return nil
+	case gone && link.Role == api.RoleMover: // it was in restore's way, or backup makes another one
+		return []api.Function{api.Restore, api.Backup}
+	case gone, link.Role == api.RoleHeld:
+		return []api.Function{api.Restore}
+	case link.Role == api.RoleMover && pod.DeletionTimestamp == nil && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) &&
+		(sts.Started(pod) || endedWell(pod, moverreport.FirstContainer)):
+		return []api.Function{api.Backup}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/sts"
 )
 
@@ -16,12 +17,38 @@ func methodOf(set *appsv1.StatefulSet) (api.Method, []Problem) {
 	case api.MethodAuto, api.MethodCopy, api.MethodExpand:
 		return method, nil
 	default:
-		return api.MethodAuto, []Problem{problem(api.MethodUnknown, "%s=%q is not a method; write %q, %q or %q", api.ResizeMethodAnnotation, method,
-			api.MethodAuto, api.MethodExpand, api.MethodCopy)}
+		return api.MethodAuto, []Problem{problem(api.MethodUnknown, "%s=%q is not a method; write %q, %q or %q", api.ResizeMethodAnnotation,
+			method, api.MethodAuto, api.MethodExpand, api.MethodCopy)}
 	}
 }
 
-// methodFor chooses how the claim becomes what the target says: on its volume where that is possible and nobody asks for a copy.
+// strategyOf returns the annotations about the stop of members that cannot be read.
+func strategyOf(set *appsv1.StatefulSet) []Problem {
+	var found []Problem
+	strategy, known := api.StrategyOf(set)
+	if !known {
+		found = append(found, problem(api.StrategyUnknown, "%s=%q is not a strategy; write %q or %q", api.StrategyAnnotation,
+			set.Annotations[api.StrategyAnnotation], api.StrategyWhole, api.StrategyRolling))
+	}
+	if _, ok := api.MaxStop(set, strategy); !ok {
+		found = append(found, problem(api.StrategyUnknown, "%s=%q is not a positive duration; write one as 30s", api.MaxStopAnnotation,
+			set.Annotations[api.MaxStopAnnotation]))
+	}
+	switch cutover := set.Annotations[api.CutoverAnnotation]; cutover {
+	case "", api.CutoverAuto, api.CutoverApprove:
+	default:
+		if _, err := idle.ParseWindows(cutover); err != nil {
+			found = append(found, problem(api.StrategyUnknown, "%s=%q is neither %q nor %q, and no windows: %v", api.CutoverAnnotation, cutover,
+				api.CutoverAuto, api.CutoverApprove, err))
+		}
+	}
+	if _, err := idle.MemberCheckOf(set); err != nil {
+		found = append(found, problem(api.CheckInvalid, "the annotation %s cannot be read: %v", api.MemberCheckAnnotation, err))
+	}
+	return found
+}
+
+// methodFor chooses how the claim reaches its target: on its present volume if possible, unless the user asks for a copy.
 func (in Input) methodFor(c *corev1.PersistentVolumeClaim, target api.Target, asked api.Method) api.Method {
 	if asked == api.MethodCopy || in.Cluster != nil && cannotExpand(in, c, target) != "" {
 		return api.MethodCopy
@@ -29,7 +56,7 @@ func (in Input) methodFor(c *corev1.PersistentVolumeClaim, target api.Target, as
 	return api.MethodExpand
 }
 
-// cannotExpand says why a claim cannot become what the target says on the volume that it has, or nothing.
+// cannotExpand returns why the claim cannot reach its target on its present volume; empty if it can.
 func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) string {
 	class := in.Cluster.Classes[sts.ClassOf(c)]
 	switch {
@@ -43,7 +70,7 @@ func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) 
 	return ""
 }
 
-// checkMethods refuses a method that somebody asks for and that is not possible.
+// checkMethods refuses an expansion that the user asks for and that is not possible.
 func checkMethods(in Input, w *Wish) []Problem {
 	if api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]) != api.MethodExpand {
 		return nil
@@ -52,8 +79,8 @@ func checkMethods(in Input, w *Wish) []Problem {
 	for _, c := range w.Claims {
 		t := w.target(c.Template)
 		if why := cannotExpand(in, c.PersistentVolumeClaim, w.targets[c.Template]); why != "" {
-			found = append(found, problem(api.ExpandImpossible, "claim %s cannot become %s in place, as %s=%s asks: %s; remove the annotation or write %q",
-				c.Name, &t.Size, api.ResizeMethodAnnotation, api.MethodExpand, why, api.MethodCopy))
+			found = append(found, problem(api.ExpandImpossible, "claim %s cannot become %s in place, as %s=%s asks: %s; remove the annotation or "+
+				"write %q", c.Name, &t.Size, api.ResizeMethodAnnotation, api.MethodExpand, why, api.MethodCopy))
 		}
 	}
 	return found

@@ -1,7 +1,8 @@
 package resize
 
 import (
-	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
@@ -9,47 +10,68 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// CopyJob returns the first Job that backup would create for the claim: beside the pod that uses the claim where that is possible,
-// else with the set stopped. It fails where the preflight refuses how movers run.
-func CopyJob(in Input, status *api.Resize, part *api.ClaimStatus) (*batchv1.Job, error) {
-	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
-	if err != nil {
-		return nil, err
-	}
-	root, err := resources.MoverUser(in.Set, status.Admitted, options.RootAllowed(in.Cluster.RootMovers))
-	if err != nil {
-		return nil, err
-	}
-	claim := in.Claim(part.Name)
-	link := api.Link{Operation: status.Operation, Role: api.RoleMover, Namespace: in.Set.Namespace, Set: status.Set,
-		Claim: part.Name, Round: status.Round}
-	mover := resources.Mover{Set: in.Set, Link: link, Source: part.Name, Target: api.CopyName(status.Operation, part.Name, status.Round),
-		Device: sts.IsBlock(claim), Root: root, Admitted: status.Admitted, Options: options, Settings: in.Settings}
-	if part.To.Cmp(part.From) < 0 {
-		mover.Margin = in.Settings.ShrinkMargin
-	}
-	if sts.Replicas(in.Set) > 0 && in.Cold(claim) == "" {
-		mover.Pass, mover.Link.Round, mover.Node = resources.WarmPass, 0, in.Users(part.Name)[0].Spec.NodeName
-	} else if _, ordinal, ok := sts.ParseClaimName(in.Set, part.Name); ok {
-		mover.First, mover.Member = true, sts.PodName(in.Set, ordinal) // it asks for what the member's pod will need there
-	}
-	return resources.MakeMover(mover), nil
+// MoverSettings are how movers run for a set.
+type MoverSettings struct {
+	Options  resources.MoverOptions
+	Root     bool // the namespace allows movers that run as root
+	Settings api.Settings
 }
 
-// MoverPod returns the pod of the first claim that is copied, as the Job controller would create it; nil where nothing is copied. The
-// pods of the other claims differ in names only, so that the API server judges all of them alike.
-func MoverPod(in Input, w *Wish) *corev1.Pod {
-	status := w.Operation(in)
-	for i := range status.Claims {
-		part := &status.Claims[i]
-		if part.Method == api.MethodExpand || part.Returns() {
+// MoverOf describes the mover of a member. A running member is copied beside its pod, on its node.
+func MoverOf(o *sts.Observed, record *api.Resize, member *api.Member, with MoverSettings) (resources.Mover, error) {
+	root, err := resources.MoverUser(o.Set, record.Admitted, with.Options.RootAllowed(with.Root))
+	if err != nil {
+		return resources.Mover{}, err
+	}
+	ordinal := member.Ordinal
+	m := resources.Mover{Set: o.Set, Attempt: max(member.Attempt, 1), Pod: member.Pod, Node: member.Node, Root: root,
+		Admitted: record.Admitted,
+		Link:     api.Link{Operation: record.Operation, Role: api.RoleMover, Namespace: o.Set.Namespace, Set: record.Set, Member: &ordinal},
+		Options:  with.Options, Settings: with.Settings, Bandwidth: bandwidth(o)}
+	m.MaxStop, _ = api.MaxStop(o.Set, record.Strategy)
+	for i := range member.Claims {
+		move := &member.Claims[i]
+		if move.Moved {
 			continue
 		}
-		job, err := CopyJob(in, status, part)
-		if err != nil {
-			return nil // the preflight says so
+		claim := o.Claim(move.Claim)
+		c := resources.MoverClaim{Template: move.Template, Source: move.Claim, Target: record.TargetOf(move),
+			Device: claim != nil && sts.IsBlock(claim)}
+		if move.To.Cmp(move.From) < 0 && !c.Device {
+			c.Margin = with.Settings.ShrinkMargin
 		}
-		return resources.MakeMoverPod(job)
+		m.Claims = append(m.Claims, c)
 	}
-	return nil
+	return m, nil
+}
+
+// bandwidth returns the set's limit for passes beside its members, in bytes a second; 0 if it has none, or one that is no quantity.
+func bandwidth(o *sts.Observed) int64 {
+	q, err := resource.ParseQuantity(o.Set.Annotations[api.BandwidthAnnotation])
+	if err != nil {
+		return 0
+	}
+	return max(q.Value(), 0)
+}
+
+// MoverPod returns the pod of the first member that is copied, as the Job controller would create it; nil where nothing is copied. The
+// pods of other members differ in names only, so that the API server judges all of them alike.
+func MoverPod(in Input, w *Wish) *corev1.Pod {
+	record := w.Operation(in)
+	if len(record.Members) == 0 || record.IsRollback() {
+		return nil
+	}
+	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
+	if err != nil {
+		return nil // the preflight says so
+	}
+	member := &record.Members[0]
+	if pod := in.MemberPod(member.Ordinal); pod != nil {
+		member.Pod, member.Node = pod.UID, pod.Spec.NodeName
+	}
+	mover, err := MoverOf(in.Observed, record, member, MoverSettings{Options: options, Root: in.Cluster.RootMovers, Settings: in.Settings})
+	if err != nil {
+		return nil // the preflight says so
+	}
+	return resources.MakeMoverPod(resources.MakeMover(mover))
 }

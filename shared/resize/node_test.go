@@ -53,9 +53,43 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 			switch {
 			case row.want == "" && i >= 0:
 				t.Errorf("refused: %v", found[i])
-			case row.want != "" && (i < 0 || !strings.Contains(found[i].Message, row.want) || !strings.Contains(found[i].Message, "kubectl label namespace")):
+			case row.want != "" && (i < 0 || !strings.Contains(found[i].Message, row.want) ||
+				!strings.Contains(found[i].Message, "kubectl label namespace")):
 				t.Errorf("got %v, want a refusal for %s", found, row.want)
 			}
 		})
+	}
+}
+
+// TestPodsWhoseVolumesNoMoverCanReadAreRefused, where they would be copied beside them.
+func TestPodsWhoseVolumesNoMoverCanReadAreRefused(t *testing.T) {
+	pods := func(change func(*corev1.PodSpec)) build.Option {
+		return build.Edit(func(s *appsv1.StatefulSet) { change(&s.Spec.Template.Spec) })
+	}
+	windows := pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Windows} })
+	guests := pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("kata-qemu") })
+	for name, row := range map[string]struct {
+		options []build.Option
+		says    string // empty: it is not refused
+	}{
+		"Linux":                        {[]build.Option{pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Linux} })}, ""},
+		"Windows":                      {[]build.Option{windows}, "resize-method=expand"},
+		"nodes with Windows":           {[]build.Option{pods(func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} })}, "on Windows"},
+		"guests":                       {[]build.Option{guests}, "Scale the set to zero"},
+		"guests, and none of them":     {[]build.Option{guests, build.Replicas(0)}, ""},
+		"another runtime, as NVIDIA's": {[]build.Option{pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("nvidia") })}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := world(wants("data=128Mi@fast", row.options...), two())
+			found := Preflight(in, Read(in))
+			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.RuntimeUnsupported })
+			if (i >= 0) != (row.says != "") || i >= 0 && !strings.Contains(found[i].Message, row.says) {
+				t.Errorf("got %v, want a refusal that says %q", found, row.says)
+			}
+		})
+	}
+	in := world(wants("data=128Mi", windows), two())
+	if found := Preflight(in, Read(in)); len(found) > 0 {
+		t.Errorf("claims that grow in place: %v", found)
 	}
 }

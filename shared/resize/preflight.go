@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -22,12 +24,13 @@ const (
 )
 
 // Preflight looks for everything that could stop the resize half way, before anything is touched. Each problem alone is a
-// refusal; they are in the order in which people had better look at them.
+// refusal; the most important come first.
 func Preflight(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Wish) []Problem{
-		checkMethods, checkNames, checkNodeAccess, checkOwner, checkMover, checkClasses, checkProvisioners, checkTopology, checkClaims, checkFinalizers, checkAttributes,
-		checkLimits, checkQuotas, checkRetained, checkDocuments,
+		checkMethods, checkNames, checkNodeAccess, checkRuntime, checkOwner, checkMover, checkHooks, checkClasses, checkProvisioners,
+		checkTopology, checkClaims,
+		checkFinalizers, checkAttributes, checkLimits, checkQuotas, checkRetained, checkDocuments,
 	} {
 		found = append(found, check(in, w)...)
 	}
@@ -37,32 +40,57 @@ func Preflight(in Input, w *Wish) []Problem {
 func checkNames(in Input, w *Wish) []Problem {
 	var found []Problem
 	if len(in.Set.Name)+1+revisionHash > validation.LabelValueMaxLength {
-		found = append(found, problem(api.NameTooLong, "StatefulSet name %s has %d characters; above %d its pods' label controller-revision-hash gets too long "+
-			"and they may not start again after a stop; move the data to a set with a shorter name",
+		found = append(found, problem(api.NameTooLong, "StatefulSet name %s has %d characters; above %d its pods' label "+
+			"controller-revision-hash gets too long and they may not start again after a stop; move the data to a set with a shorter name",
 			in.Set.Name, len(in.Set.Name), validation.LabelValueMaxLength-1-revisionHash))
 	}
 	if len(w.Claims) > maxClaims {
-		found = append(found, problem(api.TooManyClaims, "%d claims are to be resized, one operation takes at most %d; name fewer templates in %s",
-			len(w.Claims), maxClaims, api.ResizeAnnotation))
+		found = append(found, problem(api.TooManyClaims, "%d claims are to be resized, one operation takes at most %d; name fewer templates in "+
+			"%s", len(w.Claims), maxClaims, api.ResizeAnnotation))
 	}
 	if w.Recreate && len(api.EncodeManifest(in.Set)) > maxManifest {
-		found = append(found, problem(api.TooManyClaims, "the manifest of StatefulSet %s has more than %d bytes, too many to be kept safe while the set is created again; "+
-			"delete it with --cascade=orphan and apply it with the new template yourself", in.Set.Name, maxManifest))
+		found = append(found, problem(api.TooManyClaims, "the manifest of StatefulSet %s has more than %d bytes, too many to be kept safe "+
+			"while the set is created again; delete it with --cascade=orphan and apply it with the new template yourself", in.Set.Name, maxManifest))
 	}
 	return found
 }
 
-// checkNodeAccess refuses what the API server would refuse when the set is replaced: a stolen token of restore must not get hold of nodes.
+// checkNodeAccess refuses pods that a policy would refuse when the set is created again: a stolen token of restore must not get hold of
+// nodes.
 func checkNodeAccess(in Input, w *Wish) []Problem {
 	by := sts.NodeAccess(&in.Set.Spec.Template.Spec)
 	if by == "" || in.Cluster.NodeAccess || !w.AsksOwner() {
 		return nil
 	}
-	return []Problem{problem(api.NodeAccessDenied, "the pods of StatefulSet %s get hold of their node by %s, so Drydock does not create it again. Allow it with: "+
-		"kubectl label namespace %s %s=%s; then ask again with %s", in.Set.Name, by, in.Set.Namespace, api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation)}
+	return []Problem{problem(api.NodeAccessDenied, "the pods of StatefulSet %s get hold of their node by %s, so Drydock does not create it "+
+		"again. Allow it with: kubectl label namespace %s %s=%s; then ask again with "+
+		"%s", in.Set.Name, by, in.Set.Namespace, api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation)}
 }
 
-// AsksOwner reports whether the resize does what an owner would undo.
+// checkRuntime finds pods whose volumes a mover beside them cannot read as they do: those of Windows, and those that run in a guest with a
+// kernel and a page cache of its own. The name of the RuntimeClass has to tell, since only administrators may read its handler.
+func checkRuntime(in Input, w *Wish) []Problem {
+	pod := in.Set.Spec.Template.Spec
+	system, class := pod.NodeSelector[corev1.LabelOSStable], ""
+	if pod.OS != nil {
+		system = string(pod.OS.Name)
+	}
+	if pod.RuntimeClassName != nil {
+		class = *pod.RuntimeClassName
+	}
+	switch {
+	case !w.copies():
+	case strings.EqualFold(system, string(corev1.Windows)):
+		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run on Windows, whose file systems no mover can read. "+
+			"Grow the claims in place: %s=%s", in.Set.Name, api.ResizeMethodAnnotation, api.MethodExpand)}
+	case strings.Contains(class, "kata") && sts.Replicas(in.Set) > 0:
+		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run in guests (RuntimeClass %s), so no mover beside them "+
+			"sees what they write. Scale the set to zero, then ask again with %s", in.Set.Name, class, api.RetryAnnotation)}
+	}
+	return nil
+}
+
+// AsksOwner reports whether an owner would undo changes of the resize.
 func (w *Wish) AsksOwner() bool { return w.Recreate || w.copies() }
 
 func checkOwner(in Input, w *Wish) []Problem {
@@ -100,14 +128,14 @@ func checkClasses(in Input, w *Wish) []Problem {
 	for _, t := range w.Templates {
 		if t.Class != "" && in.Cluster.Classes[t.Class] == nil {
 			told[t.Class] = true
-			found = append(found, problem(api.UnknownClass, "storage class %s, asked for template %s, does not exist; name one of those that kubectl get storageclass lists",
-				t.Class, t.Name))
+			found = append(found, problem(api.UnknownClass, "storage class %s, asked for template %s, does not exist; name one of those that "+
+				"kubectl get storageclass lists", t.Class, t.Name))
 		}
 	}
 	for _, c := range w.Claims {
 		if class := w.class(c); !told[class] && (class == "" || in.Cluster.Classes[class] == nil) {
-			found = append(found, problem(api.UnknownClass, "claim %s is of storage class %q, which does not exist, so no new volume can be provisioned; "+
-				"name a class in %s", c.Name, class, api.ResizeAnnotation))
+			found = append(found, problem(api.UnknownClass, "claim %s is of storage class %q, which does not exist, so no new volume can be "+
+				"provisioned; name a class in %s", c.Name, class, api.ResizeAnnotation))
 		}
 	}
 	return found
@@ -118,15 +146,15 @@ func checkClaims(in Input, w *Wish) []Problem {
 	for _, c := range w.Claims {
 		size, target := sts.Requested(c.PersistentVolumeClaim), w.size(c)
 		if !sts.Belongs(c.PersistentVolumeClaim, in.Set) {
-			found = append(found, problem(api.ForeignClaim, "claim %s has the name of one of StatefulSet %s but not the labels of its selector, or another owner; "+
-				"if it is the set's, give it the labels %v", c.Name, in.Set.Name, in.Set.Spec.Selector.MatchLabels))
+			found = append(found, problem(api.ForeignClaim, "claim %s has the name of one of StatefulSet %s but not the labels of its selector, "+
+				"or another owner; if it is the set's, give it the labels %v", c.Name, in.Set.Name, in.Set.Spec.Selector.MatchLabels))
 		}
 		if c.DeletionTimestamp != nil {
 			found = append(found, problem(api.ClaimBusy, "claim %s is being deleted. Wait until it is gone", c.Name))
 		}
 		if c.Method == api.MethodCopy && sts.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0 {
-			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it cannot be copied to one of %s. Ask for at least %s",
-				c.Name, &size, &target, &size))
+			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it "+
+				"cannot be copied to one of %s. Ask for at least %s", c.Name, &size, &target, &size))
 		}
 		found = append(found, checkUsers(in, c)...)
 	}
@@ -140,8 +168,8 @@ func checkUsers(in Input, c Claim) []Problem {
 	var found []Problem
 	for _, pod := range in.Users(c.Name) {
 		if !sts.IsPodOf(pod, in.Set) {
-			found = append(found, problem(api.ForeignConsumer, "claim %s is in use by pod %s, which does not belong to StatefulSet %s. Delete the pod, or wait until it has ended",
-				c.Name, pod.Name, in.Set.Name))
+			found = append(found, problem(api.ForeignConsumer, "claim %s is in use by pod %s, which does not belong to StatefulSet %s. Delete the "+
+				"pod, or wait until it has ended", c.Name, pod.Name, in.Set.Name))
 		}
 	}
 	return found
@@ -164,8 +192,8 @@ func checkLimit(w *Wish, name string, item corev1.LimitRangeItem) []Problem {
 	var found []Problem
 	for _, t := range w.Templates {
 		if largest, ok := item.Max[corev1.ResourceStorage]; ok && t.Size.Cmp(largest) > 0 {
-			found = append(found, problem(api.LimitExceeded, "LimitRange %s allows claims of at most %s, template %s is to have %s; raise the limit or ask for less",
-				name, &largest, t.Name, &t.Size))
+			found = append(found, problem(api.LimitExceeded, "LimitRange %s allows claims of at most %s, template %s is to have %s; raise the "+
+				"limit or ask for less", name, &largest, t.Name, &t.Size))
 		}
 		if least, ok := item.Min[corev1.ResourceStorage]; ok && t.Size.Cmp(least) < 0 {
 			found = append(found, problem(api.LimitExceeded, "LimitRange %s asks claims for at least %s, template %s is to have %s; ask for more",

@@ -31,7 +31,8 @@ func world(groups ...objects) Input {
 
 // wants is StatefulSet web of the class that can grow, which asks for the request.
 func wants(request string, options ...build.Option) objects {
-	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", roomy), build.Resize(request)}, options...)...)}
+	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", roomy), build.Resize(request)},
+		options...)...)}
 }
 
 // claim is one with its volume, of a class.
@@ -54,8 +55,9 @@ func method(m api.Method) build.Option {
 }
 
 func quota(in Input, name corev1.ResourceName, hard, used string) Input {
-	in.Cluster.Quotas = append(in.Cluster.Quotas, corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{
-		Hard: corev1.ResourceList{name: resource.MustParse(hard)}, Used: corev1.ResourceList{name: resource.MustParse(used)}}})
+	in.Cluster.Quotas = append(in.Cluster.Quotas, corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"},
+		Status: corev1.ResourceQuotaStatus{
+			Hard: corev1.ResourceList{name: resource.MustParse(hard)}, Used: corev1.ResourceList{name: resource.MustParse(used)}}})
 	return in
 }
 
@@ -72,28 +74,31 @@ func reasons(problems []Problem) string {
 func TestEveryProblemIsFound(t *testing.T) {
 	foreign := build.Label("app", "else")
 	worst := func() Input {
-		set := wants("data=32Mi@nvme", build.Owned("Database", "main"), build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil }),
+		set := wants("data=32Mi@nvme", build.Owned("Database", "main"),
+			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil }),
 			build.Annotation(api.MoverAnnotation, "speed: high"), method(api.MethodExpand))
 		in := quota(world(set, grower("data-web-0", "64Mi", foreign, build.Deleting()), grower("data-web-1", "64Mi"),
 			objects{build.Pod("reports", []string{"data-web-0", "data-web-1"})}), "persistentvolumeclaims", "2", "2")
 		quota(in, "requests.storage", "128Mi", "128Mi")
-		in.Cluster.Limits = []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Name: "sizes"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-			Type: corev1.LimitTypePersistentVolumeClaim, Min: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}}}}}
+		in.Cluster.Limits = []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Name: "sizes"},
+			Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+				Type: corev1.LimitTypePersistentVolumeClaim, Min: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}}}}}
 		return in
 	}
 	for name, row := range map[string]struct {
 		in   Input
 		want string
 	}{
-		"none":                               {world(wants("data=128Mi"), two()), ""},
-		"a class is unknown, and told once":  {world(wants("data=128Mi@nvme"), two()), "UnknownClass"},
-		"two templates, two unknown classes": {world(wants("data=128Mi@nvme,logs=1Gi@ssd", build.Template("logs", "32Mi", roomy)), two()), "UnknownClass UnknownClass"},
-		"each foreign pod, each claim": {world(wants("data=128Mi@fast"), two(), objects{build.Pod("a", []string{"data-web-0"}), build.Pod("b", []string{"data-web-0", "data-web-1"})}),
-			"ForeignConsumer ForeignConsumer ForeignConsumer"},
-		"each quota": {quota(quota(world(wants("data=128Mi"), two()), "requests.storage", "1", "0"), "roomy.storageclass.storage.k8s.io/requests.storage", "1", "0"),
-			"QuotaExceeded QuotaExceeded"},
-		"all at once": {worst(), "ExpandImpossible ExpandImpossible OwnerNotPausable RootMoverNeeded MoverInvalid UnknownClass ForeignClaim ClaimBusy " +
-			"ForeignConsumer ForeignConsumer LimitExceeded QuotaExceeded QuotaExceeded"},
+		"none":                              {world(wants("data=128Mi"), two()), ""},
+		"a class is unknown, and told once": {world(wants("data=128Mi@nvme"), two()), "UnknownClass"},
+		"two templates, two unknown classes": {world(wants("data=128Mi@nvme,logs=1Gi@ssd", build.Template("logs", "32Mi", roomy)), two()),
+			"UnknownClass UnknownClass"},
+		"each foreign pod, each claim": {world(wants("data=128Mi@fast"), two(), objects{build.Pod("a", []string{"data-web-0"}),
+			build.Pod("b", []string{"data-web-0", "data-web-1"})}), "ForeignConsumer ForeignConsumer ForeignConsumer"},
+		"each quota": {quota(quota(world(wants("data=128Mi"), two()), "requests.storage", "1", "0"),
+			"roomy.storageclass.storage.k8s.io/requests.storage", "1", "0"), "QuotaExceeded QuotaExceeded"},
+		"all at once": {worst(), "ExpandImpossible ExpandImpossible OwnerNotPausable RootMoverNeeded MoverInvalid UnknownClass ForeignClaim " +
+			"ClaimBusy ForeignConsumer ForeignConsumer LimitExceeded QuotaExceeded QuotaExceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wish := Read(row.in)
@@ -119,11 +124,40 @@ func TestEveryMistakeInTheRequestIsFound(t *testing.T) {
 		"no templates": {world(objects{build.Set("web", build.Resize("data=1Gi"))}), "NoTemplates", 0},
 		"a method that there is not, and templates that there are not": {
 			world(wants("db=1Gi,data=128Mi,logs=1Gi", method("magic")), two()), "MethodUnknown UnknownTemplate UnknownTemplate", 2},
+		"a member check that cannot be read": {world(wants("data=128Mi", build.Annotation(api.MemberCheckAnnotation, "prometheus:up")), two()),
+			"CheckInvalid", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wish := Read(row.in)
 			if got := reasons(wish.Problems); got != row.want || len(wish.Claims) != row.claims || wish.Empty() {
 				t.Errorf("found %s and %d claims, want %s and %d", got, len(wish.Claims), row.want, row.claims)
+			}
+		})
+	}
+}
+
+// TestHooksThatCouldNotRun: as long as members are moved.
+func TestHooksThatCouldNotRun(t *testing.T) {
+	const node = "spec: {hostNetwork: true, containers: [{name: sh, image: x}]}"
+	hook := func(key, text string) Input {
+		return world(wants("data=128Mi", method(api.MethodCopy), build.Annotation(key, text)), two())
+	}
+	allowed := hook(api.BeforeMemberAnnotation, node)
+	allowed.Cluster.NodeAccess = true
+	for name, row := range map[string]struct {
+		in   Input
+		want string
+	}{
+		"a template that cannot be read":  {hook(api.BeforeMemberAnnotation, "{"), "HookInvalid"},
+		"one without a container":         {hook(api.AfterMemberAnnotation, "{}"), "HookInvalid"},
+		"one that gets hold of its node":  {hook(api.AfterMemberAnnotation, node), "NodeAccessDenied"},
+		"where the namespace allows that": {allowed, ""},
+		"one that can run":                {hook(api.BeforeMemberAnnotation, "spec: {containers: [{name: sh, image: x}]}"), ""},
+		"members are not moved at all":    {world(wants("data=128Mi", build.Annotation(api.BeforeMemberAnnotation, "{")), two()), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := reasons(checkHooks(row.in, Read(row.in))); got != row.want {
+				t.Errorf("found %q, want %q", got, row.want)
 			}
 		})
 	}
@@ -135,7 +169,7 @@ func TestWhatSettlesByItself(t *testing.T) {
 		s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](1)}
 		s.Status.CurrentRevision, s.Status.UpdateRevision = "web-1", "web-2"
 	})
-	in := world(wants("data=128Mi", canary), grower("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0", 0)),
+	in := world(wants("data=128Mi", canary), grower("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0")),
 		objects{build.Claim("data-web-1", "64Mi", build.On("")), build.Claim("data-web-2", "64Mi")},
 		grower("data-web-3", "64Mi", build.Annotation(api.OperationAnnotation, "{}")))
 	found := Unsettled(in, Read(in))
@@ -151,12 +185,14 @@ func TestWhatSettlesByItself(t *testing.T) {
 
 // TestRoomsOfQuotas: those that count something of the resize, whether it fits or not.
 func TestRoomsOfQuotas(t *testing.T) {
-	in := quota(quota(quota(world(wants("data=128Mi@fast"), two()), "services", "1", "1"), "requests.storage", "1Gi", "128Mi"), "fast.storageclass.storage.k8s.io/persistentvolumeclaims", "1", "0")
+	in := quota(quota(quota(world(wants("data=128Mi@fast"), two()), "services", "1", "1"), "requests.storage", "1Gi", "128Mi"),
+		"fast.storageclass.storage.k8s.io/persistentvolumeclaims", "1", "0")
 	var got []string
 	for _, r := range Rooms(in, Read(in)) {
 		got = append(got, fmt.Sprintf("%s %s: %s of %s, %s more, %v", r.Quota, r.Resource, &r.Used, &r.Hard, &r.Needs, r.Enough()))
 	}
-	want := "team requests.storage: 128Mi of 1Gi, 256Mi more, true; team fast.storageclass.storage.k8s.io/persistentvolumeclaims: 0 of 1, 2 more, false"
+	want := "team requests.storage: 128Mi of 1Gi, 256Mi more, true; team fast.storageclass.storage.k8s.io/persistentvolumeclaims: 0 of 1, 2 " +
+		"more, false"
 	if strings.Join(got, "; ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "; "), want)
 	}
@@ -167,12 +203,15 @@ func TestI8WhyItCannotExpand(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"a volume cannot shrink": {world(wants("data=32Mi", method("expand")), two()), "claim data-web-0 cannot become 32Mi in place, as drydock.dev/resize-method=expand asks: a volume cannot shrink; remove the annotation or write \"copy\""},
-		"another class":          {world(wants("data=128Mi@fast", method("expand")), two()), "another StorageClass or access mode needs another volume"},
-		"another mode":           {world(wants("data=128Mi:RWX", method("expand")), two()), "another StorageClass or access mode needs another volume"},
+		"a volume cannot shrink": {world(wants("data=32Mi", method("expand")), two()), "claim data-web-0 cannot become 32Mi in place, as " +
+			"drydock.dev/resize-method=expand asks: a volume cannot shrink; remove the annotation or write \"copy\""},
+		"another class": {world(wants("data=128Mi@fast", method("expand")), two()), "another StorageClass or access mode needs another volume"},
+		"another mode":  {world(wants("data=128Mi:RWX", method("expand")), two()), "another StorageClass or access mode needs another volume"},
 		"the class": {world(wants("data=128Mi", method("expand")), two()[:2], claim("data-web-1", "fixed", "64Mi")),
-			"claim data-web-1 cannot become 128Mi in place, as drydock.dev/resize-method=expand asks: its StorageClass fixed does not allow volume expansion"},
-		"the class is gone": {world(wants("data=128Mi", method("expand")), claim("data-web-0", "retired", "64Mi")), "its StorageClass retired does not allow"},
+			"claim data-web-1 cannot become 128Mi in place, as drydock.dev/resize-method=expand asks: its StorageClass fixed does not allow " +
+				"volume expansion"},
+		"the class is gone": {world(wants("data=128Mi", method("expand")), claim("data-web-0", "retired", "64Mi")),
+			"its StorageClass retired does not allow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Preflight(row.in, Read(row.in))
@@ -194,23 +233,33 @@ func TestPreflightOfClaimsThatGrow(t *testing.T) {
 		in     Input
 		reason api.Reason // of a refusal
 	}{
-		"I10: no mover runs as root":                     {world(wants("data=128Mi", rootless), two()), ""},
-		"but for a claim that is copied":                 {world(wants("data=128Mi@fast", rootless), two()), api.RootMoverNeeded},
-		"nobody reads how movers run":                    {invalid, ""},
-		"but for a claim that is copied, they do":        {world(wants("data=128Mi@fast", build.Annotation(api.MoverAnnotation, "speed: high")), two()), api.MoverInvalid},
-		"a pod of somebody else uses it":                 {world(wants("data=128Mi"), two(), objects{build.Pod("reports", []string{"data-web-0"})}), ""},
-		"a pod of somebody else uses one that is copied": {world(wants("data=128Mi@fast"), two(), objects{build.Pod("reports", []string{"data-web-0"})}), api.ForeignConsumer},
-		"a raw device grows":                             {world(wants("data=128Mi"), grower("data-web-0", "64Mi", block)), ""},
-		"a raw device does not shrink":                   {world(wants("data=32Mi"), grower("data-web-0", "64Mi", block)), api.ShrinkRefused},
-		"a claim that is being deleted":                  {world(wants("data=128Mi"), grower("data-web-0", "64Mi", build.Deleting())), api.ClaimBusy},
-		"quota: only the difference counts":              {quota(world(wants("data=128Mi"), two()), storage, "256Mi", "128Mi"), ""},
-		"quota: a byte too little":                       {quota(world(wants("data=128Mi"), two()), storage, "268435455", "128Mi"), api.QuotaExceeded},
-		"quota: of the class":                            {quota(world(wants("data=128Mi"), two()), "roomy.storageclass.storage.k8s.io/requests.storage", "255Mi", "128Mi"), api.QuotaExceeded},
-		"quota: no claim is made":                        {quota(world(wants("data=128Mi"), two()), count, "2", "2"), ""},
-		"quota: one is copied, and counts whole":         {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage, "260Mi", "164Mi"), ""},
-		"quota: one is copied, a byte too little":        {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage, "272629759", "164Mi"), api.QuotaExceeded},
-		"quota: one is copied, and is a claim more":      {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), count, "2", "2"), api.QuotaExceeded},
-		"quota: a copy that keeps its size counts whole": {quota(world(objects{build.Set("web", build.Template("data", "64Mi", "fast"), build.Resize("auto"))}, grower("data-web-1", "100Mi")), storage, "199Mi", "100Mi"), api.QuotaExceeded},
+		"I10: no mover runs as root":     {world(wants("data=128Mi", rootless), two()), ""},
+		"but for a claim that is copied": {world(wants("data=128Mi@fast", rootless), two()), api.RootMoverNeeded},
+		"nobody reads how movers run":    {invalid, ""},
+		"but for a claim that is copied, they do": {world(wants("data=128Mi@fast", build.Annotation(api.MoverAnnotation, "speed: high")),
+			two()), api.MoverInvalid},
+		"a pod of somebody else uses it": {world(wants("data=128Mi"), two(),
+			objects{build.Pod("reports", []string{"data-web-0"})}), ""},
+		"a pod of somebody else uses one that is copied": {world(wants("data=128Mi@fast"), two(),
+			objects{build.Pod("reports", []string{"data-web-0"})}), api.ForeignConsumer},
+		"a raw device grows":           {world(wants("data=128Mi"), grower("data-web-0", "64Mi", block)), ""},
+		"a raw device does not shrink": {world(wants("data=32Mi"), grower("data-web-0", "64Mi", block)), api.ShrinkRefused},
+		"a claim that is being deleted": {world(wants("data=128Mi"), grower("data-web-0", "64Mi", build.Deleting())),
+			api.ClaimBusy},
+		"quota: only the difference counts": {quota(world(wants("data=128Mi"), two()), storage, "256Mi", "128Mi"), ""},
+		"quota: a byte too little": {quota(world(wants("data=128Mi"), two()), storage, "268435455", "128Mi"),
+			api.QuotaExceeded},
+		"quota: of the class": {quota(world(wants("data=128Mi"), two()),
+			"roomy.storageclass.storage.k8s.io/requests.storage", "255Mi", "128Mi"), api.QuotaExceeded},
+		"quota: no claim is made": {quota(world(wants("data=128Mi"), two()), count, "2", "2"), ""},
+		"quota: one is copied, and counts whole": {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage, "260Mi",
+			"164Mi"), ""},
+		"quota: one is copied, a byte too little": {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage,
+			"272629759", "164Mi"), api.QuotaExceeded},
+		"quota: one is copied, and is a claim more": {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), count, "2", "2"),
+			api.QuotaExceeded},
+		"quota: a copy that keeps its size counts whole": {quota(world(objects{build.Set("web", build.Template("data", "64Mi", "fast"),
+			build.Resize("auto"))}, grower("data-web-1", "100Mi")), storage, "199Mi", "100Mi"), api.QuotaExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Preflight(row.in, Read(row.in))

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Room is what a ResourceQuota allows of something that a resize needs for as long as old and new claims are there at once.
+// Room compares a limit of a ResourceQuota with the needs of a resize, which has old and new claims at once.
 type Room struct {
 	Quota    string              `json:"quota"`
 	Resource corev1.ResourceName `json:"resource"`
@@ -33,8 +33,8 @@ func (r Room) Enough() bool {
 	return sum.Cmp(r.Hard) <= 0
 }
 
-// Rooms are what the namespace's quotas say about the claims and the movers of the resize. A quota with scopes counts only some objects;
-// whether it counts these, the API server says.
+// Rooms returns the limits of the namespace's quotas for the claims and the movers of the resize. A quota with scopes counts only some
+// objects, and only the API server knows whether it counts these.
 func Rooms(in Input, w *Wish) []Room {
 	need, retained := w.need(in), retainedStorage(in, w)
 	var rooms []Room
@@ -72,17 +72,17 @@ func (r Room) advice() string {
 		return fmt.Sprintf(", beside %s in old volumes that are kept for a while. %s, or wait until they are given up: kubectl get pv -l %s",
 			&r.Retained, raise, api.NamespaceLabel)
 	case slices.Contains(moverResources, r.Resource):
-		return fmt.Sprintf(". %s, or have fewer claims copied at once with the annotation %s", raise, api.ResizeParallelismAnnotation)
+		return fmt.Sprintf(". %s, or have fewer members copied at once with the annotation %s", raise, api.ResizeParallelismAnnotation)
 	}
 	return ". " + raise
 }
 
-// need is what the new claims and the movers count for, under every name that a quota may give it
+// need returns the consumption of the new claims and the movers, under every name in a quota
 // (kubernetes pkg/quota/v1/evaluator/core).
 func (w *Wish) need(in Input) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	one := resource.MustParse("1")
-	copied := 0
+	copied := map[int]bool{} // members
 	for _, c := range w.Claims {
 		size := w.size(c).DeepCopy()
 		if !c.Copied() {
@@ -94,13 +94,13 @@ func (w *Wish) need(in Input) corev1.ResourceList {
 		if !c.Copied() {
 			continue
 		}
-		copied++
+		copied[c.Ordinal] = true
 		for _, count := range []string{"", "count/", w.class(c) + ".storageclass.storage.k8s.io/"} {
 			addTo(need, count+string(corev1.ResourcePersistentVolumeClaims), one)
 		}
 	}
 	if pod := MoverPod(in, w); pod != nil {
-		addMovers(need, pod, int64(copied), int64(min(copied, resources.Parallelism(in.Set, in.Settings))))
+		addMovers(need, pod, int64(len(copied)), int64(min(len(copied), resources.Parallelism(in.Set, in.Settings))))
 	}
 	return need
 }

@@ -20,7 +20,8 @@ const (
 )
 
 // onlyTheSet are reasons that nothing but a change of the set itself can take away.
-var onlyTheSet = []api.Reason{api.RequestInvalid, api.MethodUnknown, api.UnknownTemplate, api.NoTemplates, api.NameTooLong}
+var onlyTheSet = []api.Reason{api.RequestInvalid, api.MethodUnknown, api.UnknownTemplate, api.NoTemplates, api.NameTooLong,
+	api.CheckInvalid, api.HookInvalid}
 
 // withFigures are reasons whose message has figures of the whole namespace, which change without any news for the user.
 var withFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejected}
@@ -28,7 +29,8 @@ var withFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejec
 // JudgedOn returns a digest of everything on the set that a resize is judged on: a refusal with another digest is judged anew.
 func JudgedOn(set *appsv1.StatefulSet) string {
 	h := sha256.New()
-	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation,
+	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
+		api.CutoverAnnotation, api.MaxStopAnnotation, api.MemberCheckAnnotation, api.BeforeMemberAnnotation, api.AfterMemberAnnotation,
 		api.MoverAnnotation, api.OwnerPolicyAnnotation} {
 		fmt.Fprintf(h, "%q ", set.Annotations[key])
 	}
@@ -39,33 +41,33 @@ func JudgedOn(set *appsv1.StatefulSet) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// Refuses reports whether the status is the refusal of this very request.
-func Refuses(status *api.Resize, request string) bool {
-	return status != nil && status.Phase == api.Refused && status.Request == request
+// Refuses reports whether the record is the refusal of this very request.
+func Refuses(record *api.Resize, request string) bool {
+	return record != nil && record.Phase == api.Refused && record.Request == request
 }
 
 // Outdated reports whether the set has changed since its request was refused.
-func Outdated(set *appsv1.StatefulSet, status *api.Resize) bool {
-	return status.Judged != JudgedOn(set)
+func Outdated(set *appsv1.StatefulSet, record *api.Resize) bool {
+	return record.Judged != JudgedOn(set)
 }
 
 // DueAgain reports whether a tick has the refusal judged anew, because its cause may be gone: a quota, a class, a claim, a label of the
 // namespace.
-func DueAgain(status *api.Resize, now time.Time) bool {
-	if slices.Contains(onlyTheSet, status.Reason) {
+func DueAgain(record *api.Resize, now time.Time) bool {
+	if slices.Contains(onlyTheSet, record.Reason) {
 		return false
 	}
-	fresh := status.Finished != nil && now.Sub(status.Finished.Time) < freshRefusal
+	fresh := record.Finished != nil && now.Sub(record.Finished.Time) < freshRefusal
 	return fresh || now.Minute()%refusalMinutes == 0
 }
 
 // Standing returns the refusal of this very request that the set has; nil if there is none, or the user asks for another attempt.
 func (in Input) Standing() *api.Resize {
-	status, err := in.Status()
-	if err != nil || in.retried() || !Refuses(status, in.Set.Annotations[api.ResizeAnnotation]) {
+	record, err := in.Record()
+	if err != nil || in.retried() || !Refuses(record, in.Set.Annotations[api.ResizeAnnotation]) {
 		return nil
 	}
-	return status
+	return record
 }
 
 // Restated returns the standing refusal with the words of the problem that was found now, which has the same reason; nil if they are not

@@ -30,8 +30,8 @@ type Retry struct {
 
 // concerns reports whether the latest operation failed or was refused and is the one that the retry names. A retry that is delivered twice
 // or late names an older operation and has no effect.
-func (r *Retry) concerns(status *api.Resize) bool {
-	return status != nil && (status.Phase == api.Failed || status.Phase == api.Refused) && (r.Of == "" || r.Of == status.Operation)
+func (r *Retry) concerns(record *api.Resize) bool {
+	return record != nil && (record.Phase == api.Failed || record.Phase == api.Refused) && (r.Of == "" || r.Of == record.Operation)
 }
 
 // retried reports whether an event or an annotation asks for a retry.

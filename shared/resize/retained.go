@@ -30,14 +30,15 @@ func checkRetained(in Input, w *Wish) []Problem {
 	return found
 }
 
-// retainedOf returns the old volumes of the set's claim, the one that goes first in front.
+// retainedOf returns the old volumes of the set's claim, by the end of their windows, earliest first.
 func retainedOf(in Input, claim string) []*corev1.PersistentVolume {
 	kept := slices.DeleteFunc(in.Retained(), func(v *corev1.PersistentVolume) bool {
 		link, err := api.LoadLink(v)
 		return err != nil || link.Set.Name != in.Set.Name || link.Claim != claim
 	})
 	slices.SortFunc(kept, func(a, b *corev1.PersistentVolume) int {
-		return cmp.Or(cmp.Compare(a.Annotations[api.RetainedUntilAnnotation], b.Annotations[api.RetainedUntilAnnotation]), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Annotations[api.RetainedUntilAnnotation], b.Annotations[api.RetainedUntilAnnotation]),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return kept
 }

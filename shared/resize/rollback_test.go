@@ -19,7 +19,7 @@ import (
 // behind is a volume that the operation has left behind of the claim, kept for an hour.
 func behind(name, claim, size string, options ...build.Option) objects {
 	was := build.Claim(claim, size)
-	return objects{build.Volume(name, was, append([]build.Option{build.Released(), build.Held(api.RoleRetired, claim),
+	return objects{build.Volume(name, was, append([]build.Option{build.Released(), build.Retained(api.RoleRetired, claim),
 		build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, options...)...)}
 }
 
@@ -30,13 +30,33 @@ func now(name string, options ...build.Option) objects {
 
 // fixed is StatefulSet web with templates of 128Mi, which has got them by a resize.
 func fixed(options ...build.Option) objects {
-	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "128Mi", "fixed"), build.Resize("data=128Mi")}, options...)...)}
+	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "128Mi", "fixed"),
+		build.Resize("data=128Mi")}, options...)...)}
 }
 
-func resized(phase api.ClaimPhase, claims ...string) build.Option {
-	return build.Status(build.Operation(api.Succeeded, build.Parts(phase, claims...), func(s *api.Resize) {
-		for i := range s.Claims {
-			s.Claims[i].OldVolume = "pv-old-" + s.Claims[i].Name[len(s.Claims[i].Name)-1:]
+// resized is the record of a resize that has moved the claims.
+func resized(claims ...string) build.Option {
+	return build.Status(build.Operation(api.Succeeded, build.Members(api.MemberMoved, claims...), func(s *api.Resize) {
+		for _, move := range s.Moves() {
+			move.OldVolume = "pv-old-" + move.Claim[len(move.Claim)-1:]
+		}
+	}))
+}
+
+// expanded is the record of a resize in which the claim has grown on its volume.
+func expanded(claim string) build.Option {
+	return build.Status(build.Operation(api.Succeeded, func(s *api.Resize) {
+		s.Expansions = []api.Expansion{{Claim: claim, Template: "data", Volume: "pv-" + claim, From: resource.MustParse("64Mi"),
+			To: resource.MustParse("128Mi"), Done: true}}
+	}))
+}
+
+// gaveUpRollbackOf is the record of a rollback that failed before it moved the claims.
+func gaveUpRollbackOf(claims ...string) build.Option {
+	return build.Status(build.Operation(api.Failed, build.Rollback(build.ID), build.Members(api.MemberKept, claims...), func(s *api.Resize) {
+		s.Operation, s.FailedAt = "ba9876543210", api.Moving
+		for _, move := range s.Moves() {
+			move.NewVolume, move.To = "pv-old-"+move.Claim[len(move.Claim)-1:], resource.MustParse("64Mi")
 		}
 	}))
 }
@@ -47,13 +67,13 @@ func edit(change func(*corev1.PersistentVolume)) build.Option { return build.Edi
 func words(in Input, w *Wish) string {
 	var all []string
 	status := w.Operation(in)
-	for _, c := range status.Claims {
-		all = append(all, fmt.Sprintf("%s %s: %s to %s%s", c.Name, &c.To, c.OldVolume, c.NewVolume, c.Class))
+	for _, c := range status.Moves() {
+		all = append(all, fmt.Sprintf("%s %s: %s to %s%s", c.Claim, &c.To, c.OldVolume, c.NewVolume, c.Class))
 	}
 	for _, t := range status.Templates {
 		all = append(all, fmt.Sprintf("template %s %s", t.Name, &t.Size))
 	}
-	if status.Recreate {
+	if status.ReplaceSet {
 		all = append(all, "recreate")
 	}
 	return strings.Join(all, "; ")
@@ -61,10 +81,11 @@ func words(in Input, w *Wish) string {
 
 func TestRollback(t *testing.T) {
 	byHand := claim("data-web-1", "fixed", "64Mi", build.On("pv-old-1"))
-	byHand[1] = build.VolumeOf(byHand[0].(*corev1.PersistentVolumeClaim), build.Held(api.RoleRetired, "data-web-1"))
+	byHand[1] = build.VolumeOf(byHand[0].(*corev1.PersistentVolumeClaim), build.Retained(api.RoleRetired, "data-web-1"))
 	left0, left1 := behind("pv-old-0", "data-web-0", "64Mi"), behind("pv-old-1", "data-web-1", "64Mi")
 	of := func(change func(*api.Link)) build.Option {
-		link := api.Link{Operation: build.ID, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: "data-web-0"}
+		link := api.Link{Operation: build.ID, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"},
+			Claim: "data-web-0"}
 		change(&link)
 		return build.LinkOf(link)
 	}
@@ -78,75 +99,95 @@ func TestRollback(t *testing.T) {
 	}{
 		"every claim gets its old volume": {in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, left1),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate"},
-		"a claim that came later stays as it is": {in: world(fixed(resized(api.ClaimSwitched, "data-web-0")), now("data-web-0"), now("data-web-1"), left0), want: one},
-		"a claim that has grown in place stays":  {in: world(fixed(resized(api.ClaimExpanded, "data-web-1")), now("data-web-0"), now("data-web-1"), left0), want: one},
-		"a claim that is gone":                   {in: world(fixed(resized(api.ClaimSwitched, "data-web-0", "data-web-1")), now("data-web-0"), left0, left1), want: one},
+		"a claim that came later stays as it is": {in: world(fixed(resized("data-web-0")), now("data-web-0"), now("data-web-1"), left0),
+			want: one},
+		"a claim that has grown in place stays": {in: world(fixed(expanded("data-web-1")), now("data-web-0"), now("data-web-1"), left0),
+			want: one},
+		"a claim that is gone": {in: world(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), left0, left1), want: one},
 		"the templates fit already": {in: world(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, now("data-web-0"), left0),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi"},
-		"another class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
+		"another class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
 		"the set was created again": {in: world(fixed(build.UID("uid-2")), now("data-web-0"), left0), want: one},
-		"I1: without the document a claim asks for what its volume has": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
+		"I1: without the document a claim asks for what its volume has": {in: world(fixed(), now("data-web-0"),
+			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
 			want: "data-web-0 80Mi: pv-data-web-0 to pv-old-0; template data 80Mi; recreate"},
-		"the document knows for what it had asked": {in: world(fixed(resized(api.ClaimSwitched, "data-web-0")), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"so does that of a rollback which did not take place": {in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0"), func(s *api.Resize) {
-			s.Operation, s.Kind, s.RollsBack, s.FailedAt = "ba9876543210", api.KindRollback, build.ID, api.Copying
-			s.Claims[0].Method, s.Claims[0].NewVolume, s.Claims[0].To = api.MethodRollback, "pv-old-0", resource.MustParse("64Mi")
-		}))), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"a document that says nonsense": {in: world(fixed(build.Status(build.Operation(api.Succeeded, build.Parts(api.ClaimSwitched, "data-web-0"), func(s *api.Resize) {
-			s.Claims[0].OldVolume, s.Claims[0].From = "pv-old-0", resource.MustParse("0")
-		}))), now("data-web-0"), left0), want: one},
+		"the document knows for what it had asked": {in: world(fixed(resized("data-web-0")), now("data-web-0"),
+			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
+		"so does that of a rollback which did not take place": {in: world(fixed(gaveUpRollbackOf("data-web-0")), now("data-web-0"),
+			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
+		"a document that says nonsense": {in: world(fixed(build.Status(build.Operation(api.Succeeded,
+			build.Members(api.MemberMoved, "data-web-0"), func(s *api.Resize) {
+				s.Move("data-web-0").OldVolume, s.Move("data-web-0").From = "pv-old-0", resource.MustParse("0")
+			}))), now("data-web-0"), left0), want: one},
 
-		"of another operation":      {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", of(func(l *api.Link) { l.Operation = "ba9876543210" }))), problems: "RollbackImpossible"},
-		"of another set":            {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", of(func(l *api.Link) { l.Set.Name = "db" }))), problems: "RollbackImpossible"},
-		"of another claim":          {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-1", "64Mi")), problems: "RollbackImpossible"},
-		"a copy that is no old one": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", of(func(l *api.Link) { l.Role = api.RoleTarget }))), problems: "RollbackImpossible"},
+		"of another operation": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			of(func(l *api.Link) { l.Operation = "ba9876543210" }))), problems: "RollbackImpossible"},
+		"of another set": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			of(func(l *api.Link) { l.Set.Name = "db" }))), problems: "RollbackImpossible"},
+		"of another claim": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-1", "64Mi")),
+			problems: "RollbackImpossible"},
+		"a copy that is no old one": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			of(func(l *api.Link) { l.Role = api.RoleTarget }))), problems: "RollbackImpossible"},
 		"its window is over": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))), problems: "RollbackImpossible"},
-		"a link that cannot be read": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{"))), problems: "RollbackImpossible"},
-		"somebody has put it to use": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
+		"a link that cannot be read": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			build.Annotation(api.OperationAnnotation, "{"))), problems: "RollbackImpossible"},
+		"somebody has put it to use": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
 		"I1: some are not kept any more: the replicas would have data of different times": {
-			in:   world(fixed(resized(api.ClaimSwitched, "data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
+			in: world(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0,
+				behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: also if no document tells of them": {
-			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
+			in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
+				build.TakenBy("debug", "uid-debug"))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: or if the window of some is over": {
 			in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
 				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: or if a rollback that did not take place tells that there was one": {
-			in: world(fixed(build.Status(build.Operation(api.Failed, build.Parts(api.ClaimPending, "data-web-0", "data-web-1"), func(s *api.Resize) {
-				s.Operation, s.Kind, s.RollsBack, s.FailedAt = "ba9876543210", api.KindRollback, build.ID, api.Copying
-				s.Claims[0].Method, s.Claims[0].NewVolume, s.Claims[1].Method, s.Claims[1].NewVolume = api.MethodRollback, "pv-old-0", api.MethodRollback, "pv-old-1"
-			}))), now("data-web-0"), now("data-web-1"), left0),
+			in:   world(fixed(gaveUpRollbackOf("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0),
 			want: one, problems: "RollbackImpossible"},
-		"somebody has put one back by hand: that claim has its old volume, and the rest may follow": {in: world(fixed(), now("data-web-0"), left0, byHand), want: one},
+		"somebody has put one back by hand: that claim has its old volume, and the rest may follow": {in: world(fixed(), now("data-web-0"),
+			left0, byHand), want: one},
 		"I1: two were left behind of one claim, and somebody has put one to use: the other may be a copy that was given up": {
 			in:   world(fixed(), now("data-web-0"), left0, behind("pv-old-x", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: two were left behind of one claim, and one is a copy that was given up": {
 			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
 			want: "data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate", problems: "RollbackImpossible"},
-		"I3: the switch of the operation was given up half way": {
-			in: world(fixed(build.Status(build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching }))), now("data-web-0"), left0), want: one, problems: "RollbackImpossible"},
+		"a resize that was given up, and had moved one of two: that one goes back": {
+			in: world(fixed(build.Status(build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-0"),
+				build.Members(api.MemberKept, "data-web-1"), func(s *api.Resize) {
+					s.FailedAt, s.Move("data-web-0").OldVolume = api.Moving, "pv-old-0"
+				}))), now("data-web-0"), claim("data-web-1", "fixed", "64Mi"), left0), want: one},
 
-		"a claim of another owner": {in: world(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one, problems: "ForeignClaim"},
-		"somebody else's pod":      {in: world(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one, problems: "ForeignConsumer"},
-		"a class that is gone": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))),
+		"a claim of another owner": {in: world(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one,
+			problems: "ForeignClaim"},
+		"somebody else's pod": {in: world(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one,
+			problems: "ForeignConsumer"},
+		"a class that is gone": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0nvme; template data 64Mi; recreate", problems: "UnknownClass"},
-		"an owner that nobody knows to pause": {in: world(fixed(build.Owned("Database", "main")), now("data-web-0"), left0), want: one, problems: "OwnerNotPausable"},
+		"an owner that nobody knows to pause": {in: world(fixed(build.Owned("Database", "main")), now("data-web-0"), left0), want: one,
+			problems: "OwnerNotPausable"},
 		"a mover that could not run is not needed": {in: world(fixed(build.Annotation(api.MoverAnnotation, "speed: high"),
 			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), now("data-web-0"), left0), want: one},
 		"I1: a raw device is not bound to a claim of files": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))), want: one, problems: "RollbackImpossible"},
+			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))), want: one,
+			problems: "RollbackImpossible"},
 		"I1: nor one with other attributes": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))), want: one, problems: "RollbackImpossible"},
-		"attributes are not taken along to another class": {in: world(fixed(), now("data-web-0", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })),
+			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))), want: one,
+			problems: "RollbackImpossible"},
+		"attributes are not taken along to another class": {in: world(fixed(), now("data-web-0",
+			build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })),
 			behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
-		"I1: nor one without class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))),
-			want: one, problems: "RollbackImpossible"},
+		"I1: nor one without class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))), want: one, problems: "RollbackImpossible"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := Rollback(row.in, build.ID)
@@ -171,7 +212,7 @@ func TestI3RollbackHasAnIDOfItsOwn(t *testing.T) {
 		}
 		seen[id] = "the rollback of " + operation
 	}
-	again := world(fixed(resized(api.ClaimSwitched)), now("data-web-0"))
+	again := world(fixed(resized()), now("data-web-0"))
 	if id := Rollback(again, build.ID).Document(again, api.Planned).Operation; seen[id] != "" {
 		t.Errorf("the next attempt has the id of %s", seen[id])
 	}

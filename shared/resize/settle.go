@@ -5,7 +5,7 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Unsettled are what has to settle by itself before a resize can begin, but for LinkInvalid, which does not and is a refusal.
+// Unsettled returns obstacles that pass by themselves before a resize can begin. LinkInvalid does not pass, and is a refusal.
 func Unsettled(in Input, w *Wish) []Problem {
 	var found []Problem
 	if w.Recreate && sts.TwoRevisions(in.Set) {
@@ -21,7 +21,8 @@ func Unsettled(in Input, w *Wish) []Problem {
 		case c.Spec.VolumeName == "":
 			found = append(found, problem(api.ClaimNotBound, "claim %s has no volume yet; look at kubectl describe pvc %s", c.Name, c.Name))
 		case in.Volume(c.Spec.VolumeName) == nil:
-			found = append(found, problem(api.ClaimNotBound, "volume %s of claim %s does not exist; bring the volume back, or delete the claim if its data is given up", c.Spec.VolumeName, c.Name))
+			found = append(found, problem(api.ClaimNotBound, "volume %s of claim %s does not exist; bring the volume back, or delete the claim if "+
+				"its data is given up", c.Spec.VolumeName, c.Name))
 		}
 	}
 	return found

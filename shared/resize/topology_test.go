@@ -35,7 +35,8 @@ func TestClassWhoseVolumesAreElsewhereIsRefused(t *testing.T) {
 		says string
 	}{
 		"no node can mount both volumes": {offering(world(wants("data=128Mi@fast"), sources), "b", "c"), "TopologyConflict",
-			"StorageClass fast makes volumes for nodes with zone In b,c only; volume pv-data-web-0 of claim data-web-0 is reachable from nodes with zone In a only"},
+			"StorageClass fast makes volumes for nodes with zone In b,c only; volume pv-data-web-0 of claim data-web-0 is reachable from nodes " +
+				"with zone In a only"},
 		"the class has volumes there, too":      {offering(world(wants("data=128Mi@fast"), sources), "b", "a"), "", ""},
 		"the class says nothing":                {world(wants("data=128Mi@fast"), sources), "", ""},
 		"the volume is reachable from anywhere": {offering(world(wants("data=128Mi@fast"), two()), "b"), "", ""},

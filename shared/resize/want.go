@@ -12,14 +12,14 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Wish is a resize that somebody asked for and that is not there yet.
+// Wish is a request that the set and its claims do not fulfil yet.
 type Wish struct {
 	Request   string
 	Attempt   int
 	Templates []api.TemplateTarget
-	Claims    []Claim // those that lag, by name
+	Claims    []Claim // that differ from the request, by name
 	Recreate  bool    // the set's own templates have to change
-	// Problems are what is wrong with the request itself.
+	// Problems are mistakes in the request itself.
 	Problems []Problem
 
 	seed    string                // of the operation's id; empty for the request itself
@@ -28,7 +28,7 @@ type Wish struct {
 	undoes  string                // of a rollback: the operation that has left the volumes behind
 }
 
-// Claim is one that lags, and how it comes by what it lacks.
+// Claim is a claim that differs from the request, and the method that changes it.
 type Claim struct {
 	sts.Claim
 	Method api.Method
@@ -37,8 +37,7 @@ type Claim struct {
 // Copied reports whether the claim gets another volume: a new one with a copy, or an old one back.
 func (c Claim) Copied() bool { return c.Method != api.MethodExpand }
 
-// Want says what is asked for and missing. Without a wish the reason says why there is none: Retrying is an operation that
-// was given up in the middle of the switch and is to be taken up again, StatusInvalid comes with the error.
+// Want returns the wish of the set. Without a wish the reason says why there is none; StatusInvalid comes with the error.
 func Want(in Input) (*Wish, api.Reason, error) {
 	if reason, err := Rests(in); reason != "" {
 		return nil, reason, err
@@ -50,7 +49,7 @@ func Want(in Input) (*Wish, api.Reason, error) {
 	return wish, "", nil
 }
 
-// Busy says why nothing at all begins on the set; empty if something may.
+// Busy says why no operation of any kind begins on the set; empty if one may.
 func Busy(in Input) (api.Reason, error) {
 	set := in.Set
 	if set == nil || set.DeletionTimestamp != nil {
@@ -60,57 +59,53 @@ func Busy(in Input) (api.Reason, error) {
 		return api.NotManaged, nil
 	}
 	records := operation.Of(set)
-	switch {
-	case records.ResizeErr != nil:
+	if records.ResizeErr != nil {
 		return api.StatusInvalid, records.ResizeErr
-	case records.Resize.Active() || records.Busy(api.KindResize):
+	}
+	if records.Busy(api.KindResize) || records.Resizing() {
 		return api.InProgress, nil
 	}
 	return "", nil
 }
 
-// Rests says why nothing begins on the set whatever its claims lack; empty if something may.
+// Rests says why no resize begins on the set, whatever its claims are like; empty if one may.
 func Rests(in Input) (api.Reason, error) {
 	if reason, err := Busy(in); reason != "" {
 		return reason, err
 	}
-	status, _ := in.Status() //nolint:errcheck // Busy has read it
+	record, _ := in.Record() //nolint:errcheck // Busy has read it
 	request, asked := in.Set.Annotations[api.ResizeAnnotation]
 	switch {
-	case in.Retry != nil && !in.Retry.concerns(status):
+	case in.Retry != nil && !in.Retry.concerns(record):
 		return api.NothingFailed, nil
-	case status.Held() && in.retried():
-		return api.Retrying, nil
-	case status.Held():
-		return api.AlreadyRefused, nil
 	case !asked:
 		return api.NotRequested, nil
-	case !in.retried() && sts.Answered(status, request) && !Refuses(status, request): // a refusal is judged anew
+	case !in.retried() && sts.Answered(record, request) && !Refuses(record, request): // a refusal is judged anew
 		return api.AlreadyRefused, nil
 	}
 	return "", nil
 }
 
-// Read compares the request on the set with the set and its claims, whether anything may begin or not.
+// Read compares the request on the set with the set and its claims, whether an operation may begin or not.
 func Read(in Input) *Wish {
 	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
-	status, err := in.Status()
+	record, err := in.Record()
 	if err != nil {
-		status = nil
+		record = nil
 	}
-	if status != nil {
-		wish.Attempt = status.Attempt + 1
+	if record != nil {
+		wish.Attempt = record.Attempt + 1
 	}
-	wish.read(in, status)
+	wish.read(in, record)
 	return wish
 }
 
-// Empty reports whether everything is as asked for.
+// Empty reports whether the set and its claims fulfil the request.
 func (w *Wish) Empty() bool { return len(w.Problems) == 0 && len(w.Claims) == 0 && !w.Recreate }
 
 func (w *Wish) refuse(p Problem) { w.Problems = append(w.Problems, p) }
 
-func (w *Wish) read(in Input, status *api.Resize) {
+func (w *Wish) read(in Input, record *api.Resize) {
 	request, err := api.ParseRequest(w.Request)
 	if err != nil {
 		w.refuse(problem(api.RequestInvalid, "%v", err))
@@ -123,13 +118,14 @@ func (w *Wish) read(in Input, status *api.Resize) {
 	}
 	method, found := methodOf(in.Set)
 	w.Problems = append(w.Problems, found...)
+	w.Problems = append(w.Problems, strategyOf(in.Set)...)
 	claims := sts.ClaimsOf(in.Set, in.Claims)
-	w.targets = sts.Wanted(in.Set, w.Request, request, status)
+	w.targets = sts.Wanted(in.Set, w.Request, request, record)
 	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
 		target := w.targets[template]
 		if sts.Template(in.Set, template) == nil {
-			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s; name one of those", api.ResizeAnnotation, w.Request,
-				template, in.Set.Name, templateNames(in)))
+			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s; name one of those", api.ResizeAnnotation,
+				w.Request, template, in.Set.Name, templateNames(in)))
 			continue
 		}
 		w.Templates = append(w.Templates, api.TemplateTarget{Name: template, Size: target.Size, Class: target.Class, Modes: target.Modes})
@@ -143,8 +139,7 @@ func (w *Wish) read(in Input, status *api.Resize) {
 	slices.SortFunc(w.Claims, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// size is what the claim is to ask for. One that only follows its template, and has to be copied for another reason, does not
-// shrink.
+// size returns the claim's future size. A claim that only follows its template, and is copied for another reason, does not shrink.
 func (w *Wish) size(c Claim) resource.Quantity {
 	if back, ok := w.back[c.Name]; ok {
 		return back.Size

@@ -13,19 +13,18 @@ import (
 
 var claimType = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
 
-// MakeTargetClaim builds the temporary claim for which the new volume is provisioned. It asks for what the source
-// asks, but for what the operation changes. The source's annotations come along, since provisioners read parameters from them;
-// its labels do not, since other tools select by them.
-func MakeTargetClaim(source *corev1.PersistentVolumeClaim, c api.ClaimStatus, link api.Link) *corev1.PersistentVolumeClaim {
+// MakeTargetClaim builds the temporary claim of the new volume. Its spec is the source's with the changes of the operation. It gets the
+// source's annotations, since provisioners read parameters from them, but not its labels, since other tools select by them.
+func MakeTargetClaim(source *corev1.PersistentVolumeClaim, move *api.Move, link api.Link) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: claimType,
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   source.Namespace,
-			Name:        api.CopyName(link.Operation, c.Name, link.Round),
+			Name:        api.TargetName(link.Operation, move.Claim, move.Copies),
 			Annotations: usersAnnotations(source.Annotations),
 			Labels:      map[string]string{api.OperationLabel: link.Operation},
 		},
-		Spec: claimSpec(source, c.Target()),
+		Spec: claimSpec(source, move.Target()),
 	}
 	delete(claim.Annotations, corev1.LastAppliedConfigAnnotation)
 	claim.Annotations[api.OperationAnnotation] = link.Encode()
@@ -33,14 +32,15 @@ func MakeTargetClaim(source *corev1.PersistentVolumeClaim, c api.ClaimStatus, li
 }
 
 // MakeSuccessor builds the claim that takes the old one's name and is bound to the volume. All fields of the old claim come along,
-// also those that this build does not know, except:
+// also fields that this build does not know, except:
 //   - references to the StatefulSet and its Pods: a re-created set has another UID, and the garbage collector deletes what only dead
 //     owners own. The StatefulSet controller writes its references again;
 //   - data sources and the selector: the volume has the data, and the claim names it;
 //   - the VolumeAttributesClass, which becomes the volume's: the volume controller binds no other.
 //
-// Its owner references are as found. UnblockOwners makes it one that the API server lets every account create.
-func MakeSuccessor(old *unstructured.Unstructured, volume *corev1.PersistentVolume, target api.Target, link api.Link) *unstructured.Unstructured {
+// Its owner references do not change. After UnblockOwners, the API server lets every account create it.
+func MakeSuccessor(old *unstructured.Unstructured, volume *corev1.PersistentVolume, target api.Target,
+	link api.Link) *unstructured.Unstructured {
 	claim := old.DeepCopy()
 	delete(claim.Object, "status")
 	dropServerFields(claim)
@@ -149,8 +149,8 @@ func usersFinalizers(all []string) []string {
 	return kept
 }
 
-// usersAnnotations drops what the volume controllers and Drydock wrote about the old binding. That a replica used the claim is true of the
-// one that takes its place, too.
+// usersAnnotations drops annotations of the volume controllers and Drydock about the old binding. It keeps api.ReplicaOfAnnotation: a
+// replica uses the successor, too.
 func usersAnnotations(all map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range all {

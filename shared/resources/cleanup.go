@@ -16,13 +16,14 @@ import (
 // MakeCleanupPod builds the pod that cleans up a replica's place: the template's, under the replica's name and on the
 // replica's claims, and where the template does not say otherwise it runs as the replica did.
 //
-// The finalizer keeps the name while a claim may still have to be deleted: a pod that somebody removes in the instant before
-// would let a replica start on a claim that is about to go.
+// The finalizer keeps the name while a claim may still have to be deleted: without it, a replica could start on a claim just before its
+// deletion, when a user removes the pod.
 //
 // Its owner is the set, so that it ends with the set, but not its controller, which would have the StatefulSet controller take
 // it for a replica. A set that is to be cleaned up when it is deleted is no owner: deletion in the foreground would end the
 // very pod that it waits for.
-func MakeCleanupPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, operation string, ordinal int, claims []*corev1.PersistentVolumeClaim) *corev1.Pod {
+func MakeCleanupPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, operation string, ordinal int,
+	claims []*corev1.PersistentVolumeClaim) *corev1.Pod {
 	link := api.Link{Operation: operation, Role: api.RoleCleaner, Namespace: set.Namespace,
 		Set: api.SetRef{Name: set.Name, UID: set.UID}, Claims: map[string]types.UID{}}
 	for _, c := range claims {
@@ -48,7 +49,7 @@ func MakeCleanupPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, o
 	return pod
 }
 
-// inherit gives the cleanup pod what it shares with the replica unless its template says otherwise.
+// inherit gives the cleanup pod the replica's settings, unless its template has others.
 func inherit(pod, replica *corev1.PodSpec) {
 	replica = replica.DeepCopy()
 	pod.RestartPolicy = corev1.RestartPolicyOnFailure

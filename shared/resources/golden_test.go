@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
@@ -48,7 +50,8 @@ func golden(t *testing.T, name string, object any) {
 
 // workload is a set with everything that a mover or a new set takes over, or must not.
 func workload() *appsv1.StatefulSet {
-	return build.Set("web", build.Replicas(3), build.WhenScaled("Delete"), build.Annotation("team", "data"), build.Finalizers("example.com/keep"),
+	return build.Set("web", build.Replicas(3), build.WhenScaled("Delete"), build.Annotation("team", "data"),
+		build.Finalizers("example.com/keep"),
 		build.Template("data", "64Mi", "fixed"), build.Template("logs", "32Mi", "fixed"), build.Edit(func(s *appsv1.StatefulSet) {
 			affinity := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}}}}
@@ -70,7 +73,7 @@ func found() *corev1.PersistentVolumeClaim {
 		build.Annotation("people", "wrote this"), build.Annotation("pv.kubernetes.io/bind-completed", "yes"),
 		build.Annotation("volume.kubernetes.io/selected-node", "node-1"), build.Annotation("volume.beta.kubernetes.io/storage-provisioner", "x"),
 		build.Annotation(corev1.LastAppliedConfigAnnotation, `{"spec":{}}`),
-		build.Link(api.RoleSource, "data-web-0", 0), build.Owned("StatefulSet", "web"),
+		build.Link(api.RoleSource, "data-web-0"), build.Owned("StatefulSet", "web"),
 		build.Finalizers("kubernetes.io/pvc-protection", api.SwitchFinalizer, "example.com/keep"))
 	claim.OwnerReferences = append(claim.OwnerReferences, claim.OwnerReferences[0], claim.OwnerReferences[0])
 	claim.OwnerReferences[1].Kind, claim.OwnerReferences[2].Kind = "Pod", "Backup"
@@ -81,15 +84,36 @@ func found() *corev1.PersistentVolumeClaim {
 }
 
 func link(role api.Role) api.Link {
-	return api.Link{Operation: build.ID, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: "data-web-0", Round: 1}
+	return api.Link{Operation: build.ID, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
+		Claim: "data-web-0"}
 }
 
 func resize() *api.Resize {
-	return build.Operation(api.Copying, build.Parts(api.ClaimPending, "data-web-0"))
+	return build.Operation(api.Moving, build.ReplacesSet, build.Members(api.MemberPending, "data-web-0"))
 }
 
-func mover(root bool) *batchv1.Job {
-	return resources.MakeMover(resources.Mover{Set: workload(), Link: link(api.RoleMover), Source: "data-web-0", Target: "drydock-target", Root: root, Settings: build.Settings()})
+func memberLink() api.Link {
+	return api.Link{Operation: build.ID, Role: api.RoleMover, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
+		Member: ptr.To(0)}
+}
+
+// moves is a mover of claim data-web-0, changed by the options.
+func moves(options ...func(*resources.Mover)) *batchv1.Job {
+	m := resources.Mover{Set: workload(), Link: memberLink(), Attempt: 1, Pod: "uid-web-0", MaxStop: time.Minute, Settings: build.Settings(),
+		Claims: []resources.MoverClaim{{Template: "data", Source: "data-web-0", Target: "drydock-target", Margin: 10}}}
+	for _, option := range options {
+		option(&m)
+	}
+	return resources.MakeMover(m)
+}
+
+func mover(root bool) *batchv1.Job { return moves(func(m *resources.Mover) { m.Root = root }) }
+
+// whole copies a claim of files and a raw device of a member that has stopped.
+func whole(m *resources.Mover) {
+	m.Claims = append(m.Claims, resources.MoverClaim{Template: "logs", Source: "logs-web-0", Target: "drydock-logs", Device: true})
+	m.Attempt, m.Node, m.Bandwidth = 2, build.NodeName, 1<<20
+	m.Signal = &moverreport.Signal{Hold: "uid-web-0", Attempt: 2}
 }
 
 // cleaned is the claims of ordinal 5, which a scale-down has left behind.
@@ -105,7 +129,8 @@ func terse() *corev1.PodTemplateSpec {
 func wordy() *corev1.PodTemplateSpec {
 	t := terse()
 	t.Name, t.Labels, t.Annotations = "mine", map[string]string{"app": "web-cleanup"}, map[string]string{"team": "data"}
-	t.Spec.InitContainers = []corev1.Container{{Name: "wait", Image: "registry.example/wait:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile}}
+	t.Spec.InitContainers = []corev1.Container{{Name: "wait", Image: "registry.example/wait:1",
+		TerminationMessagePolicy: corev1.TerminationMessageReadFile}}
 	t.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "tmp", MountPath: "/tmp"}}
 	t.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	t.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
@@ -127,17 +152,21 @@ func volume(name string) *corev1.PersistentVolume {
 }
 
 func TestGolden(t *testing.T) {
-	part := resize().Claims[0]
-	part.Class = "fast"
-	held := resize()
-	held.Set.UID = ""
+	move := resize().Move("data-web-0")
+	move.Class = "fast"
+	made := resize()
+	made.Set.UID = ""
 	templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: "fast"}}
 	for name, object := range map[string]any{
-		"mover":        mover(false),
-		"mover-root":   mover(true),
-		"target-claim": resources.MakeTargetClaim(found(), part, link(api.RoleTarget)),
-		"successor":    resources.MakeSuccessor(build.Raw(found()), volume("pv-new"), api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
-		"held-set":     resources.MakeHeldSet(build.Raw(workload()), templates, held).Object,
+		"mover":         mover(false),
+		"mover-root":    mover(true),
+		"mover-stopped": moves(whole),
+		"mover-limited": moves(func(m *resources.Mover) { m.Bandwidth = 1 << 20 }),
+		"lock":          resources.MakeLock(workload(), build.ID, 5, build.Settings()),
+		"target-claim":  resources.MakeTargetClaim(found(), move, link(api.RoleTarget)),
+		"successor": resources.MakeSuccessor(build.Raw(found()), volume("pv-new"),
+			api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
+		"set":          resources.MakeSet(build.Raw(workload()), templates, made).Object,
 		"journal":      resources.MakeJournal(workload(), resize()),
 		"cleanup":      cleanup(terse()),
 		"cleanup-full": cleanup(wordy(), build.Finalizers(api.CleanupFinalizer)),
@@ -158,7 +187,8 @@ func TestOwnersOfCleanupPods(t *testing.T) {
 		"a set with a finalizer of somebody's": {[]build.Option{build.Finalizers("a")}, true},
 	} {
 		owners := cleanup(terse(), row.options...).OwnerReferences
-		if owned := len(owners) == 1 && owners[0].UID == "uid-web" && owners[0].Controller == nil && owners[0].BlockOwnerDeletion == nil; owned != row.owned || len(owners) > 1 {
+		if owned := len(owners) == 1 && owners[0].UID == "uid-web" && owners[0].Controller == nil &&
+			owners[0].BlockOwnerDeletion == nil; owned != row.owned || len(owners) > 1 {
 			t.Errorf("%s: %+v", name, owners)
 		}
 	}
@@ -167,17 +197,20 @@ func TestOwnersOfCleanupPods(t *testing.T) {
 func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
 	set, claim, status := workload(), found(), resize()
 	raw := build.Raw(set)
-	resources.MakeHeldSet(raw, status.Templates, status)
+	resources.MakeSet(raw, status.Templates, status)
+	resources.MakeLock(set, build.ID, 0, build.Settings())
 	resources.MakeJournal(set, status)
-	made := resources.MakeMover(resources.Mover{Set: set, Link: link(api.RoleMover), Source: "data-web-0", Target: "t", Settings: build.Settings()})
+	made := moves(func(m *resources.Mover) { m.Set = set })
 	made.Spec.Template.Spec.NodeSelector["pool"] = "changed"
 	made.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
 	old := build.Raw(claim)
-	successor := resources.MakeSuccessor(old, volume("pv"), api.Target{Size: resource.MustParse("1Gi"), Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleSuccessor))
+	successor := resources.MakeSuccessor(old, volume("pv"), api.Target{Size: resource.MustParse("1Gi"),
+		Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleSuccessor))
 	successor.SetLabels(map[string]string{"team": "changed"})
 	template := wordy()
 	pod := resources.MakeCleanupPod(set, template, build.ID, 5, []*corev1.PersistentVolumeClaim{claim})
-	pod.Labels["app"], pod.Annotations["team"], pod.Spec.Volumes[0].Name, pod.Spec.Containers[0].Name = "changed", "changed", "changed", "changed"
+	pod.Labels["app"], pod.Annotations["team"], pod.Spec.Volumes[0].Name, pod.Spec.Containers[0].Name = "changed", "changed", "changed",
+		"changed"
 	pod = resources.MakeCleanupPod(set, terse(), build.ID, 5, nil)
 	pod.Spec.NodeSelector["pool"], pod.Spec.SecurityContext.RunAsUser, pod.Spec.Tolerations[0].Key = "changed", ptr.To[int64](1), "changed"
 	if diff := cmp.Diff(build.Raw(workload()), raw); diff != "" {
@@ -212,20 +245,30 @@ func TestI10MoverMeetsPodSecurity(t *testing.T) {
 			must("no host namespaces", !pod.HostNetwork && !pod.HostPID && !pod.HostIPC && pod.HostUsers == nil)
 			must("no service account token", pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken)
 			must("seccomp", pod.SecurityContext.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault)
-			must("no sysctls, SELinux or AppArmor options", len(pod.SecurityContext.Sysctls) == 0 && pod.SecurityContext.SELinuxOptions == nil && pod.SecurityContext.AppArmorProfile == nil)
-			must("only claims as volumes", len(pod.Volumes) == 2 && pod.Volumes[0].PersistentVolumeClaim != nil && pod.Volumes[1].PersistentVolumeClaim != nil)
-			must("one container", len(pod.Containers) == 1 && len(pod.InitContainers) == 0)
-			own := pod.Containers[0].SecurityContext
-			must("no privileges", own.Privileged == nil && own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation && own.ProcMount == nil)
+			must("no sysctls, SELinux or AppArmor options", len(pod.SecurityContext.Sysctls) == 0 && pod.SecurityContext.SELinuxOptions == nil &&
+				pod.SecurityContext.AppArmorProfile == nil)
+			must("only claims, and its own annotations, as volumes", len(pod.Volumes) == 3 && pod.Volumes[0].DownwardAPI != nil &&
+				pod.Volumes[1].PersistentVolumeClaim != nil && pod.Volumes[2].PersistentVolumeClaim != nil)
+			must("one container for each kind of pass, and one that copies nothing", len(pod.Containers) == 1 && len(pod.InitContainers) == 2)
+			must("the same rights for both passes", cmp.Equal(pod.InitContainers[0].SecurityContext, pod.InitContainers[1].SecurityContext))
+			own, pin := pod.InitContainers[1].SecurityContext, pod.Containers[0].SecurityContext
+			must("no capabilities for what copies nothing", len(pin.Capabilities.Add) == 0 &&
+				cmp.Equal(pin.Capabilities.Drop, own.Capabilities.Drop) &&
+				cmp.Equal(pin.AllowPrivilegeEscalation, own.AllowPrivilegeEscalation) &&
+				cmp.Equal(pin.ReadOnlyRootFilesystem, own.ReadOnlyRootFilesystem))
+			must("no privileges", own.Privileged == nil && own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation &&
+				own.ProcMount == nil)
 			must("drop ALL", len(own.Capabilities.Drop) == 1 && own.Capabilities.Drop[0] == "ALL")
 			must("read-only root file system", own.ReadOnlyRootFilesystem != nil && *own.ReadOnlyRootFilesystem)
-			must("no host ports", len(pod.Containers[0].Ports) == 0)
+			must("no host ports", len(pod.Containers[0].Ports) == 0 && len(pod.InitContainers[0].Ports) == 0 &&
+				len(pod.InitContainers[1].Ports) == 0)
 			if !root {
 				must("run as non-root", *pod.SecurityContext.RunAsNonRoot && *pod.SecurityContext.RunAsUser == 1000)
 				must("add no capabilities", len(own.Capabilities.Add) == 0)
 				return
 			}
-			baseline := map[corev1.Capability]bool{"AUDIT_WRITE": true, "CHOWN": true, "DAC_OVERRIDE": true, "FOWNER": true, "FSETID": true, "KILL": true,
+			baseline := map[corev1.Capability]bool{"AUDIT_WRITE": true, "CHOWN": true, "DAC_OVERRIDE": true, "FOWNER": true, "FSETID": true,
+				"KILL":  true,
 				"MKNOD": true, "NET_BIND_SERVICE": true, "SETFCAP": true, "SETGID": true, "SETPCAP": true, "SETUID": true, "SYS_CHROOT": true}
 			for _, c := range own.Capabilities.Add {
 				must("capability "+string(c), baseline[c])
@@ -237,12 +280,25 @@ func TestI10MoverMeetsPodSecurity(t *testing.T) {
 // TestI1MoverCannotWriteToItsSource: it is read-only as a volume and as a mount.
 func TestI1MoverCannotWriteToItsSource(t *testing.T) {
 	pod := mover(true).Spec.Template.Spec
-	if v := pod.Volumes[0]; v.PersistentVolumeClaim.ClaimName != "data-web-0" || !v.PersistentVolumeClaim.ReadOnly {
+	source := pod.Volumes[1].Name
+	if v := pod.Volumes[1]; v.PersistentVolumeClaim.ClaimName != "data-web-0" || !v.PersistentVolumeClaim.ReadOnly {
 		t.Errorf("%+v", v.PersistentVolumeClaim)
 	}
-	for _, m := range pod.Containers[0].VolumeMounts {
-		if (m.Name == "source") != m.ReadOnly {
-			t.Errorf("%+v", m)
+	if pin := pod.Containers[0]; len(pin.VolumeMounts) != 1 || len(pin.VolumeDevices) != 0 || pin.VolumeMounts[0].MountPath != "/podinfo" {
+		t.Errorf("what copies nothing mounts %+v", pin)
+	}
+	for _, c := range pod.InitContainers {
+		sources := 0
+		for _, m := range c.VolumeMounts {
+			if m.Name == source && m.ReadOnly {
+				sources++
+			}
+			if m.ReadOnly != (m.MountPath != "/target/data") {
+				t.Errorf("%s: %+v", c.Name, m)
+			}
+		}
+		if sources != 1 {
+			t.Errorf("%s mounts its source %d times", c.Name, sources)
 		}
 	}
 }
@@ -266,26 +322,39 @@ func TestNamesAreDeterministicDistinctAndShort(t *testing.T) {
 	add("another request", api.OperationID("uid", "data=2Gi", 1))
 	add("another set", api.OperationID("uid2", "data=1Gi", 1))
 	add("a request and a UID that run into each other", api.OperationID("u", "iddata=1Gi", 1))
-	add("a copy", api.CopyName(op, "data-web-0", 1))
-	add("the next round", api.CopyName(op, "data-web-0", 2))
-	add("another claim", api.CopyName(op, "data-web-1", 1))
-	add("a long claim, a late round", api.CopyName(op, long, 1000000))
+	add("a target", api.TargetName(op, "data-web-0", 0))
+	add("the next copy", api.TargetName(op, "data-web-0", 1))
+	add("another claim", api.TargetName(op, "data-web-1", 0))
+	add("a long claim, a late copy", api.TargetName(op, long, 1000000))
+	add("a mover", api.MoverName(op, 0, 1))
+	add("the next attempt of it", api.MoverName(op, 0, 2))
+	add("the mover of another member", api.MoverName(op, 1, 1))
+	add("a late mover of a high member", api.MoverName(op, 2147483647, 1000000))
 	add("a journal", api.JournalName(op))
 	if api.OperationID("uid", "data=1Gi", 1) != op {
 		t.Error("a second try finds another name")
 	}
 	// Frozen: a new version has to find what an old one has begun.
-	if op != "bfb79beaf119" || api.CopyName("0123456789ab", "data-web-0", 1) != "drydock-0123456789ab-191f4772-1" {
-		t.Errorf("names have changed: %s, %s", op, api.CopyName("0123456789ab", "data-web-0", 1))
+	if op != "bfb79beaf119" || api.TargetName("0123456789ab", "data-web-0", 1) != "drydock-0123456789ab-191f4772-1" ||
+		api.MoverName("0123456789ab", 3, 1) != "drydock-0123456789ab-3-1" {
+		t.Errorf("names have changed: %s, %s, %s", op, api.TargetName("0123456789ab", "data-web-0", 1), api.MoverName("0123456789ab", 3, 1))
 	}
-	for name, want := range map[string]bool{api.CopyName(op, "data-web-0", 1): true, api.CopyName(op, "data-web-0", 12): true,
-		api.CopyName("bfb79beaf11a", "data-web-0", 1): false, api.CopyName(op, "data-web-1", 1): false,
-		api.CopyName(op, "data-web-0", 1) + "-x": false, api.CopyName(op, "data-web-0", 1) + "/..": false,
-		strings.TrimSuffix(api.CopyName(op, "data-web-0", 1), "1") + "01": false,
-		strings.TrimSuffix(api.CopyName(op, "data-web-0", 1), "1"):        false,
+	for name, want := range map[string]bool{api.TargetName(op, "data-web-0", 1): true, api.TargetName(op, "data-web-0", 12): true,
+		api.TargetName("bfb79beaf11a", "data-web-0", 1): false, api.TargetName(op, "data-web-1", 1): false,
+		api.TargetName(op, "data-web-0", 1) + "-x": false, api.TargetName(op, "data-web-0", 1) + "/..": false,
+		strings.TrimSuffix(api.TargetName(op, "data-web-0", 1), "1") + "01": false,
+		strings.TrimSuffix(api.TargetName(op, "data-web-0", 1), "1"):        false,
 		api.JournalName(op): false, "data-web-0": false} {
-		if api.IsCopyName(op, "data-web-0", name) != want {
-			t.Errorf("%s is a copy of the operation: %t", name, !want)
+		if api.IsTargetName(op, "data-web-0", name) != want {
+			t.Errorf("%s is a target of the operation: %t", name, !want)
+		}
+	}
+	for name, want := range map[string]bool{api.MoverName(op, 3, 1): true, api.MoverName(op, 3, 12): true, api.MoverName(op, 4, 1): false,
+		api.MoverName(op, 33, 1):            false,
+		api.MoverName("bfb79beaf11a", 3, 1): false, api.MoverName(op, 3, 1) + "-x": false, "drydock-" + op + "-3-01": false, "drydock-" + op +
+			"-3-": false, api.JournalName(op): false} {
+		if api.IsMoverName(op, 3, name) != want {
+			t.Errorf("%s is a mover of member 3: %t", name, !want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// MoverUser says as whom the set's files can be copied: as root where the namespace allows it, else as the user that
-// the pod template names, or that admission has given to the pods. Otherwise it is an error.
+// MoverUser reports whether the mover runs as root: it does where the namespace allows it. Else it runs as the user in the pod template, or
+// as the user that admission has given to the pods. It is an error if there is no such user, or it is root.
 func MoverUser(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext, rootAllowed bool) (root bool, err error) {
 	if rootAllowed {
 		return true, nil
@@ -38,8 +38,9 @@ func Admitted(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityCo
 	var all *corev1.PodSecurityContext
 	for _, pod := range pods {
 		is := identity(&pod.Spec)
-		added := &corev1.PodSecurityContext{RunAsUser: unnamed(named.RunAsUser, is.RunAsUser), RunAsGroup: unnamed(named.RunAsGroup, is.RunAsGroup),
-			FSGroup: unnamed(named.FSGroup, is.FSGroup), SELinuxOptions: unnamed(named.SELinuxOptions, is.SELinuxOptions)}
+		added := &corev1.PodSecurityContext{RunAsUser: unnamed(named.RunAsUser, is.RunAsUser),
+			RunAsGroup: unnamed(named.RunAsGroup, is.RunAsGroup),
+			FSGroup:    unnamed(named.FSGroup, is.FSGroup), SELinuxOptions: unnamed(named.SELinuxOptions, is.SELinuxOptions)}
 		if all != nil && !equality.Semantic.DeepEqual(all, added) {
 			return nil
 		}
@@ -81,17 +82,19 @@ func withAdmitted(workload *corev1.PodSpec, admitted *corev1.PodSecurityContext)
 	return pod
 }
 
-// workloadUser is the user of the pod, or the one that all containers name instead.
+// workloadUser returns the user of the pod, or the user that all containers name instead.
 func workloadUser(pod *corev1.PodSpec) *int64 {
-	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsUser }, func(c *corev1.SecurityContext) *int64 { return c.RunAsUser })
+	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsUser },
+		func(c *corev1.SecurityContext) *int64 { return c.RunAsUser })
 }
 
-// workloadGroup is the primary group of the pod, or the one that all containers name instead.
+// workloadGroup returns the primary group of the pod, or the group that all containers name instead.
 func workloadGroup(pod *corev1.PodSpec) *int64 {
-	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsGroup }, func(c *corev1.SecurityContext) *int64 { return c.RunAsGroup })
+	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsGroup },
+		func(c *corev1.SecurityContext) *int64 { return c.RunAsGroup })
 }
 
-// workloadSELinux are the SELinux options of the pod, or those that all containers name instead: the files have these labels.
+// workloadSELinux returns the SELinux options of the pod, or the options that all containers name instead: the files have these labels.
 func workloadSELinux(pod *corev1.PodSpec) *corev1.SELinuxOptions {
 	return common(pod, func(c *corev1.PodSecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions },
 		func(c *corev1.SecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions }).DeepCopy()
@@ -120,7 +123,7 @@ func common[T comparable](pod *corev1.PodSpec, ofPod func(*corev1.PodSecurityCon
 	return all
 }
 
-// moverPodSecurity is the workload's own, so that the mover may read what the workload wrote. A group change over the
+// moverPodSecurity returns the workload's own security context, so that the mover may read the workload's files. A group change over the
 // whole volume at each mount, as fsGroup does by default, would alter files that are copied already.
 func moverPodSecurity(workload *corev1.PodSpec, root bool) *corev1.PodSecurityContext {
 	security := &corev1.PodSecurityContext{}

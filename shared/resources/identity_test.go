@@ -94,7 +94,7 @@ func TestMoverRunsAsAdmissionHasThePodsRun(t *testing.T) {
 	if _, err := resources.MoverUser(bare, &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](0)}, false); err == nil {
 		t.Error("root may copy where the namespace does not allow it")
 	}
-	security := resources.MakeMover(resources.Mover{Set: bare, Admitted: all}).Spec.Template.Spec.SecurityContext
+	security := moves(func(m *resources.Mover) { m.Set, m.Admitted = bare, all }).Spec.Template.Spec.SecurityContext
 	if *security.RunAsUser != *id || *security.FSGroup != *id || *security.SELinuxOptions != *level || !*security.RunAsNonRoot {
 		t.Errorf("%+v", security)
 	}

@@ -1,64 +1,56 @@
 package resources
 
 import (
-	"fmt"
 	"maps"
+	"path"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 )
 
-// MoverContainer is the name of the copying container in the mover's pod.
-const MoverContainer = "copy"
-
-// Where the mover finds its two volumes.
-const (
-	sourcePath = "/source"
-	targetPath = "/target"
-)
-
 // moverRetries is how often a mover that failed for a reason that may pass is started again.
 const moverRetries = 3
 
-// Pass is what part of a copy a mover makes.
-type Pass string
-
-const (
-	// WholePass copies everything of a stopped set.
-	WholePass Pass = ""
-	// WarmPass copies what it can while the set runs, and records what it has verified.
-	WarmPass Pass = "warm"
-	// FinalPass copies, of a stopped set, what a warm pass has not, or what has changed since.
-	FinalPass Pass = "final"
-)
-
-// Mover is a copy of one claim to another.
-type Mover struct {
-	Set            *appsv1.StatefulSet
-	Link           api.Link
+// MoverClaim is one claim that a mover copies.
+type MoverClaim struct {
+	Template       string // the volume claim template; the mover's name of the claim
 	Source, Target string // claims
-	Pass           Pass
-	// Node is where the source is in use, so that the mover has to run there; empty if it is not.
-	Node string
-	// Prefer is the node of the warm pass: elsewhere a final pass believes nothing of it, and reads everything again. Or it is the
-	// node where the member ran.
-	Prefer string
-	// Member is the set's pod that uses the source. First: the target has no volume yet, and no node is given, so that the volume is
-	// provisioned where the scheduler puts this mover.
-	Member string
-	First  bool
 	// Device: the claims are raw block devices.
 	Device bool
 	// Margin is how much of the target has to stay free, in percent; 0 if it does not matter.
 	Margin int
-	Root   bool
+}
+
+// Mover copies all claims of one member.
+type Mover struct {
+	Set  *appsv1.StatefulSet
+	Link api.Link // its Member is the ordinal
+	// Attempt counts the movers of the member.
+	Attempt int
+	Claims  []MoverClaim
+	// Pod is the UID of the pod beside which it copies, or that has stopped: data that was verified while another one ran is read again.
+	Pod types.UID
+	// Signal says that the member has stopped already; nil if it runs.
+	Signal *moverreport.Signal
+	// Refill: an earlier mover of the same stop may have completed some of the targets.
+	Refill bool
+	// MaxStop is the longest final pass; 0 if it may take any time. Bandwidth bounds the passes beside a running member, in bytes a second.
+	MaxStop   time.Duration
+	Bandwidth int64
+	// Node is where the member runs or ran, so that the mover has to run there; empty if it is not known, or does not matter.
+	Node string
+	// First: the targets have no volume yet, and no node is given, so that they are provisioned where the scheduler puts this mover.
+	First bool
+	Root  bool
 	// Admitted is the user, group and SELinux options that admission has given to the set's pods; nil if none.
 	Admitted *corev1.PodSecurityContext
 	Options  MoverOptions
@@ -82,19 +74,29 @@ func MakeMover(m Mover) *batchv1.Job {
 			Template:              corev1.PodTemplateSpec{ObjectMeta: m.podMeta(meta), Spec: m.pod()},
 		},
 	}
-	job.Namespace, job.Name = m.Set.Namespace, api.CopyName(m.Link.Operation, m.Link.Claim, m.Link.Round)
+	if m.Signal != nil {
+		job.Spec.Template.Annotations[moverreport.SignalAnnotation] = m.Signal.Encode()
+	}
+	job.Namespace, job.Name = m.Set.Namespace, api.MoverName(m.Link.Operation, *m.Link.Member, m.Attempt)
 	return job
 }
 
 // failAtOnce ends the Job for exit codes that another try cannot change, and counts no pod that
-// was evicted or preempted, or lost its node: the copy goes on elsewhere.
+// was evicted or preempted, or lost its node: the copy continues elsewhere. However a pin ends, the copy was made before, and is not made
+// again.
 func failAtOnce() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionFailJob,
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-			ContainerName: ptr.To(MoverContainer),
-			Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
-			Values:        moverreport.FinalCodes(),
+			ContainerName: ptr.To(moverreport.PinContainer),
+			Operator:      batchv1.PodFailurePolicyOnExitCodesOpNotIn,
+			Values:        []int32{moverreport.CodeOK},
+		},
+	}, {
+		Action: batchv1.PodFailurePolicyActionFailJob,
+		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+			Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+			Values:   moverreport.FinalCodes(),
 		},
 	}, {
 		Action:          batchv1.PodFailurePolicyActionIgnore,
@@ -114,19 +116,15 @@ func (m Mover) pod() corev1.PodSpec {
 		ImagePullSecrets:             workload.ImagePullSecrets,
 		SchedulerName:                workload.SchedulerName,
 		SecurityContext:              moverPodSecurity(workload, m.Root),
-		Volumes: []corev1.Volume{
-			claimVolume("source", m.Source, true), claimVolume("target", m.Target, false),
-		},
-		Containers: []corev1.Container{{
-			Name:            MoverContainer,
-			Image:           m.Settings.Image,
-			ImagePullPolicy: corev1.PullIfNotPresent,
-			Args:            m.args(),
-			SecurityContext: moverSecurity(m.Root),
-			Resources:       moverResources(),
-		}},
+		Volumes:                      []corev1.Volume{podInfo()},
 	}
-	m.mount(&pod.Containers[0])
+	order := m.order()
+	pod.InitContainers = []corev1.Container{m.copier(moverreport.FirstContainer, order.FirstArgs()),
+		m.copier(moverreport.FinalContainer, order.FinalArgs())}
+	pod.Containers = []corev1.Container{m.container(moverreport.PinContainer, order.PinArgs())}
+	for _, c := range m.Claims {
+		pod.Volumes = append(pod.Volumes, claimVolume(sourceVolume(c), c.Source, true), claimVolume(targetVolume(c), c.Target, false))
+	}
 	if workload.Affinity != nil && workload.Affinity.NodeAffinity != nil {
 		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}
 	}
@@ -136,9 +134,6 @@ func (m Mover) pod() corev1.PodSpec {
 	m.Options.apply(&pod)
 	if m.Node != "" {
 		pinTo(&pod, m.Node)
-	}
-	if m.Prefer != "" {
-		prefer(&pod, m.Prefer)
 	}
 	return pod
 }
@@ -150,35 +145,64 @@ func moverResources() corev1.ResourceRequirements {
 	}
 }
 
-func (m Mover) args() []string {
-	args := []string{"copy", "--report=/dev/termination-log", "--token=" + m.Link.Operation}
-	switch m.Pass {
-	case WarmPass:
-		args = append(args, "--warm")
-	case FinalPass:
-		args = append(args, "--after-warm")
+// order returns the mover's order.
+func (m Mover) order() moverreport.Order {
+	order := moverreport.Order{Token: m.Link.Operation, Member: string(m.Pod), MaxStop: m.MaxStop, Bandwidth: m.Bandwidth, Refill: m.Refill}
+	if order.MaxStop <= 0 || m.Signal != nil {
+		order.MaxStop = m.Settings.CopyTimeout
 	}
-	if !m.Device { // nothing tells whether a device is empty
-		args = append(args, "--own-target")
+	if m.Signal != nil {
+		order.Bandwidth = 0 // nothing runs that could be slowed down
 	}
-	if m.Margin > 0 {
-		args = append(args, fmt.Sprintf("--margin=%d", m.Margin))
+	for _, c := range m.Claims {
+		order.Claims = append(order.Claims, moverreport.Claim{Name: c.Template, Device: c.Device, Margin: c.Margin})
 	}
-	if m.Device {
-		args = append(args, "--device")
-	}
-	return append(args, sourcePath, targetPath)
+	return order
 }
 
-func (m Mover) mount(c *corev1.Container) {
-	if m.Device {
-		c.VolumeDevices = []corev1.VolumeDevice{{Name: "source", DevicePath: sourcePath}, {Name: "target", DevicePath: targetPath}}
-		return
-	}
-	c.VolumeMounts = []corev1.VolumeMount{
-		{Name: "source", MountPath: sourcePath, ReadOnly: true}, {Name: "target", MountPath: targetPath},
+// container is one without a volume of a claim: a pod's volumes stay mounted as long as it runs, whichever of its containers names them
+// (kubernetes pkg/kubelet/volumemanager/populator). Its resources are those of the containers before it, so they add nothing to the pod's.
+func (m Mover) container(name string, args []string) corev1.Container {
+	return corev1.Container{
+		Name:            name,
+		Image:           m.Settings.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            args,
+		SecurityContext: moverSecurity(false),
+		Resources:       moverResources(),
+		VolumeMounts:    []corev1.VolumeMount{{Name: podInfoVolume, MountPath: moverreport.PodInfoDir, ReadOnly: true}},
 	}
 }
+
+// copier is a container that has all volumes.
+func (m Mover) copier(name string, args []string) corev1.Container {
+	c := m.container(name, args)
+	c.SecurityContext = moverSecurity(m.Root)
+	for _, claim := range m.Claims {
+		source, target := path.Join(moverreport.SourceDir, claim.Template), path.Join(moverreport.TargetDir, claim.Template)
+		if claim.Device {
+			c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: sourceVolume(claim), DevicePath: source},
+				corev1.VolumeDevice{Name: targetVolume(claim), DevicePath: target})
+			continue
+		}
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: sourceVolume(claim), MountPath: source, ReadOnly: true},
+			corev1.VolumeMount{Name: targetVolume(claim), MountPath: target})
+	}
+	return c
+}
+
+// podInfoVolume is where the mover reads the annotations of its own pod.
+const podInfoVolume = "podinfo"
+
+func podInfo() corev1.Volume {
+	return corev1.Volume{Name: podInfoVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+		Items: []corev1.DownwardAPIVolumeFile{{Path: moverreport.AnnotationsFile,
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations"}}}}}}
+}
+
+// Names of volumes are DNS labels of at most 63 characters, as names of templates are; so a digest stands for the template.
+func sourceVolume(c MoverClaim) string { return "source-" + api.Digest8(c.Template) }
+func targetVolume(c MoverClaim) string { return "target-" + api.Digest8(c.Template) }
 
 // pinTo has the scheduler put the pod on the node, and nowhere else. A volume that waits for its first consumer is provisioned
 // there.
@@ -188,17 +212,10 @@ func pinTo(pod *corev1.PodSpec, node string) {
 	if required == nil || len(required.NodeSelectorTerms) == 0 {
 		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 	}
-	for i := range required.NodeSelectorTerms { // of which one has to match
+	for i := range required.NodeSelectorTerms { // one has to match
 		required.NodeSelectorTerms[i].MatchFields = append(required.NodeSelectorTerms[i].MatchFields, named(node))
 	}
 	affinity.RequiredDuringSchedulingIgnoredDuringExecution = required
-}
-
-// prefer has the scheduler put the pod on the node if it can.
-func prefer(pod *corev1.PodSpec, node string) {
-	affinity := affinityOf(pod)
-	affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
-		corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{named(node)}}})
 }
 
 func named(node string) corev1.NodeSelectorRequirement {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
 )
 
 // optOutLabels and optOutAnnotations keep the common injectors from adding a container to a mover's pod: it would outlive the copy,
@@ -43,13 +44,16 @@ func (m Mover) podMeta(own metav1.ObjectMeta) metav1.ObjectMeta {
 	maps.Copy(annotations, keepNode)
 	copyUsers(labels, m.Options.Labels)
 	copyUsers(annotations, m.Options.Annotations)
-	if m.First && m.Member != "" {
-		labels[api.MemberLabel] = m.Member
+	if m.First {
+		labels[api.MemberLabel] = m.member()
 	}
 	maps.Copy(labels, own.Labels)
 	maps.Copy(annotations, own.Annotations)
 	return metav1.ObjectMeta{Labels: labels, Annotations: annotations}
 }
+
+// member is the name of the member's pod.
+func (m Mover) member() string { return sts.PodName(m.Set, *m.Link.Member) }
 
 // copyUsers copies what the user asks for. A key of Drydock's is not the user's to set.
 func copyUsers(to, users map[string]string) {

@@ -11,7 +11,8 @@ import (
 
 func TestMoverPodIsWhatTheJobControllerCreates(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "copy"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}, Spec: corev1.PodSpec{NodeName: "n"}}}}
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}},
+		Spec:       corev1.PodSpec{NodeName: "n"}}}}
 	pod := MakeMoverPod(job)
 	if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "Job" || owner.Name != "copy" || owner.UID == "" {
 		t.Errorf("controlled by %+v", owner)
@@ -21,7 +22,8 @@ func TestMoverPodIsWhatTheJobControllerCreates(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", key, pod.Labels[key], want)
 		}
 	}
-	if !slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) || pod.Namespace != "shop" || pod.Annotations["c"] != "d" || pod.Spec.NodeName != "n" {
+	if !slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) || pod.Namespace != "shop" || pod.Annotations["c"] != "d" ||
+		pod.Spec.NodeName != "n" {
 		t.Errorf("it is %+v", pod)
 	}
 	if len(job.Spec.Template.Labels) != 1 {

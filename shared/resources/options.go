@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// MoverOptions are how the pods that copy volumes run. What is absent is as in the workload's pod template, but for resources
-// and service account, of which a mover has its own.
+// MoverOptions change how movers run. An absent field has the value of the workload's pod template; resources and service account have the
+// mover's own defaults.
 type MoverOptions struct {
 	Resources          *corev1.ResourceRequirements  `json:"resources,omitempty"`
 	NodeSelector       map[string]string             `json:"nodeSelector,omitempty"`
@@ -31,12 +31,12 @@ type MoverOptions struct {
 	Root *bool `json:"root,omitempty"`
 }
 
-// RootAllowed reports whether movers may run as root: the namespace allows it, and nobody asks for less.
+// RootAllowed reports whether movers may run as root: the namespace allows it, and the options do not forbid it.
 func (o MoverOptions) RootAllowed(namespace bool) bool {
 	return namespace && (o.Root == nil || *o.Root)
 }
 
-// MoverOptionsOf reads what the set's annotation says, and for what it does not say the namespace's ConfigMap; config is nil if
+// MoverOptionsOf reads the options from the set's annotation, and fields that it lacks from the namespace's ConfigMap; config is nil if
 // there is none. A field that does not exist is an error.
 func MoverOptionsOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (MoverOptions, error) {
 	options := MoverOptions{}
@@ -92,7 +92,11 @@ func (o MoverOptions) over(other MoverOptions) MoverOptions {
 
 func (o MoverOptions) apply(pod *corev1.PodSpec) {
 	if o.Resources != nil {
-		pod.Containers[0].Resources = mergeResources(pod.Containers[0].Resources, *o.Resources)
+		for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+			for i := range containers {
+				containers[i].Resources = mergeResources(containers[i].Resources, *o.Resources)
+			}
+		}
 	}
 	if o.NodeSelector != nil {
 		pod.NodeSelector = maps.Clone(o.NodeSelector)
@@ -115,7 +119,7 @@ func (o MoverOptions) apply(pod *corev1.PodSpec) {
 	}
 }
 
-// Parallelism is how many claims of the set are copied at once: its own wish, else the setting.
+// Parallelism is how many members of the set are copied at once: its own wish, else the setting.
 func Parallelism(set *appsv1.StatefulSet, settings api.Settings) int {
 	if n, err := strconv.Atoi(set.Annotations[api.ResizeParallelismAnnotation]); err == nil && n > 0 {
 		return n

@@ -17,7 +17,8 @@ import (
 
 // said is a namespace's ConfigMap with the text about movers.
 func said(text string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: api.MoverConfigMap}, Data: map[string]string{api.MoverKey: text}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: api.MoverConfigMap},
+		Data: map[string]string{api.MoverKey: text}}
 }
 
 func memory(limit string) *corev1.ResourceRequirements {
@@ -32,19 +33,26 @@ func TestMoverOptions(t *testing.T) {
 		config *corev1.ConfigMap
 		want   resources.MoverOptions
 	}{
-		"nobody says anything":             {"", nil, resources.MoverOptions{}},
-		"an empty annotation":              {" ", said(""), resources.MoverOptions{}},
-		"a ConfigMap of something else":    {"", &corev1.ConfigMap{Data: map[string]string{"other": "x: y"}}, resources.MoverOptions{}},
-		"the set":                          {limit, nil, resources.MoverOptions{Resources: memory("2Gi")}},
-		"the set, as JSON":                 {`{"priorityClassName":"low","tolerations":[{"key":"storage","operator":"Exists"}]}`, nil, resources.MoverOptions{PriorityClassName: "low", Tolerations: tolerant}},
-		"the namespace":                    {"", said(limit), resources.MoverOptions{Resources: memory("2Gi")}},
-		"both: each field is the set's":    {"priorityClassName: low", said(limit + "\npriorityClassName: high\nserviceAccountName: copier"), resources.MoverOptions{Resources: memory("2Gi"), PriorityClassName: "low", ServiceAccountName: "copier"}},
-		"a field is the set's as a whole":  {limit, said("resources: {requests: {cpu: 2}}"), resources.MoverOptions{Resources: memory("2Gi")}},
-		"the set wants no node selector":   {"nodeSelector: {}", said("nodeSelector: {pool: movers}"), resources.MoverOptions{NodeSelector: map[string]string{}}},
-		"the set wants no toleration":      {"tolerations: []", said("tolerations: [{key: a}]"), resources.MoverOptions{Tolerations: []corev1.Toleration{}}},
-		"the set says nothing of a field":  {"nodeSelector:", said("nodeSelector: {pool: movers}"), resources.MoverOptions{NodeSelector: map[string]string{"pool": "movers"}}},
-		"a secret for the mover's image":   {"imagePullSecrets: [{name: mine}]", said("imagePullSecrets: [{name: ours}]"), resources.MoverOptions{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mine"}}}},
-		"the namespace says it for others": {"imagePullSecrets: []", said("imagePullSecrets: [{name: ours}]"), resources.MoverOptions{ImagePullSecrets: []corev1.LocalObjectReference{}}},
+		"nobody says anything":          {"", nil, resources.MoverOptions{}},
+		"an empty annotation":           {" ", said(""), resources.MoverOptions{}},
+		"a ConfigMap of something else": {"", &corev1.ConfigMap{Data: map[string]string{"other": "x: y"}}, resources.MoverOptions{}},
+		"the set":                       {limit, nil, resources.MoverOptions{Resources: memory("2Gi")}},
+		"the set, as JSON": {`{"priorityClassName":"low","tolerations":[{"key":"storage","operator":"Exists"}]}`, nil,
+			resources.MoverOptions{PriorityClassName: "low", Tolerations: tolerant}},
+		"the namespace": {"", said(limit), resources.MoverOptions{Resources: memory("2Gi")}},
+		"both: each field is the set's": {"priorityClassName: low", said(limit + "\npriorityClassName: high\nserviceAccountName: copier"),
+			resources.MoverOptions{Resources: memory("2Gi"), PriorityClassName: "low", ServiceAccountName: "copier"}},
+		"a field is the set's as a whole": {limit, said("resources: {requests: {cpu: 2}}"), resources.MoverOptions{Resources: memory("2Gi")}},
+		"the set wants no node selector": {"nodeSelector: {}", said("nodeSelector: {pool: movers}"),
+			resources.MoverOptions{NodeSelector: map[string]string{}}},
+		"the set wants no toleration": {"tolerations: []", said("tolerations: [{key: a}]"),
+			resources.MoverOptions{Tolerations: []corev1.Toleration{}}},
+		"the set says nothing of a field": {"nodeSelector:", said("nodeSelector: {pool: movers}"),
+			resources.MoverOptions{NodeSelector: map[string]string{"pool": "movers"}}},
+		"a secret for the mover's image": {"imagePullSecrets: [{name: mine}]", said("imagePullSecrets: [{name: ours}]"),
+			resources.MoverOptions{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mine"}}}},
+		"the namespace says it for others": {"imagePullSecrets: []", said("imagePullSecrets: [{name: ours}]"),
+			resources.MoverOptions{ImagePullSecrets: []corev1.LocalObjectReference{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := resources.MoverOptionsOf(build.Set("web", build.Annotation(api.MoverAnnotation, row.own)), row.config)
@@ -65,13 +73,14 @@ func TestI8MoverOptionsThatCannotBeRead(t *testing.T) {
 		own, config string
 		want        []string
 	}{
-		"a field that there is not":               {"speed: high", "", []string{annotation, "speed"}},
-		"no document":                             {"just words", "", []string{annotation}},
-		"a size that is none":                     {"resources: {limits: {memory: lots}}", "", []string{annotation}},
-		"a field twice":                           {"nodeSelector: {a: b}\nnodeSelector: {c: d}", "", []string{annotation, "nodeSelector"}},
-		"what a mover decides itself":             {"securityContext: {runAsUser: 0}", "", []string{annotation, "securityContext"}},
-		"its containers":                          {"containers: [{name: evil}]", "", []string{annotation, "containers"}},
-		"a quantity that takes minutes":           {`resources: {limits: {memory: "1e-99999999"}}`, "", []string{annotation, "resources.limits.memory"}},
+		"a field that there is not":   {"speed: high", "", []string{annotation, "speed"}},
+		"no document":                 {"just words", "", []string{annotation}},
+		"a size that is none":         {"resources: {limits: {memory: lots}}", "", []string{annotation}},
+		"a field twice":               {"nodeSelector: {a: b}\nnodeSelector: {c: d}", "", []string{annotation, "nodeSelector"}},
+		"what a mover decides itself": {"securityContext: {runAsUser: 0}", "", []string{annotation, "securityContext"}},
+		"its containers":              {"containers: [{name: evil}]", "", []string{annotation, "containers"}},
+		"a quantity that takes minutes": {`resources: {limits: {memory: "1e-99999999"}}`, "",
+			[]string{annotation, "resources.limits.memory"}},
 		"an anchor":                               {"nodeSelector: {a: &a b, c: *a}", "", []string{annotation, "anchor"}},
 		"the namespace's quantity, in minutes":    {"", `resources: {requests: {cpu: "1e-99999999"}}`, []string{key, "resources.requests.cpu"}},
 		"the namespace's":                         {"", "speed: high", []string{key, "speed"}},
@@ -95,16 +104,21 @@ func TestI8MoverOptionsThatCannotBeRead(t *testing.T) {
 // TestMoverOptionsTakeTheWorkloadsPlace: but nothing else does.
 func TestMoverOptionsTakeTheWorkloadsPlace(t *testing.T) {
 	make := func(options resources.MoverOptions) corev1.PodSpec {
-		return resources.MakeMover(resources.Mover{Set: workload(), Link: link(api.RoleMover), Source: "data-web-0", Target: "t", Options: options, Settings: build.Settings()}).Spec.Template.Spec
+		return moves(func(m *resources.Mover) { m.Options = options }).Spec.Template.Spec
 	}
 	plain := make(resources.MoverOptions{})
-	if plain.ServiceAccountName != "" || plain.PriorityClassName != "important" || plain.NodeSelector["pool"] != "storage" || len(plain.Tolerations) != 1 || plain.ImagePullSecrets[0].Name != "registry" {
+	if plain.ServiceAccountName != "" || plain.PriorityClassName != "important" || plain.NodeSelector["pool"] != "storage" ||
+		len(plain.Tolerations) != 1 || plain.ImagePullSecrets[0].Name != "registry" {
 		t.Errorf("without options it is %+v", plain)
 	}
-	options := resources.MoverOptions{Resources: memory("2Gi"), NodeSelector: map[string]string{"pool": "movers"}, Tolerations: []corev1.Toleration{{Key: "a"}, {Key: "b"}},
+	options := resources.MoverOptions{Resources: memory("2Gi"), NodeSelector: map[string]string{"pool": "movers"},
+		Tolerations:       []corev1.Toleration{{Key: "a"}, {Key: "b"}},
 		PriorityClassName: "low", ServiceAccountName: "copier", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mine"}}}
 	want := plain.DeepCopy()
 	want.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("2Gi")
+	for i := range want.InitContainers {
+		want.InitContainers[i].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("2Gi")
+	}
 	want.NodeSelector, want.Tolerations = options.NodeSelector, options.Tolerations
 	want.PriorityClassName, want.ServiceAccountName, want.ImagePullSecrets = "low", "copier", options.ImagePullSecrets
 	if diff := cmp.Diff(*want, make(options)); diff != "" {
@@ -136,39 +150,36 @@ func TestMoverRunsWhereItsSourceIs(t *testing.T) {
 	two := with(func(p *corev1.PodSpec) {
 		p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms = []corev1.NodeSelectorTerm{
 			{MatchExpressions: exists("disk")}, {MatchFields: onNode("node-7")}}
-		p.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 5, Preference: corev1.NodeSelectorTerm{MatchExpressions: exists("ssd")}}}
+		p.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 5,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: exists("ssd")}}}
 	})
 	onlyPods := with(func(p *corev1.PodSpec) { p.Affinity.NodeAffinity = nil })
 	required := func(terms ...corev1.NodeSelectorTerm) *corev1.NodeSelector {
 		return &corev1.NodeSelector{NodeSelectorTerms: terms}
 	}
-	liking := corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: onNode("node-3")}}
 	ssd := corev1.PreferredSchedulingTerm{Weight: 5, Preference: corev1.NodeSelectorTerm{MatchExpressions: exists("ssd")}}
 	for name, row := range map[string]struct {
-		set           *appsv1.StatefulSet
-		node, prefers string
-		want          *corev1.Affinity
+		set  *appsv1.StatefulSet
+		node string
+		want *corev1.Affinity
 	}{
-		"anywhere": {bare, "", "", nil},
-		"where the workload may, which keeps away from its own pods only itself": {workload(), "", "", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: required(corev1.NodeSelectorTerm{MatchExpressions: exists("disk")})}}},
-		"a workload that says nothing of nodes": {onlyPods, "node-3", "", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		"anywhere": {bare, "", nil},
+		"where the workload may, which keeps away from its own pods only itself": {workload(), "",
+			&corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: required(corev1.NodeSelectorTerm{MatchExpressions: exists("disk")})}}},
+		"a workload that says nothing of nodes": {onlyPods, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: required(corev1.NodeSelectorTerm{MatchFields: onNode("node-3")})}}},
-		"on a node": {bare, "node-3", "", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		"on a node": {bare, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: required(corev1.NodeSelectorTerm{MatchFields: onNode("node-3")})}}},
-		"on a node, whichever of its terms the workload meets there": {two, "node-3", "", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		"on a node, whichever of its terms the workload meets there": {two, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: required(
 				corev1.NodeSelectorTerm{MatchExpressions: exists("disk"), MatchFields: onNode("node-3")},
 				corev1.NodeSelectorTerm{MatchFields: append(onNode("node-7"), onNode("node-3")...)}),
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{ssd}}}},
-		"better on a node": {bare, "", "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{liking}}}},
-		"better on a node, besides what the workload would rather": {two, "", "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution:  required(corev1.NodeSelectorTerm{MatchExpressions: exists("disk")}, corev1.NodeSelectorTerm{MatchFields: onNode("node-7")}),
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{ssd, liking}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := row.set.DeepCopy()
-			job := resources.MakeMover(resources.Mover{Set: row.set, Link: link(api.RoleMover), Source: "data-web-0", Target: "t", Node: row.node, Prefer: row.prefers, Settings: build.Settings()})
+			job := moves(func(m *resources.Mover) { m.Set, m.Node = row.set, row.node })
 			if diff := cmp.Diff(row.want, job.Spec.Template.Spec.Affinity); diff != "" {
 				t.Error(diff)
 			}
@@ -184,18 +195,20 @@ func TestMoverRunsWhereItsSourceIs(t *testing.T) {
 
 // TestClaimsOfAnotherMode: the temporary claim and its successor have the modes that are asked for, else those they had.
 func TestClaimsOfAnotherMode(t *testing.T) {
-	part := resize().Claims[0]
+	move := resize().Move("data-web-0")
 	was := found().Spec.AccessModes
-	for name, modes := range map[string][]corev1.PersistentVolumeAccessMode{"as it was": nil, "another": {corev1.ReadWriteMany}, "two": {corev1.ReadWriteOnce, corev1.ReadOnlyMany}} {
-		part.Modes = modes
+	for name, modes := range map[string][]corev1.PersistentVolumeAccessMode{"as it was": nil, "another": {corev1.ReadWriteMany},
+		"two": {corev1.ReadWriteOnce, corev1.ReadOnlyMany}} {
+		move.Modes = modes
 		want := modes
 		if want == nil {
 			want = was
 		}
-		if diff := cmp.Diff(want, resources.MakeTargetClaim(found(), part, link(api.RoleTarget)).Spec.AccessModes); diff != "" {
+		if diff := cmp.Diff(want, resources.MakeTargetClaim(found(), move, link(api.RoleTarget)).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the temporary claim:\n%s", name, diff)
 		}
-		if diff := cmp.Diff(want, build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(found()), volume("pv"), part.Target(), link(api.RoleSuccessor))).Spec.AccessModes); diff != "" {
+		if diff := cmp.Diff(want, build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(found()), volume("pv"), move.Target(),
+			link(api.RoleSuccessor))).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: its successor:\n%s", name, diff)
 		}
 		templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Modes: modes}}

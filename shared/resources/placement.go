@@ -76,9 +76,10 @@ func (m Mover) aboutMembers(selector *metav1.LabelSelector) bool {
 func (m Mover) movers(members metav1.LabelSelectorOperator) *metav1.LabelSelector {
 	is := metav1.LabelSelectorRequirement{Key: api.MemberLabel, Operator: members}
 	if members != metav1.LabelSelectorOpExists {
-		is.Values = []string{m.Member}
+		is.Values = []string{m.member()}
 	}
-	return &metav1.LabelSelector{MatchLabels: map[string]string{api.OperationLabel: m.Link.Operation}, MatchExpressions: []metav1.LabelSelectorRequirement{is}}
+	return &metav1.LabelSelector{MatchLabels: map[string]string{api.OperationLabel: m.Link.Operation},
+		MatchExpressions: []metav1.LabelSelectorRequirement{is}}
 }
 
 // raise gives the mover the member's requests, so that the member fits where the volume is. The memory limit is at least the request.

@@ -25,18 +25,22 @@ func choosy() *appsv1.StatefulSet {
 		pod.RuntimeClassName, pod.SchedulerName = ptr.To("sealed"), "storage-scheduler"
 		pod.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: cache}}}
 		pod.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "kubernetes.io/hostname", LabelSelector: own, MatchLabelKeys: []string{"controller-revision-hash"}}},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "kubernetes.io/hostname", LabelSelector: own,
+				MatchLabelKeys: []string{"controller-revision-hash"}}},
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
 				{Weight: 7, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: own}},
 				{Weight: 3, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: cache}}}}
 		pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own, MatchLabelKeys: []string{"controller-revision-hash"}},
+			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own,
+				MatchLabelKeys: []string{"controller-revision-hash"}},
 			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: cache}}
 		asks := func(cpu, memory string) corev1.ResourceRequirements {
-			return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
+			return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+				corev1.ResourceMemory: resource.MustParse(memory)}}
 		}
 		pod.Containers = []corev1.Container{{Name: "db", Resources: asks("2", "40Gi")}, {Name: "agent", Resources: asks("1", "1Gi")}}
-		pod.InitContainers = []corev1.Container{{Name: "seed", Resources: asks("9", "1Gi")}, {Name: "sidecar", Resources: asks("1", "1Gi"), RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		pod.InitContainers = []corev1.Container{{Name: "seed", Resources: asks("9", "1Gi")},
+			{Name: "sidecar", Resources: asks("1", "1Gi"), RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
 	}))
 }
 
@@ -45,21 +49,24 @@ func TestFirstMoverIsPlacedLikeItsMember(t *testing.T) {
 	set := choosy()
 	before := set.DeepCopy()
 	make := func(first bool, options resources.MoverOptions) corev1.PodTemplateSpec {
-		return resources.MakeMover(resources.Mover{Set: set, Link: link(api.RoleMover), Source: "data-web-0", Target: "t", Member: "web-0", First: first, Options: options, Settings: build.Settings()}).Spec.Template
+		return moves(func(m *resources.Mover) { m.Set, m.First, m.Options = set, first, options }).Spec.Template
 	}
 	made := make(true, resources.MoverOptions{})
 	pod := made.Spec
 	mine := func(op metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{api.OperationLabel: build.ID}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: api.MemberLabel, Operator: op, Values: values}}}
+		return &metav1.LabelSelector{MatchLabels: map[string]string{api.OperationLabel: build.ID},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: api.MemberLabel, Operator: op, Values: values}}}
 	}
 	others, all := mine(metav1.LabelSelectorOpNotIn, "web-0"), mine(metav1.LabelSelectorOpExists)
 	want := set.Spec.Template.Spec.Affinity.DeepCopy()
-	want.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0] = corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname", LabelSelector: others}
+	want.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0] = corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname",
+		LabelSelector: others}
 	want.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector = others
 	if diff := cmp.Diff(want, pod.Affinity); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: all}}, pod.TopologySpreadConstraints); diff != "" {
+	if diff := cmp.Diff([]corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: all}}, pod.TopologySpreadConstraints); diff != "" {
 		t.Error(diff)
 	}
 	is := pod.Containers[0].Resources
@@ -74,13 +81,16 @@ func TestFirstMoverIsPlacedLikeItsMember(t *testing.T) {
 	}
 
 	later := make(false, resources.MoverOptions{})
-	if p := later.Spec; p.Affinity.PodAffinity != nil || p.Affinity.PodAntiAffinity != nil || p.TopologySpreadConstraints != nil || p.RuntimeClassName != nil ||
-		p.SchedulerName != "storage-scheduler" || p.Containers[0].Resources.Requests.Cpu().String() != "100m" || later.Labels[api.MemberLabel] != "" {
+	if p := later.Spec; p.Affinity.PodAffinity != nil || p.Affinity.PodAntiAffinity != nil || p.TopologySpreadConstraints != nil ||
+		p.RuntimeClassName != nil ||
+		p.SchedulerName != "storage-scheduler" || p.Containers[0].Resources.Requests.Cpu().String() != "100m" ||
+		later.Labels[api.MemberLabel] != "" {
 		t.Errorf("its volume says where it goes: %+v", p)
 	}
 	own := make(true, resources.MoverOptions{RuntimeClassName: "plain", SchedulerName: "default-scheduler",
 		Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}).Spec
-	if *own.RuntimeClassName != "plain" || own.SchedulerName != "default-scheduler" || own.Containers[0].Resources.Requests.Memory().String() != "1Gi" {
+	if *own.RuntimeClassName != "plain" || own.SchedulerName != "default-scheduler" ||
+		own.Containers[0].Resources.Requests.Memory().String() != "1Gi" {
 		t.Errorf("the user says otherwise: %+v", own)
 	}
 }
@@ -95,16 +105,20 @@ func TestMoverResourcesAreMerged(t *testing.T) {
 		return l
 	}
 	for name, row := range map[string]struct{ requests, limits, wantRequests, wantLimits corev1.ResourceList }{
-		"a cpu limit, as a quota asks for":                {nil, list("cpu", "2"), list("cpu", "100m", "memory", "64Mi"), list("cpu", "2", "memory", "1Gi")},
-		"a limit below the default request":               {nil, list("cpu", "50m"), list("cpu", "50m", "memory", "64Mi"), list("cpu", "50m", "memory", "1Gi")},
-		"a request above the default limit":               {list("memory", "4Gi"), nil, list("cpu", "100m", "memory", "4Gi"), list("memory", "4Gi")},
-		"both":                                            {list("memory", "2Gi"), list("memory", "3Gi"), list("cpu", "100m", "memory", "2Gi"), list("memory", "3Gi")},
-		"another resource":                                {nil, list("ephemeral-storage", "1Gi"), list("cpu", "100m", "memory", "64Mi"), list("memory", "1Gi", "ephemeral-storage", "1Gi")},
-		"a limit below a request: the user's own mistake": {list("cpu", "2"), list("cpu", "1"), list("cpu", "2", "memory", "64Mi"), list("memory", "1Gi", "cpu", "1")},
+		"a cpu limit, as a quota asks for": {nil, list("cpu", "2"), list("cpu", "100m", "memory", "64Mi"),
+			list("cpu", "2", "memory", "1Gi")},
+		"a limit below the default request": {nil, list("cpu", "50m"), list("cpu", "50m", "memory", "64Mi"), list("cpu", "50m", "memory", "1Gi")},
+		"a request above the default limit": {list("memory", "4Gi"), nil, list("cpu", "100m", "memory", "4Gi"), list("memory", "4Gi")},
+		"both": {list("memory", "2Gi"), list("memory", "3Gi"), list("cpu", "100m", "memory", "2Gi"),
+			list("memory", "3Gi")},
+		"another resource": {nil, list("ephemeral-storage", "1Gi"), list("cpu", "100m", "memory", "64Mi"),
+			list("memory", "1Gi", "ephemeral-storage", "1Gi")},
+		"a limit below a request: the user's own mistake": {list("cpu", "2"), list("cpu", "1"), list("cpu", "2", "memory", "64Mi"),
+			list("memory", "1Gi", "cpu", "1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := resources.MoverOptions{Resources: &corev1.ResourceRequirements{Requests: row.requests, Limits: row.limits}}
-			is := resources.MakeMover(resources.Mover{Set: workload(), Link: link(api.RoleMover), Options: options, Settings: build.Settings()}).Spec.Template.Spec.Containers[0].Resources
+			is := moves(func(m *resources.Mover) { m.Options = options }).Spec.Template.Spec.Containers[0].Resources
 			if diff := cmp.Diff(corev1.ResourceRequirements{Requests: row.wantRequests, Limits: row.wantLimits}, is); diff != "" {
 				t.Error(diff)
 			}
@@ -117,14 +131,16 @@ func TestLabelsOfTheMoversPod(t *testing.T) {
 	options := resources.MoverOptions{
 		Labels:      map[string]string{"sidecar.istio.io/inject": "true", "team": "data", api.OperationLabel: "forged", api.MemberLabel: "web-9"},
 		Annotations: map[string]string{"linkerd.io/inject": "enabled", "note": "x", api.OperationAnnotation: "{}"}}
-	job := resources.MakeMover(resources.Mover{Set: workload(), Link: link(api.RoleMover), Options: options, Settings: build.Settings()})
+	job := moves(func(m *resources.Mover) { m.Options = options })
 	pod := job.Spec.Template.ObjectMeta
-	for key, want := range map[string]string{"sidecar.istio.io/inject": "true", "team": "data", api.OperationLabel: build.ID, api.MemberLabel: "", "kuma.io/sidecar-injection": "disabled"} {
+	for key, want := range map[string]string{"sidecar.istio.io/inject": "true", "team": "data", api.OperationLabel: build.ID,
+		api.MemberLabel: "", "kuma.io/sidecar-injection": "disabled"} {
 		if pod.Labels[key] != want {
 			t.Errorf("label %s is %q, want %q", key, pod.Labels[key], want)
 		}
 	}
-	for key, want := range map[string]string{"linkerd.io/inject": "enabled", "note": "x", "karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"} {
+	for key, want := range map[string]string{"linkerd.io/inject": "enabled", "note": "x", "karpenter.sh/do-not-disrupt": "true",
+		"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"} {
 		if pod.Annotations[key] != want {
 			t.Errorf("annotation %s is %q, want %q", key, pod.Annotations[key], want)
 		}
@@ -157,7 +173,7 @@ func TestMoverTakesWhatAllContainersSay(t *testing.T) {
 		"one of two":                       {set(both, &corev1.SecurityContext{RunAsUser: ptr.To[int64](7)}), false, 5, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			is := resources.MakeMover(resources.Mover{Set: row.set, Link: link(api.RoleMover), Root: row.root, Settings: build.Settings()}).Spec.Template.Spec.SecurityContext
+			is := moves(func(m *resources.Mover) { m.Set, m.Root = row.set, row.root }).Spec.Template.Spec.SecurityContext
 			if *is.RunAsGroup != row.group || !cmp.Equal(is.SELinuxOptions, row.level) {
 				t.Errorf("%+v", is)
 			}

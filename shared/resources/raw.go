@@ -7,7 +7,8 @@ import (
 
 // serverFields are the fields of metadata that the API server writes. UID and resourceVersion stay: they tell which state an object
 // was made from.
-var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "selfLink"}
+var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
+	"selfLink"}
 
 func dropServerFields(object *unstructured.Unstructured) {
 	metadata := child(object.Object, "metadata")

@@ -42,7 +42,7 @@ func TestMadeSetKeepsUnknownFields(t *testing.T) {
 	set := future(t, build.Raw(workload()), paths...)
 	template := set.Object["spec"].(map[string]any)["volumeClaimTemplates"].([]any)[0].(map[string]any)
 	future(t, &unstructured.Unstructured{Object: template}, []string{"spec", "future"}, []string{"spec", "resources", "future"})
-	made := resources.MakeHeldSet(set, []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi")}}, resize())
+	made := resources.MakeSet(set, []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi")}}, resize())
 	expectFuture(t, made, paths...)
 	changed := made.Object["spec"].(map[string]any)["volumeClaimTemplates"].([]any)[0].(map[string]any)
 	expectFuture(t, &unstructured.Unstructured{Object: changed}, []string{"spec", "future"}, []string{"spec", "resources", "future"})
@@ -50,7 +50,8 @@ func TestMadeSetKeepsUnknownFields(t *testing.T) {
 
 func TestSuccessorKeepsUnknownFields(t *testing.T) {
 	paths := [][]string{{"spec", "future"}, {"metadata", "future"}, {"spec", "resources", "future"}}
-	made := resources.MakeSuccessor(future(t, build.Raw(found()), paths...), volume("pv"), api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))
+	made := resources.MakeSuccessor(future(t, build.Raw(found()), paths...), volume("pv"), api.Target{Size: resource.MustParse("1Gi")},
+		link(api.RoleSuccessor))
 	expectFuture(t, made, paths...)
 }
 
@@ -70,7 +71,8 @@ func TestTemplateOfAnotherClassHasNoAttributesClass(t *testing.T) {
 	set := workload()
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To("gold")
 	for class, want := range map[string]string{"": "gold", "fixed": "gold", "fast": ""} {
-		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(set), []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: class}}, resize()))
+		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(set), []api.TemplateTarget{{Name: "data",
+			Size: resource.MustParse("128Mi"), Class: class}}, resize()))
 		if is := ptr.Deref(made.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName, ""); is != want {
 			t.Errorf("class %q: the template asks for attributes class %q, want %q", class, is, want)
 		}
@@ -79,8 +81,10 @@ func TestTemplateOfAnotherClassHasNoAttributesClass(t *testing.T) {
 
 func TestSuccessorHasTheAttributesClassOfItsVolume(t *testing.T) {
 	for _, class := range []*string{nil, ptr.To("silver")} {
-		on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: class}}
-		made := build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(found()), on, api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor)))
+		on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+			Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: class}}
+		made := build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(found()), on,
+			api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor)))
 		if is := made.Spec.VolumeAttributesClassName; ptr.Deref(is, "") != ptr.Deref(class, "") {
 			t.Errorf("it asks for %q, its volume has %q", ptr.Deref(is, ""), ptr.Deref(class, ""))
 		}
@@ -88,7 +92,8 @@ func TestSuccessorHasTheAttributesClassOfItsVolume(t *testing.T) {
 }
 
 func TestMadeObjectsBlockNoOwner(t *testing.T) {
-	owner := []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Database", Name: "main", UID: "uid-main", BlockOwnerDeletion: ptr.To(true)}}
+	owner := []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Database", Name: "main", UID: "uid-main",
+		BlockOwnerDeletion: ptr.To(true)}}
 	set, claim := workload(), found()
 	set.OwnerReferences, claim.OwnerReferences = owner, owner
 	successor := resources.MakeSuccessor(build.Raw(claim), volume("pv"), api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))

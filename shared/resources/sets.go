@@ -11,28 +11,15 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// MakeHeldSet is MakeSet for a set that the operation holds at zero. Claims are retained whatever happens to replicas, until
-// the operation ends.
-func MakeHeldSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Resize) *unstructured.Unstructured {
-	held := MakeSet(set, templates, status)
-	spec := child(held.Object, "spec")
-	spec["replicas"] = int64(0)
-	setLabel(held, api.FrozenLabel, "true")
-	if policy, ok := spec["persistentVolumeClaimRetentionPolicy"].(map[string]any); ok {
-		policy["whenScaled"] = string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	}
-	return held
-}
-
-// MakeSet builds the StatefulSet that replaces set: all its fields, the claim templates as given, and the status. It works on the
+// MakeSet builds the StatefulSet that replaces set: all its fields, the claim templates as given, and the record. It works on the
 // set as the API server has it, so that fields of a newer Kubernetes survive. Its UID and resourceVersion are still those of the
 // set that it was made from. No owner has blockOwnerDeletion: where OwnerReferencesPermissionEnforcement is on, the API server
-// refuses that to an account without rights on the owner. See api.SetMetadata for what is written after the creation.
-func MakeSet(set *unstructured.Unstructured, templates []api.TemplateTarget, status *api.Resize) *unstructured.Unstructured {
+// refuses that to an account without rights on the owner. See api.SetMetadata for the writes after the creation.
+func MakeSet(set *unstructured.Unstructured, templates []api.TemplateTarget, record *api.Resize) *unstructured.Unstructured {
 	made := set.DeepCopy()
 	delete(made.Object, "status")
 	dropServerFields(made)
-	setAnnotation(made, api.StatusAnnotation, status.Encode())
+	setAnnotation(made, api.StatusAnnotation, record.Encode())
 	unblockOwners(made)
 	for _, item := range list(child(made.Object, "spec")["volumeClaimTemplates"]) {
 		template, _ := item.(map[string]any)
@@ -45,7 +32,7 @@ func MakeSet(set *unstructured.Unstructured, templates []api.TemplateTarget, sta
 	return made
 }
 
-// AddCleanupFinalizer makes the set one that cleanup-pod holds when it is deleted.
+// AddCleanupFinalizer has cleanup-pod hold the set when it is deleted.
 func AddCleanupFinalizer(set *unstructured.Unstructured) *unstructured.Unstructured {
 	if finalizers := set.GetFinalizers(); !slices.Contains(finalizers, api.CleanupFinalizer) {
 		set.SetFinalizers(append(finalizers, api.CleanupFinalizer))
@@ -69,9 +56,9 @@ func retarget(template map[string]any, target api.TemplateTarget) {
 }
 
 // MakeJournal builds the operation's durable record. A ControllerRevision is Kubernetes' own place for such data: it
-// cannot be changed once written, and whoever may read StatefulSets may usually read it too.
+// cannot be changed once written, and users that may read StatefulSets may usually read it too.
 func MakeJournal(set *appsv1.StatefulSet, status *api.Resize) *appsv1.ControllerRevision {
-	journal := api.Journal{Version: api.RecordVersion, Status: *status}
+	journal := api.Journal{Version: api.RecordVersion, Record: *status}
 	return record(set, &status.Header, api.RoleJournal, api.JournalName(status.Operation), journal.Encode())
 }
 

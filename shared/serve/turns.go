@@ -11,36 +11,47 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// Turns lets a function work on one object at a time. Its events are hints to look at an object: while one look at it is
-// under way and an event waits, another one that asks for the same would see nothing more, so it is answered at once. The
-// object is what the event's subject and extensions name; events ask for the same if they are of one type and about one
-// operation. Not for a function that reads more of an event than that and its time.
+// Turns lets a function handle one event of each object at a time. An event is a hint to look at the object that its subject and
+// extensions name. If an event waits for the present look to end, a second event with the same type and operation is answered at
+// once: the look of the first would see everything that the second asks for. Use it for functions that read only the object, type,
+// operation and time of an event.
 func Turns(next Handler) Handler {
-	return &turns{next: next, objects: map[string]*turn{}}
+	return &turns{next: next, wishOf: wishOf, objects: map[string]*turn{}}
+}
+
+// TurnsOfAny is Turns for a function that reads only the object of an event. All events of an object are then equal.
+func TurnsOfAny(next Handler) Handler {
+	return &turns{next: next, wishOf: anyWish, objects: map[string]*turn{}}
 }
 
 type turns struct {
 	next    Handler
+	wishOf  func(event.Event) wish
 	mu      sync.Mutex
 	objects map[string]*turn
 }
 
-// turn is the state of one object: a look is under way, and perhaps some wait for free to be closed, each for another
-// wish.
+// turn is the state of an object with a look under way. At most one event for each wish waits until free is closed.
 type turn struct {
 	waiting map[wish]bool
 	free    chan struct{}
 }
 
-// wish is what an event asks for. One that was sent long ago, and comes only now, does not speak for one that was sent now.
+// wish identifies events that one look can answer. An event that arrives late cannot stand for a recent event.
 type wish struct {
 	eventType, operation string
-	old                  bool
+	old, names           bool
 }
 
 func wishOf(e event.Event) wish {
 	operation, _ := e.Extensions()["operation"].(string)
-	return wish{e.Type(), operation, events.Old(e, time.Now())}
+	return wish{eventType: e.Type(), operation: operation, old: events.Old(e, time.Now())}
+}
+
+// anyWish separates events that name no StatefulSet: they are refused without a look, so they cannot stand for other events.
+func anyWish(e event.Event) wish {
+	_, err := events.SetOf(e)
+	return wish{old: events.Old(e, time.Now()), names: err == nil}
 }
 
 // aboutOf names the object: people who write events by hand may forget the subject.
@@ -49,9 +60,9 @@ func aboutOf(e event.Event) string {
 	return fmt.Sprint(e.Subject(), " ", x["namespace"], " ", x["name"], " ", x["group"])
 }
 
-// Handle waits for its turn, or does nothing if somebody with the same wish waits already.
+// Handle waits for its turn, or returns at once if another event with the same wish already waits.
 func (t *turns) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	subject, want := aboutOf(e), wishOf(e)
+	subject, want := aboutOf(e), t.wishOf(e)
 	for first := true; ; first = false {
 		taken, wait := t.take(subject, want, first)
 		if taken {

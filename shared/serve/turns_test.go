@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/events"
 )
 
 func TestTurnsOneLookAtATimeAndOneThatWaits(t *testing.T) {
@@ -48,6 +50,87 @@ func TestTurnsOneLookAtATimeAndOneThatWaits(t *testing.T) {
 	<-other
 	if looks.Load() != 3 || most.Load() != 2 {
 		t.Errorf("%d looks for 51 events on a and 1 on b, up to %d at once", looks.Load(), most.Load())
+	}
+}
+
+// TestTurnsOfAnyOneLookForAllTypesOfEvents: what waits looks later than all of them were sent.
+func TestTurnsOfAnyOneLookForAllTypesOfEvents(t *testing.T) {
+	for name, row := range map[string]struct {
+		turns func(Handler) Handler
+		looks int32
+	}{"by type": {Turns, 3}, "of any": {TurnsOfAny, 2}} {
+		t.Run(name, func(t *testing.T) {
+			looks := atomic.Int32{}
+			started, goOn := make(chan struct{}, 10), make(chan struct{})
+			handler := row.turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+				looks.Add(1)
+				started <- struct{}{}
+				<-goOn
+				return nil, nil
+			}))
+			var all sync.WaitGroup
+			answered := atomic.Int32{}
+			send := func(eventType string) {
+				e := about("a")
+				e.SetType(eventType)
+				all.Go(func() {
+					_, _ = handler.Handle(context.Background(), e)
+					answered.Add(1)
+				})
+			}
+			send("changed")
+			<-started
+			for _, eventType := range []string{"changed", "completed", "changed"} {
+				send(eventType)
+			}
+			eventually(t, "all others wait, or are answered", func() bool { return waiting(handler.(*turns), "a")+int(answered.Load()) == 3 })
+			close(goOn)
+			all.Wait()
+			if looks.Load() != row.looks {
+				t.Errorf("%d looks, want %d", looks.Load(), row.looks)
+			}
+		})
+	}
+}
+
+// TestTurnsOfAnyAnEventThatIsRefusedSpeaksForNoOther: nobody would look after the event that it has stood for.
+func TestTurnsOfAnyAnEventThatIsRefusedSpeaksForNoOther(t *testing.T) {
+	looks, started, goOn := atomic.Int32{}, make(chan struct{}, 3), make(chan struct{})
+	handler := TurnsOfAny(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
+		started <- struct{}{}
+		<-goOn
+		if _, err := events.SetOf(e); err != nil {
+			return nil, err
+		}
+		looks.Add(1)
+		return nil, nil
+	}))
+	var all sync.WaitGroup
+	answered := atomic.Int32{}
+	of := func(kind string) event.Event {
+		e := about("shop/web")
+		e.SetExtension("kind", kind)
+		e.SetExtension("namespace", "shop")
+		e.SetExtension("name", "web")
+		return e
+	}
+	send := func(kind string) {
+		all.Go(func() {
+			_, _ = handler.Handle(context.Background(), of(kind))
+			answered.Add(1)
+		})
+	}
+	wait := func() int { return waitingWith(handler.(*turns), of("StatefulSet")) }
+	send("StatefulSet")
+	<-started
+	send("Deployment")
+	eventually(t, "it waits", func() bool { return wait() == 1 })
+	send("StatefulSet")
+	eventually(t, "the last one waits, or is answered", func() bool { return wait()+int(answered.Load()) == 2 })
+	close(goOn)
+	all.Wait()
+	if looks.Load() != 2 {
+		t.Errorf("%d looks: the last event was answered, and nobody has looked after it", looks.Load())
 	}
 }
 
@@ -203,12 +286,20 @@ func TestTurnsAnOldEventDoesNotSpeakForAFreshOne(t *testing.T) {
 }
 
 func queued(turns *turns, subject string) func() bool {
-	return func() bool {
-		turns.mu.Lock()
-		defer turns.mu.Unlock()
-		object := turns.objects[aboutOf(about(subject))]
-		return object != nil && len(object.waiting) > 0
+	return func() bool { return waiting(turns, subject) > 0 }
+}
+
+// waiting counts the wishes about an object for which an event waits.
+func waiting(turns *turns, subject string) int { return waitingWith(turns, about(subject)) }
+
+// waitingWith counts them about the object of the event.
+func waitingWith(turns *turns, e event.Event) int {
+	turns.mu.Lock()
+	defer turns.mu.Unlock()
+	if object := turns.objects[aboutOf(e)]; object != nil {
+		return len(object.waiting)
 	}
+	return 0
 }
 
 func eventually(t *testing.T, what string, is func() bool) {

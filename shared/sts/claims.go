@@ -25,7 +25,7 @@ type Claim struct {
 }
 
 // ParseClaimName splits TEMPLATE-SET-ORDINAL, the name that the StatefulSet controller gives a claim. Only canonical
-// decimals are ordinals: "data-web-007" is nobody's claim, and "ab-test-0" is not one of template "a".
+// decimals are ordinals: "data-web-007" is no claim of a member, and "ab-test-0" is none of template "a".
 func ParseClaimName(set *appsv1.StatefulSet, claim string) (template string, ordinal int, ok bool) {
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		if n, ok := ordinalOf(claim, t.Name+"-"+set.Name+"-"); ok {
@@ -38,6 +38,12 @@ func ParseClaimName(set *appsv1.StatefulSet, claim string) (template string, ord
 // ParsePodName splits SET-ORDINAL, the name of a replica's pod.
 func ParsePodName(set *appsv1.StatefulSet, pod string) (ordinal int, ok bool) {
 	return ordinalOf(pod, set.Name+"-")
+}
+
+// IsMemberName reports whether the pod has the name of a member of the set.
+func IsMemberName(set, pod string) bool {
+	_, ok := ordinalOf(pod, set+"-")
+	return ok
 }
 
 // PodName is the name of the replica's pod.
@@ -125,12 +131,12 @@ func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-// TargetOf is what the set's own template asks of its claims.
+// TargetOf returns the target in the set's own template.
 func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
 	return api.Target{Size: Requested(template), Class: ClassOf(template), Modes: template.Spec.AccessModes}
 }
 
-// Lags reports whether the claim is not what the target says: smaller, or larger where that counts, of another class, or with
+// Lags reports whether the claim differs from the target: smaller, or larger where that counts, of another class, or with
 // other access modes.
 func Lags(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target)
@@ -142,7 +148,7 @@ func Growing(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase == corev1.ClaimBound && !has.IsZero() && is.Cmp(has) > 0
 }
 
-// Owns is what the claim asks for, or what its volume has if that is less.
+// Owns returns the size that the claim asks for, or its volume's capacity if that is less.
 func Owns(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	if Growing(claim) {
 		return claim.Status.Capacity[corev1.ResourceStorage]
@@ -150,7 +156,7 @@ func Owns(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return Requested(claim)
 }
 
-// Infeasible reports whether the storage has refused to give the volume the size, and not only another one that was tried before
+// Infeasible reports whether the storage has refused to give the volume this size, and not only an earlier one
 // (kubernetes KEP-1790; the external resizer and the kubelet write it).
 func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
 	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) != 0 {
@@ -168,10 +174,11 @@ func ModifyWords(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Status.ModifyVolumeStatus == nil {
 		return ""
 	}
-	return fmt.Sprintf(", and the change to %q is %s", claim.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName, claim.Status.ModifyVolumeStatus.Status)
+	return fmt.Sprintf(", and the change to %q is %s", claim.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName,
+		claim.Status.ModifyVolumeStatus.Status)
 }
 
-// FileSystemPending is since when the claim's volume has grown to the size and its file system has not; nil if that is not so.
+// FileSystemPending returns when the claim's volume had grown to the size while its file system had not; nil if none is pending.
 func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
 	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) < 0 {
 		return nil // of an earlier size
@@ -184,8 +191,8 @@ func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quanti
 	return nil
 }
 
-// Smallest is the least that a claim may be lowered to from what it asks for, but not less than want: it has to stay above what
-// the volume has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+// Smallest returns the least size that a claim may ask for, but not less than want: Kubernetes takes no size at or below the volume's
+// capacity (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
 func Smallest(claim *corev1.PersistentVolumeClaim, want resource.Quantity) resource.Quantity {
 	has := claim.Status.Capacity[corev1.ResourceStorage]
 	if want.Cmp(has) > 0 {
@@ -207,14 +214,14 @@ func Grows(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return is.Cmp(target.Size) < 0
 }
 
-// Shrinks reports whether the claim asks for more than the target, and has more. One that only asks has had an expansion taken
-// back, which leaves it asking for a little more than it has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+// Shrinks reports whether the claim asks for more than the target, and its volume has more. After an expansion was taken back, a claim asks
+// for a little more than its volume has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
 func Shrinks(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	is, has := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
 	return target.Exact && is.Cmp(target.Size) > 0 && (has.IsZero() || has.Cmp(target.Size) > 0)
 }
 
-// ChangesKind reports whether only another volume can be what the target says.
+// ChangesKind reports whether the target needs another volume: another class, or other access modes.
 func ChangesKind(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return target.Class != "" && target.Class != ClassOf(claim) || len(target.Modes) > 0 && !sameModes(target.Modes, claim.Spec.AccessModes)
 }
@@ -256,8 +263,8 @@ func AtZero(set *appsv1.StatefulSet) bool {
 	return Replicas(set) == 0 && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0
 }
 
-// RollingOut says what is left of a rollout, or is empty when there is none: the controller has seen the set's spec, and
-// every replica that the update strategy is to renew is of the newest revision. With OnDelete somebody else says when.
+// RollingOut says why a rollout is not finished; empty if none runs: the controller has seen the set's spec, and every replica that the
+// update strategy renews is of the newest revision. With OnDelete the user decides when.
 func RollingOut(set *appsv1.StatefulSet) string {
 	switch strategy := set.Spec.UpdateStrategy; {
 	case set.Status.ObservedGeneration < set.Generation:
@@ -279,7 +286,7 @@ func RollingOut(set *appsv1.StatefulSet) string {
 }
 
 // TwoRevisions reports whether replicas below the partition of the set's update strategy are of an older revision than the newest.
-// Which one that is stands in the set's status alone: a set that is created again would start them with the newest.
+// Only the set's status has the older revision: a set that is created again would start them with the newest.
 func TwoRevisions(set *appsv1.StatefulSet) bool {
 	rolling, status := set.Spec.UpdateStrategy.RollingUpdate, set.Status
 	return rolling != nil && rolling.Partition != nil && *rolling.Partition > 0 &&
@@ -314,12 +321,6 @@ func WhenDeleted(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionP
 
 // Managed reports whether the set is opted in.
 func Managed(set *appsv1.StatefulSet) bool { return set.Labels[api.ManagedLabel] == "true" }
-
-// Frozen reports whether an operation holds the set at zero, or has left it so.
-func Frozen(set *appsv1.StatefulSet) bool {
-	_, frozen := set.Labels[api.FrozenLabel]
-	return frozen
-}
 
 // Controller returns the owner that controls the set, or nil.
 func Controller(set *appsv1.StatefulSet) *metav1.OwnerReference { return metav1.GetControllerOf(set) }

@@ -5,8 +5,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Cluster is what has to be known beyond a StatefulSet before its volumes are touched: what the cluster offers, and what its
-// namespace allows.
+// Cluster has the facts beyond a StatefulSet that a preflight needs: the cluster's classes, and the limits and permissions of its
+// namespace.
 type Cluster struct {
 	Classes map[string]*storagev1.StorageClass
 	Quotas  []corev1.ResourceQuota

@@ -9,21 +9,21 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// knownFinalizers are those that Kubernetes or Drydock removes by itself once the object is deleted: claim protection (kubernetes
+// knownFinalizers are finalizers that Kubernetes or Drydock removes by itself once the object is deleted: claim protection (kubernetes
 // pkg/volume/util, PVCProtectionFinalizer), the two of the garbage collector (apimachinery meta/v1), and Drydock's own.
 var knownFinalizers = []string{"kubernetes.io/pvc-protection", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents,
-	api.SwitchFinalizer, api.CleanupFinalizer}
+	api.SwitchFinalizer, api.CleanupFinalizer, api.HoldFinalizer}
 
 // finalizerHints say what usually sets a finalizer, and what to do about it.
 var finalizerHints = map[string]string{
 	"snapshot.storage.kubernetes.io/pvc-as-source-protection": "the snapshot controller keeps it " +
-		"while a VolumeSnapshot of the claim is not ready to use. Wait for the snapshot, or delete the one that failed: kubectl get volumesnapshot",
+		"while a VolumeSnapshot of the claim is not ready to use. Wait for the snapshot, or delete a failed one: kubectl get volumesnapshot",
 	"provisioner.storage.kubernetes.io/cloning-protection": "the provisioner keeps it while the claim is cloned. " +
 		"Wait for the clone, or delete the claim that waits for it: kubectl get pvc",
 }
 
-// ForeignFinalizers returns the finalizers that neither Kubernetes nor Drydock removes. With one of them a deleted object stays in
-// Terminating for as long as its controller likes.
+// ForeignFinalizers returns the finalizers of other controllers than Kubernetes' and Drydock's. With one of them a deleted object stays
+// Terminating until its controller removes it.
 func ForeignFinalizers(object metav1.Object) []string {
 	return slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool { return slices.Contains(knownFinalizers, name) })
 }

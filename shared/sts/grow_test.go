@@ -25,7 +25,7 @@ func inModes(modes ...corev1.PersistentVolumeAccessMode) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = modes })
 }
 
-// TestLag: what a claim asks for and has, and what it is to be.
+// TestLag: a claim's request and capacity against its target.
 func TestLag(t *testing.T) {
 	exactly := func(size string) api.Target { return api.Target{Size: resource.MustParse(size), Exact: true} }
 	atLeast := func(size string) api.Target { return api.Target{Size: resource.MustParse(size)} }
@@ -38,26 +38,35 @@ func TestLag(t *testing.T) {
 		target                  api.Target
 		grows, shrinks, changes bool
 	}{
-		"it is so":                            {claim("64Mi", has("64Mi")), exactly("64Mi"), false, false, false},
+		"it is equal":                         {claim("64Mi", has("64Mi")), exactly("64Mi"), false, false, false},
 		"in another unit":                     {claim("64Mi", has("64Mi")), exactly("65536Ki"), false, false, false},
 		"larger":                              {claim("64Mi", has("64Mi")), exactly("65Mi"), true, false, false},
 		"larger, which its volume is already": {claim("64Mi", has("1Gi")), exactly("128Mi"), true, false, false},
 		"larger, at least":                    {claim("64Mi", has("64Mi")), atLeast("65Mi"), true, false, false},
 		"smaller":                             {claim("64Mi", has("64Mi")), exactly("63Mi"), false, true, false},
 		"smaller, at least":                   {claim("64Mi", has("64Mi")), atLeast("63Mi"), false, false, false},
-		"smaller, of nobody knows what":       {claim("64Mi"), exactly("63Mi"), false, true, false},
-		"what it has, and it asks for a byte more":      {claim("67108865", has("64Mi")), exactly("64Mi"), false, false, false},
+		"smaller, of unknown capacity":        {claim("64Mi"), exactly("63Mi"), false, true, false},
+		"its capacity, and it asks for a byte more":     {claim("67108865", has("64Mi")), exactly("64Mi"), false, false, false},
 		"less than it has, and it asks for a byte more": {claim("67108865", has("64Mi")), exactly("63Mi"), false, true, false},
-		"another class":              {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false, true},
-		"its own class":              {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fixed"}, false, false, false},
-		"a class, and it names none": {claim("64Mi", has("64Mi"), build.OfClass("")), api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false, true},
-		"another mode":               {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwx}}, false, false, true},
-		"a mode more":                {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwo, rwx}}, false, false, true},
-		"a mode less":                {claim("64Mi", has("64Mi"), inModes(rwo, rwx)), api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwo}}, false, false, true},
-		"its modes in another order": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)), api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwx, rwo}}, false, false, false},
-		"its mode twice":             {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwo, rwo}}, false, false, false},
+		"another class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false,
+			true},
+		"its own class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fixed"}, false, false,
+			false},
+		"a class, and it names none": {claim("64Mi", has("64Mi"), build.OfClass("")),
+			api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false, true},
+		"another mode": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
+			Modes: []corev1.PersistentVolumeAccessMode{rwx}}, false, false, true},
+		"a mode more": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
+			Modes: []corev1.PersistentVolumeAccessMode{rwo, rwx}}, false, false, true},
+		"a mode less": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)),
+			api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwo}}, false, false, true},
+		"its modes in another order": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)),
+			api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwx, rwo}}, false, false, false},
+		"its mode twice": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
+			Modes: []corev1.PersistentVolumeAccessMode{rwo, rwo}}, false, false, false},
 	} {
-		if got := [3]bool{sts.Grows(row.claim, row.target), sts.Shrinks(row.claim, row.target), sts.ChangesKind(row.claim, row.target)}; got != [3]bool{row.grows, row.shrinks, row.changes} {
+		if got := [3]bool{sts.Grows(row.claim, row.target), sts.Shrinks(row.claim, row.target),
+			sts.ChangesKind(row.claim, row.target)}; got != [3]bool{row.grows, row.shrinks, row.changes} {
 			t.Errorf("%s: grows, shrinks, changes %v", name, got)
 		}
 		if lags := sts.Lags(row.claim, row.target); lags != (row.grows || row.shrinks || row.changes) {
@@ -73,9 +82,9 @@ func TestGrowing(t *testing.T) {
 	}{
 		"it asks for more than it has": {build.Claim("data-web-0", "128Mi", has("64Mi")), true},
 		"by a byte":                    {build.Claim("data-web-0", "67108865", has("64Mi")), true},
-		"it has what it asks for":      {build.Claim("data-web-0", "64Mi", has("64Mi")), false},
+		"it has its request":           {build.Claim("data-web-0", "64Mi", has("64Mi")), false},
 		"it has more":                  {build.Claim("data-web-0", "64Mi", has("1Gi")), false},
-		"nobody says what it has":      {build.Claim("data-web-0", "64Mi"), false},
+		"its capacity is unknown":      {build.Claim("data-web-0", "64Mi"), false},
 		"it is bound to nothing":       {build.Claim("data-web-0", "128Mi", build.On(""), has("64Mi")), false},
 	} {
 		if got := sts.Growing(row.claim); got != row.want {
@@ -84,7 +93,7 @@ func TestGrowing(t *testing.T) {
 	}
 }
 
-// tried is a claim for which the storage has tried a size, and how that stands.
+// tried is a claim whose storage has tried a size, with the state of that.
 func tried(size string, status corev1.ClaimResourceStatus) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		if size != "" {
@@ -99,13 +108,13 @@ func TestInfeasible(t *testing.T) {
 		option build.Option
 		want   bool
 	}{
-		"nobody has tried":              {has("64Mi"), false},
+		"it was not tried":              {has("64Mi"), false},
 		"the storage cannot":            {tried("128Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
 		"the node cannot":               {tried("128Mi", corev1.PersistentVolumeClaimNodeResizeInfeasible), true},
 		"it does not say for what":      {tried("", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
 		"it could not, for less":        {tried("100Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), false},
-		"it is about to":                {tried("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress), false},
-		"the node is about to":          {tried("128Mi", corev1.PersistentVolumeClaimNodeResizeInProgress), false},
+		"it will begin":                 {tried("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress), false},
+		"the node will begin":           {tried("128Mi", corev1.PersistentVolumeClaimNodeResizeInProgress), false},
 		"the node is next":              {tried("128Mi", corev1.PersistentVolumeClaimNodeResizePending), false},
 		"another word, of a later time": {tried("128Mi", "ControllerResizeThoughtAbout"), false},
 	} {
@@ -117,14 +126,15 @@ func TestInfeasible(t *testing.T) {
 
 func TestFileSystemPending(t *testing.T) {
 	since := metav1.NewTime(build.Now.Add(-time.Minute))
-	pending := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue, LastTransitionTime: since}
+	pending := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,
+		LastTransitionTime: since}
 	over, other := pending, pending
 	over.Status, other.Type = corev1.ConditionFalse, corev1.PersistentVolumeClaimResizing
 	for name, row := range map[string]struct {
 		conditions []corev1.PersistentVolumeClaimCondition
 		want       *metav1.Time
 	}{
-		"nobody says so":     {nil, nil},
+		"no condition":       {nil, nil},
 		"it is":              {[]corev1.PersistentVolumeClaimCondition{pending}, &since},
 		"it is, among other": {[]corev1.PersistentVolumeClaimCondition{other, pending}, &since},
 		"it was":             {[]corev1.PersistentVolumeClaimCondition{over}, nil},
@@ -140,12 +150,12 @@ func TestFileSystemPending(t *testing.T) {
 // TestSmallest: the API server takes no request that is not above the volume's capacity.
 func TestSmallest(t *testing.T) {
 	for name, row := range map[string]struct{ has, wants, least string }{
-		"what it asked for, which is what it has": {"64Mi", "64Mi", "67108865"},
-		"it has more than it asked for":           {"1Gi", "64Mi", "1073741825"},
-		"it asked for more than it has":           {"64Mi", "100Mi", "100Mi"},
-		"by a byte":                               {"64Mi", "67108865", "67108865"},
-		"a size in powers of ten":                 {"1G", "1G", "1000000001"},
-		"nobody says what it has":                 {"0", "64Mi", "64Mi"},
+		"its former request, which is its capacity": {"64Mi", "64Mi", "67108865"},
+		"it has more than it asked for":             {"1Gi", "64Mi", "1073741825"},
+		"it asked for more than it has":             {"64Mi", "100Mi", "100Mi"},
+		"by a byte":                                 {"64Mi", "67108865", "67108865"},
+		"a size in powers of ten":                   {"1G", "1G", "1000000001"},
+		"its capacity is unknown":                   {"0", "64Mi", "64Mi"},
 	} {
 		claim := build.Claim("data-web-0", "128Mi", has(row.has))
 		least := sts.Smallest(claim, resource.MustParse(row.wants))
@@ -164,7 +174,8 @@ func TestSmallest(t *testing.T) {
 
 func TestTargetsOfARequest(t *testing.T) {
 	auto := sts.Targets(set(), api.Request{Auto: true})
-	if data := auto["data"]; len(auto) != 2 || data.Size.String() != "64Mi" || data.Class != "fixed" || data.Exact || !slices.Equal(data.Modes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}) {
+	if data := auto["data"]; len(auto) != 2 || data.Size.String() != "64Mi" || data.Class != "fixed" || data.Exact ||
+		!slices.Equal(data.Modes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}) {
 		t.Errorf("the templates are %+v", auto)
 	}
 	request, err := api.ParseRequest("data=1Gi@fast:RWX")

@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// powers are the capabilities with which a container leaves itself, if it shares the node's user namespace. Runtimes take them in any
-// case, and with their prefix.
+// powers are the capabilities that let a container get hold of its node, if it shares the node's user namespace. Runtimes take them in
+// upper and lower case, with and without their prefix.
 var powers = regexp.MustCompile(`(?i)^(CAP_)?(ALL|BPF|DAC_READ_SEARCH|SYS_ADMIN|SYS_BOOT|SYS_MODULE|SYS_RAWIO)$`)
 
-// NodeAccess says by what a pod gets hold of its node: host namespaces, a volume on the node, a privileged container or a capability;
-// empty if by nothing. config/policy/fence-sets.yaml refuses the same.
+// NodeAccess names the means of a pod to get hold of its node: host namespaces, a volume on the node, a privileged container or a
+// capability; empty if it has none. config/policy/fence-sets.yaml refuses the same.
 func NodeAccess(pod *corev1.PodSpec) string {
 	switch {
 	case pod.HostNetwork:

@@ -2,7 +2,6 @@ package sts
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,13 +22,13 @@ type Observed struct {
 	Now  time.Time
 	Set  *appsv1.StatefulSet // nil: it does not exist
 	Name string              // the set's name, also when it does not exist
-	// Manifest is the set with all its fields, also those that this build does not know; nil if it does not exist.
+	// Manifest is the set with all its fields, also fields that this build does not know; nil if it does not exist.
 	Manifest *unstructured.Unstructured
 	// Claims of the namespace: those with a name of the set's, and the operation's own.
 	Claims []*corev1.PersistentVolumeClaim
-	// ClaimManifests are claims with all their fields, by name: those that are about to be replaced.
+	// ClaimManifests are the claims that will be replaced, with all their fields, by name.
 	ClaimManifests map[string]*unstructured.Unstructured
-	// Volumes by name: those that the claims are bound to and those that the operation or its journals name.
+	// Volumes by name: the claims are bound to them, or the operation or its journals name them.
 	Volumes map[string]*corev1.PersistentVolume
 	// OthersRetained are the old volumes that the namespace's other sets have left behind, and that are kept.
 	OthersRetained []*corev1.PersistentVolume
@@ -41,10 +40,12 @@ type Observed struct {
 	Journals []*appsv1.ControllerRevision
 	// Attachments of volumes to nodes.
 	Attachments []*storagev1.VolumeAttachment
+	// Nodes by name: those of pods that are being stopped.
+	Nodes map[string]*corev1.Node
 }
 
-// Status returns the record of the set's latest resize or rollback, if it is this very set's; nil if the set does not exist.
-func (o *Observed) Status() (*api.Resize, error) {
+// Record returns the record of the set's latest resize or rollback, if it is this very set's; nil if the set does not exist.
+func (o *Observed) Record() (*api.Resize, error) {
 	if o.Set == nil {
 		return nil, nil
 	}
@@ -88,18 +89,24 @@ func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 // Seen reports whether the StatefulSet controller has seen the set's latest spec.
 func Seen(set *appsv1.StatefulSet) bool { return set.Status.ObservedGeneration >= set.Generation }
 
-// Names reports whether the claim's name is one of the set's, or one that a journal names: of a set that is gone nothing
-// else tells which claims it had.
-func (o *Observed) Names(claim string) bool {
-	if o.Set != nil {
-		if _, _, ok := ParseClaimName(o.Set, claim); ok {
-			return true
+// Naming returns a function that reports whether the set has a claim of that name, or a journal names it: when the set is gone, only the
+// journal tells which claims it had. A journal is long, so it is read once for all claims.
+func (o *Observed) Naming() func(claim string) bool {
+	journalled := map[string]bool{}
+	for _, revision := range o.Journals {
+		if journal, err := api.LoadJournal(revision); err == nil {
+			for _, move := range journal.Record.Moves() {
+				journalled[move.Claim] = true
+			}
 		}
 	}
-	return slices.ContainsFunc(o.Journals, func(r *appsv1.ControllerRevision) bool {
-		journal, err := api.LoadJournal(r)
-		return err == nil && journal.Status.Claim(claim) != nil
-	})
+	return func(claim string) bool {
+		if journalled[claim] || o.Set == nil {
+			return journalled[claim]
+		}
+		_, _, ok := ParseClaimName(o.Set, claim)
+		return ok
+	}
 }
 
 // Claim returns the claim of the name, or nil.
@@ -139,65 +146,89 @@ func (o *Observed) Retained() []*corev1.PersistentVolume {
 	return kept
 }
 
-// TargetClaim returns the operation's temporary claim for the set's claim in the round, or nil.
-func (o *Observed) TargetClaim(operation, claim string, round int) *corev1.PersistentVolumeClaim {
-	for _, c := range o.TargetClaims(operation) {
-		if c.Name == api.CopyName(operation, claim, round) {
-			return c
-		}
+// TargetClaim returns the temporary claim of the move, or nil.
+func (o *Observed) TargetClaim(operation string, move *api.Move) *corev1.PersistentVolumeClaim {
+	claim := o.Claim(api.TargetName(operation, move.Claim, move.Copies))
+	if claim == nil || !IsTarget(claim, operation) {
+		return nil
 	}
-	return nil
+	return claim
 }
 
-// TargetClaims returns the operation's temporary claims of all rounds.
+// TargetClaims returns the operation's temporary claims. The link alone proves nothing, anyone who may write the object can write one: the
+// name has to be one that the operation gives.
 func (o *Observed) TargetClaims(operation string) []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim
 	for _, c := range o.Claims {
-		if isCopy(c, c.Name, operation, api.RoleTarget) {
+		if IsTarget(c, operation) {
 			claims = append(claims, c)
 		}
 	}
 	return claims
 }
 
-// isCopy reports whether the object belongs to the operation in the role and the name is one of those that the operation gives to what
-// it creates for the claim. The link alone proves nothing: anyone who may write the object can write one.
-func isCopy(object metav1.Object, name, operation string, role api.Role) bool {
-	link, err := api.LoadLink(object)
-	return err == nil && link != nil && link.Operation == operation && link.Role == role && api.IsCopyName(operation, link.Claim, name)
-}
-
-// Job returns the operation's copy Job for the claim in the round, or nil.
-func (o *Observed) Job(operation, claim string, round int) *batchv1.Job {
-	for _, j := range o.JobsOf(operation) {
-		if j.Name == api.CopyName(operation, claim, round) {
-			return j
-		}
-	}
-	return nil
+// IsTarget reports whether the claim is a temporary claim of the operation.
+func IsTarget(claim *corev1.PersistentVolumeClaim, operation string) bool {
+	link, err := api.LoadLink(claim)
+	return err == nil && link != nil && link.Operation == operation && link.Role == api.RoleTarget &&
+		api.IsTargetName(operation, link.Claim, claim.Name)
 }
 
 // JobsOf returns the operation's Jobs.
 func (o *Observed) JobsOf(operation string) []*batchv1.Job {
 	var jobs []*batchv1.Job
 	for _, j := range o.Jobs {
-		if isCopy(j, j.Name, operation, api.RoleMover) {
+		if isOfMover(j, j.Name, operation) {
 			jobs = append(jobs, j)
 		}
 	}
 	return jobs
 }
 
-// Movers returns the pods of the operation's Jobs that exist still, done or not: also a pod that is done holds its
-// claims (kubernetes pkg/controller/volume/pvcprotection).
-func (o *Observed) Movers(operation string) []*corev1.Pod {
-	var pods []*corev1.Pod
+// MoversOfMember returns the Jobs of all of the member's attempts, and their pods, done or not: also a pod that is done holds its claims
+// (kubernetes pkg/controller/volume/pvcprotection). Only objects with such a name have their links read: a large set has hundreds of others.
+func (o *Observed) MoversOfMember(operation string, ordinal int) (pods []*corev1.Pod, jobs []*batchv1.Job) {
+	named := api.MoverNames(operation, ordinal)
 	for _, p := range o.Pods {
-		if isMover(p) && p.Labels[api.OperationLabel] == operation {
+		if job := metav1.GetControllerOfNoCopy(p); job != nil && named(job.Name) && IsMoverOf(p, operation) {
 			pods = append(pods, p)
 		}
 	}
-	return pods
+	for _, j := range o.Jobs {
+		if named(j.Name) && isOfMover(j, j.Name, operation) {
+			jobs = append(jobs, j)
+		}
+	}
+	return pods, jobs
+}
+
+// HooksOf returns the Jobs that run before and after members of the operation.
+func (o *Observed) HooksOf(operation string) []*batchv1.Job {
+	var jobs []*batchv1.Job
+	for _, j := range o.Jobs {
+		if api.Linked(j, operation, api.RoleHook) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// HookPod returns the newest pod of a hook's Job; nil if it has none.
+func (o *Observed) HookPod(job *batchv1.Job) *corev1.Pod {
+	var newest *corev1.Pod
+	for _, pod := range o.Pods {
+		if metav1.IsControlledBy(pod, job) && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			newest = pod
+		}
+	}
+	return newest
+}
+
+// isOfMover reports whether the object belongs to the operation and has the name of a mover's Job.
+func isOfMover(object metav1.Object, name, operation string) bool {
+	link, err := api.LoadLink(object)
+	return err == nil && link != nil && link.Operation == operation && link.Role == api.RoleMover && link.Member != nil &&
+		api.IsMoverName(operation, *link.Member, name)
 }
 
 // Users returns the pods, not yet done, that use the claim and are not Drydock's own.
@@ -211,32 +242,20 @@ func (o *Observed) Users(claim string) []*corev1.Pod {
 	return users
 }
 
+// IsMoverOf reports whether the pod is one of a Job of the operation that copies.
+func IsMoverOf(pod *corev1.Pod, operation string) bool {
+	return pod.Labels[api.OperationLabel] == operation && isMover(pod)
+}
+
 // isMover reports whether a copy Job of Drydock controls the pod.
 func isMover(pod *corev1.Pod) bool {
 	job := metav1.GetControllerOf(pod)
-	return job != nil && job.Kind == "Job" && isCopy(pod, job.Name, pod.Labels[api.OperationLabel], api.RoleMover)
+	return job != nil && job.Kind == "Job" && isOfMover(pod, job.Name, pod.Labels[api.OperationLabel])
 }
 
 // OnePodOnly reports whether no second pod may use the claim.
 func OnePodOnly(claim *corev1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod)
-}
-
-// Cold says why the claim cannot be copied beside a pod that uses it, or nothing. One that nobody uses is copied later: a pod that
-// starts meanwhile would have to wait for the mover's node to let go of the volume.
-func (o *Observed) Cold(claim *corev1.PersistentVolumeClaim) string {
-	users := o.Users(claim.Name)
-	switch {
-	case OnePodOnly(claim):
-		return "ReadWriteOncePod: no second pod may use it"
-	case len(users) == 0:
-		return "no pod uses it"
-	case users[0].Spec.NodeName == "":
-		return "pod " + users[0].Name + " is on no node"
-	case users[0].DeletionTimestamp != nil:
-		return "pod " + users[0].Name + " is about to end"
-	}
-	return ""
 }
 
 // Attached reports whether a node has the volume attached.
@@ -256,60 +275,24 @@ func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
 	return nil
 }
 
-// Recorded returns what the operation's journal says, or nil if there is no journal that can be read.
+// Recorded returns the record in the operation's journal, or nil if there is no journal that can be read.
 func (o *Observed) Recorded(operation string) *api.Resize {
 	revision := o.Journal(operation)
 	if revision == nil {
 		return nil
 	}
 	journal, err := api.LoadJournal(revision)
-	if err != nil || journal.Status.Operation != operation || journal.Status.Set.Name != o.Name {
+	if err != nil || journal.Record.Operation != operation || journal.Record.Set.Name != o.Name {
 		return nil
 	}
-	return &journal.Status
+	return &journal.Record
 }
 
 // Bound reports whether claim and volume are bound to each other, and not only one of them to the other's name.
 func Bound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
-	return claim.Spec.VolumeName == volume.Name && ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && ref.UID == claim.UID
-}
-
-// Quiet says what still runs on the claims of the operation, or is empty when nothing can write to their volumes: the
-// set is at zero as its controller has seen it, no pod names a claim, and no node has a volume attached.
-func (o *Observed) Quiet(status *api.Resize) string {
-	if !AtZero(o.Set) {
-		return fmt.Sprintf("StatefulSet %s still counts %d replicas", o.Set.Name, o.Set.Status.Replicas)
-	}
-	if user := o.user(status); user != "" {
-		return user
-	}
-	for _, c := range status.Claims {
-		if !c.Settled() && o.Attached(c.OldVolume) {
-			return fmt.Sprintf("volume %s is still attached to a node", c.OldVolume)
-		}
-	}
-	return ""
-}
-
-// Current reports whether the copies are still whole copies: nothing ran when they were begun, and the set's spec was
-// not written since, so no replica was ever wanted; and no other pod uses a claim.
-func (o *Observed) Current(status *api.Resize) bool {
-	return status.Generation != 0 && o.Set != nil && o.Set.Generation == status.Generation &&
-		Replicas(o.Set) == 0 && o.user(status) == ""
-}
-
-// user names a pod that uses a claim which is not switched yet, or is empty.
-func (o *Observed) user(status *api.Resize) string {
-	for _, c := range status.Claims {
-		if c.Settled() {
-			continue
-		}
-		if users := o.Users(c.Name); len(users) > 0 {
-			return fmt.Sprintf("pod %s still uses claim %s", users[0].Name, c.Name)
-		}
-	}
-	return ""
+	return claim.Spec.VolumeName == volume.Name && ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name &&
+		ref.UID == claim.UID
 }
 
 // VolumeNames returns the names of the volumes that the claims, the status and the journals name.
@@ -318,18 +301,18 @@ func (o *Observed) VolumeNames() []string {
 	for _, c := range o.Claims {
 		names = append(names, c.Spec.VolumeName)
 	}
-	var documents []*api.Resize
-	if status, err := o.Status(); err == nil && status != nil {
-		documents = append(documents, status)
+	var records []*api.Resize
+	if record, err := o.Record(); err == nil && record != nil {
+		records = append(records, record)
 	}
 	for _, revision := range o.Journals {
 		if journal, err := api.LoadJournal(revision); err == nil {
-			documents = append(documents, &journal.Status)
+			records = append(records, &journal.Record)
 		}
 	}
-	for _, d := range documents {
-		for _, c := range d.Claims {
-			names = append(names, c.OldVolume, c.NewVolume)
+	for _, r := range records {
+		for _, move := range r.Moves() {
+			names = append(names, move.OldVolume, move.NewVolume)
 		}
 	}
 	slices.Sort(names)

@@ -30,9 +30,10 @@ func TestRollingOut(t *testing.T) {
 		set  *appsv1.StatefulSet
 		want string
 	}{
-		"all is quiet":                           {set(build.Replicas(3)), ""},
-		"no replica is ready, nothing rolls":     {set(build.Replicas(3), build.Counting(3, 0)), ""},
-		"the controller has not seen the spec":   {set(build.Replicas(3), build.Unseen()), "the StatefulSet controller has not seen the newest spec yet"},
+		"all is quiet":                       {set(build.Replicas(3)), ""},
+		"no replica is ready, nothing rolls": {set(build.Replicas(3), build.Counting(3, 0)), ""},
+		"the controller has not seen the spec": {set(build.Replicas(3), build.Unseen()), "the StatefulSet controller has not seen the newest " +
+			"spec yet"},
 		"a replica is missing":                   {set(build.Replicas(3), build.Counting(2, 2)), "there are 2 of 3 replicas"},
 		"a replica is still to go":               {set(build.Replicas(3), build.Counting(4, 4)), "there are 4 of 3 replicas"},
 		"none is updated":                        {rolling(0), "0 of 3 replicas are updated"},
@@ -65,15 +66,18 @@ func TestReplicasManager(t *testing.T) {
 		entries []metav1.ManagedFieldsEntry
 		want    string
 	}{
-		"nobody says":            {nil, ""},
-		"who did":                {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas)}, "kubectl"},
-		"who wrote others":       {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), template)}, ""},
-		"the last one":           {[]metav1.ManagedFieldsEntry{entry("argocd", at(1), replicas), entry("kubectl", at(2), replicas), entry("helm", at(0), replicas)}, "kubectl"},
-		"the last one is first":  {[]metav1.ManagedFieldsEntry{entry("kubectl", at(2), replicas), entry("helm", at(1), replicas)}, "kubectl"},
-		"at the same time":       {[]metav1.ManagedFieldsEntry{entry("a", at(0), replicas), entry("b", at(0), replicas)}, "b"},
-		"of an unknown time":     {[]metav1.ManagedFieldsEntry{entry("a", nil, replicas)}, "a"},
-		"nothing that is known":  {[]metav1.ManagedFieldsEntry{{Manager: "a", Time: at(0)}, entry("b", at(0), "{"), entry("c", at(0), `{"f:spec":7}`)}, ""},
-		"others have written it": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas), entry("controller", at(5), `{"f:status":{"f:replicas":{}}}`)}, "kubectl"},
+		"nobody says":      {nil, ""},
+		"who did":          {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas)}, "kubectl"},
+		"who wrote others": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), template)}, ""},
+		"the last one": {[]metav1.ManagedFieldsEntry{entry("argocd", at(1), replicas), entry("kubectl", at(2), replicas),
+			entry("helm", at(0), replicas)}, "kubectl"},
+		"the last one is first": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(2), replicas), entry("helm", at(1), replicas)}, "kubectl"},
+		"at the same time":      {[]metav1.ManagedFieldsEntry{entry("a", at(0), replicas), entry("b", at(0), replicas)}, "b"},
+		"of an unknown time":    {[]metav1.ManagedFieldsEntry{entry("a", nil, replicas)}, "a"},
+		"nothing that is known": {[]metav1.ManagedFieldsEntry{{Manager: "a", Time: at(0)}, entry("b", at(0), "{"),
+			entry("c", at(0), `{"f:spec":7}`)}, ""},
+		"others have written it": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas),
+			entry("controller", at(5), `{"f:status":{"f:replicas":{}}}`)}, "kubectl"},
 	} {
 		s := set(build.Edit(func(s *appsv1.StatefulSet) { s.ManagedFields = row.entries }))
 		if got := sts.ReplicasManager(s); got != row.want {

@@ -17,7 +17,8 @@ func SameStorage(a, b *corev1.PersistentVolume) bool {
 	if equality.Semantic.DeepEqual(x, y) {
 		return true
 	}
-	return x.CSI != nil && y.CSI != nil && x.CSI.Driver == y.CSI.Driver && (x.CSI.VolumeHandle == y.CSI.VolumeHandle || sameFolder(x.CSI, y.CSI))
+	return x.CSI != nil && y.CSI != nil && x.CSI.Driver == y.CSI.Driver && (x.CSI.VolumeHandle == y.CSI.VolumeHandle ||
+		sameFolder(x.CSI, y.CSI))
 }
 
 // sameFolder compares the attributes that the drivers for NFS and SMB set. Their handles differ: they contain the volume's name

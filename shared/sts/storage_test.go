@@ -27,9 +27,11 @@ func TestSameStorage(t *testing.T) {
 		"one handle":             {csi("ebs", "vol-1"), csi("ebs", "vol-1", "storage.kubernetes.io/csiProvisionerIdentity", "x"), true},
 		"handles of two drivers": {csi("ebs", "1"), csi("rbd", "1"), false},
 		"disks that look alike":  {csi("disk", "1", "skuname", "Premium"), csi("disk", "2", "skuname", "Premium"), false},
-		"one folder":             {csi("nfs", "a#pv-1", "server", "nas", "share", "/", "subDir", "shop/data"), csi("nfs", "a#pv-2", "server", "nas", "share", "/", "subdir", "shop/data", "mountPermissions", "0"), true},
-		"folders of two shares":  {csi("nfs", "a", "server", "nas", "share", "/a", "subDir", "shop"), csi("nfs", "b", "server", "nas", "share", "/b", "subDir", "shop"), false},
-		"whole shares":           {csi("nfs", "a", "server", "nas", "share", "/a"), csi("nfs", "b", "server", "nas", "share", "/a"), false},
+		"one folder": {csi("nfs", "a#pv-1", "server", "nas", "share", "/", "subDir", "shop/data"),
+			csi("nfs", "a#pv-2", "server", "nas", "share", "/", "subdir", "shop/data", "mountPermissions", "0"), true},
+		"folders of two shares": {csi("nfs", "a", "server", "nas", "share", "/a", "subDir", "shop"),
+			csi("nfs", "b", "server", "nas", "share", "/b", "subDir", "shop"), false},
+		"whole shares": {csi("nfs", "a", "server", "nas", "share", "/a"), csi("nfs", "b", "server", "nas", "share", "/a"), false},
 	} {
 		a, b := &corev1.PersistentVolume{}, &corev1.PersistentVolume{}
 		a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource = row.a, row.b

@@ -19,7 +19,8 @@ import (
 )
 
 func set(options ...build.Option) *appsv1.StatefulSet {
-	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"), build.Template("logs", "32Mi", "fixed")}, options...)...)
+	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"), build.Template("logs", "32Mi", "fixed")},
+		options...)...)
 }
 
 func TestParseClaimName(t *testing.T) {
@@ -67,7 +68,8 @@ func TestParseClaimName(t *testing.T) {
 func TestClaimsOf(t *testing.T) {
 	elsewhere := build.With(build.Claim("data-web-1", "1Gi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Namespace = "payroll" }))
 	var got []string
-	for _, c := range sts.ClaimsOf(set(), []*corev1.PersistentVolumeClaim{build.Claim("logs-web-3", "1Gi"), build.Claim("data-web-0", "1Gi"), elsewhere, build.Claim("data-api-0", "1Gi")}) {
+	for _, c := range sts.ClaimsOf(set(), []*corev1.PersistentVolumeClaim{build.Claim("logs-web-3", "1Gi"), build.Claim("data-web-0", "1Gi"),
+		elsewhere, build.Claim("data-api-0", "1Gi")}) {
 		got = append(got, fmt.Sprintf("%s/%d", c.Template, c.Ordinal))
 	}
 	if want := []string{"logs/3", "data/0"}; !slices.Equal(got, want) {
@@ -166,13 +168,15 @@ func TestLagsAndDiffers(t *testing.T) {
 
 func TestDefaultsOfAStatefulSet(t *testing.T) {
 	bare := &appsv1.StatefulSet{}
-	if sts.Replicas(bare) != 1 || sts.WhenScaled(bare) != sts.Retain || sts.GracePeriod(bare) != 30*time.Second || sts.Managed(bare) || sts.Controller(bare) != nil {
+	if sts.Replicas(bare) != 1 || sts.WhenScaled(bare) != sts.Retain || sts.GracePeriod(bare) != 30*time.Second || sts.Managed(bare) ||
+		sts.Controller(bare) != nil {
 		t.Error("what is not said has other defaults in Kubernetes")
 	}
 	said := set(build.Replicas(0), build.WhenScaled("Delete"), build.Owned("Database", "main"), build.Edit(func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
 	}))
-	if sts.Replicas(said) != 0 || sts.WhenScaled(said) != "Delete" || sts.GracePeriod(said) != 5*time.Second || !sts.Managed(said) || sts.Controller(said).Name != "main" {
+	if sts.Replicas(said) != 0 || sts.WhenScaled(said) != "Delete" || sts.GracePeriod(said) != 5*time.Second || !sts.Managed(said) ||
+		sts.Controller(said).Name != "main" {
 		t.Error("what is said does not count")
 	}
 }
@@ -201,7 +205,7 @@ func TestReadyAndAtZero(t *testing.T) {
 
 func TestI3StatusIsOfThisVerySet(t *testing.T) {
 	fresh := func(change func(*api.Resize)) *api.Resize {
-		return build.Operation(api.Switching, func(s *api.Resize) { s.Set.UID, s.Recreate = "", true }, change)
+		return build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID, s.ReplaceSet = "", true }, change)
 	}
 	nothing := func(*api.Resize) {}
 	for name, row := range map[string]struct {
@@ -209,67 +213,47 @@ func TestI3StatusIsOfThisVerySet(t *testing.T) {
 		options []build.Option
 		want    bool
 	}{
-		"its own": {build.Operation(api.Copying), nil, true},
-		"of another UID, as in a copied manifest":    {build.Operation(api.Copying), []build.Option{build.UID("uid-2")}, false},
-		"of another name":                            {build.Operation(api.Copying, func(s *api.Resize) { s.Set.Name = "api" }), nil, false},
+		"its own": {build.Operation(api.Moving), nil, true},
+		"of another UID, as in a copied manifest":    {build.Operation(api.Moving), []build.Option{build.UID("uid-2")}, false},
+		"of another name":                            {build.Operation(api.Moving, func(s *api.Resize) { s.Set.Name = "api" }), nil, false},
 		"without UID: created again a moment ago":    {fresh(nothing), []build.Option{build.UID("uid-2")}, true},
-		"without UID, but nothing was to be created": {fresh(func(s *api.Resize) { s.Recreate = false }), nil, false},
+		"without UID, but nothing was to be created": {fresh(func(s *api.Resize) { s.ReplaceSet = false }), nil, false},
 		"without UID, and ended":                     {fresh(func(s *api.Resize) { s.Phase = api.Succeeded }), nil, false},
 	} {
 		s := set(append(row.options, build.Status(row.status))...)
-		got, err := build.World(s).Status()
+		got, err := build.World(s).Record()
 		if err != nil || (got != nil) != row.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	if _, err := build.World(set(build.Annotation(api.StatusAnnotation, "{"))).Status(); err == nil {
+	if _, err := build.World(set(build.Annotation(api.StatusAnnotation, "{"))).Record(); err == nil {
 		t.Error("what cannot be read is no error")
 	}
 }
 
-func TestI1CurrentCopies(t *testing.T) {
-	quiet := build.Operation(api.Switching, build.Parts(api.ClaimVerified, "data-web-0"), build.Parts(api.ClaimSwitched, "data-web-1"), build.Quiet(5))
-	zero := set(build.Replicas(0))
-	for name, row := range map[string]struct {
-		world  *sts.Observed
-		status *api.Resize
-		want   bool
-	}{
-		"nothing has changed":             {build.World(zero), quiet, true},
-		"the spec was written since":      {build.World(set(build.Replicas(0), build.Generation(6))), quiet, false},
-		"replicas are wanted":             {build.World(set(build.Replicas(1))), quiet, false},
-		"somebody uses the claim":         {build.World(zero, build.Pod("x", []string{"data-web-0"})), quiet, false},
-		"a mover uses the claim":          {build.World(zero, build.Mover(build.Job("data-web-0", 1))), quiet, true},
-		"somebody with our label":         {build.World(zero, build.Pod("x", []string{"data-web-0"}, build.Label(api.OperationLabel, build.ID))), quiet, false},
-		"somebody uses a switched claim":  {build.World(zero, build.Pod("x", []string{"data-web-1"})), quiet, true},
-		"the set is gone":                 {build.World(), quiet, false},
-		"it was never seen to be quiet":   {build.World(set(build.Replicas(0), build.Generation(0))), build.Operation(api.Copying), false},
-		"the copies are current for none": {build.World(zero), build.Operation(api.Switching, build.Quiet(-1)), false},
-	} {
-		if got := row.world.Current(row.status); got != row.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 func TestWhatBelongsToAnOperation(t *testing.T) {
-	first, second := api.CopyName(build.ID, "data-web-0", 1), api.CopyName(build.ID, "data-web-0", 2)
-	forged := build.Target("data-web-1", "data-web-0", "1Gi", 1) // a claim that only its annotations call a target
-	other := api.Link{Operation: "other", Role: api.RoleMover, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: "data-web-0", Round: 1}
-	o := build.World(build.Set("web"),
-		build.Target(first, "data-web-0", "1Gi", 1), build.Target(second, "data-web-0", "1Gi", 2), forged, build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0", 0)),
-		build.Job("data-web-0", 1), build.With(build.Job("data-web-0", 1), build.LinkOf(other)), build.Mover(build.Job("data-web-0", 2)),
-		build.Pod("x", []string{"data-web-0"}), build.Journal(build.Operation(api.Copying)), build.Attachment("pv-1"))
-	if c := o.TargetClaim(build.ID, "data-web-0", 2); c == nil || c.Name != second {
-		t.Errorf("target of round 2: %v", c)
+	target, second := build.Target("data-web-0", "1Gi"), build.Target("data-web-0", "1Gi")
+	second.Name = api.TargetName(build.ID, "data-web-0", 1)
+	// only its annotation calls it a target
+	forged := build.With(build.Target("data-web-0", "1Gi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Name = "data-web-1" }))
+	other := api.Link{Operation: "other", Role: api.RoleMover, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Member: ptr.To(0)}
+	otherMember := build.With(build.Job(0, 1), build.MemberLink(api.RoleMover, 1)) // its name says another member than its link
+	o := build.World(build.Set("web"), target, second, forged, build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")),
+		build.Job(0, 1), otherMember, build.With(build.Job(0, 1), build.LinkOf(other)), build.Mover(build.Job(0, 2)),
+		build.Pod("x", []string{"data-web-0"}), build.Journal(build.Operation(api.Moving)), build.Attachment("pv-1"))
+	if c := o.TargetClaim(build.ID, &api.Move{Claim: "data-web-0", Copies: 1}); c == nil || c.Name != second.Name {
+		t.Errorf("target of the second copy: %v", c)
 	}
-	if o.TargetClaim(build.ID, "data-web-0", 3) != nil || o.TargetClaim("other", "data-web-0", 1) != nil || len(o.TargetClaims(build.ID)) != 2 {
+	if o.TargetClaim(build.ID, &api.Move{Claim: "data-web-0", Copies: 2}) != nil ||
+		o.TargetClaim("other", &api.Move{Claim: "data-web-0"}) != nil || len(o.TargetClaims(build.ID)) != 2 {
 		t.Error("targets of others")
 	}
-	if o.Job(build.ID, "data-web-0", 1) == nil || o.Job(build.ID, "data-web-0", 2) != nil || len(o.JobsOf(build.ID)) != 1 {
+	if len(o.JobsOf(build.ID)) != 1 || len(o.JobsOf("other")) != 0 {
 		t.Error("jobs of others")
 	}
-	if len(o.Movers(build.ID)) != 1 || len(o.Movers("other")) != 0 || len(o.Users("data-web-0")) != 1 {
+	movers, _ := o.MoversOfMember(build.ID, 0)
+	others, _ := o.MoversOfMember("other", 0)
+	if len(movers) != 1 || len(others) != 0 || len(o.Users("data-web-0")) != 1 {
 		t.Error("pods of others")
 	}
 	if o.Journal(build.ID) == nil || o.Journal("other") != nil {
@@ -284,9 +268,10 @@ func TestWhatBelongsToAnOperation(t *testing.T) {
 }
 
 func TestVolumeNames(t *testing.T) {
-	status := build.Operation(api.Copying, build.Parts(api.ClaimVerified, "data-web-0"))
-	journal := build.Operation(api.Copying, build.Parts(api.ClaimPending, "data-web-1"))
-	o := build.World(set(build.Status(status)), build.Claim("data-web-0", "1Gi"), build.Claim("data-web-2", "1Gi", build.On("")), build.Journal(journal))
+	status := build.Operation(api.Moving, build.Members(api.MemberSwapping, "data-web-0"))
+	journal := build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-1"))
+	o := build.World(set(build.Status(status)), build.Claim("data-web-0", "1Gi"), build.Claim("data-web-2", "1Gi", build.On("")),
+		build.Journal(journal))
 	if got := strings.Join(o.VolumeNames(), " "); got != "pv-data-web-0 pv-data-web-1 pv-new-data-web-0" {
 		t.Error(got)
 	}

@@ -21,7 +21,7 @@ func NodesOfVolume(volume *corev1.PersistentVolume) Nodes {
 	return volume.Spec.NodeAffinity.Required.NodeSelectorTerms
 }
 
-// NodesOfClass returns the nodes for which the class provisions volumes.
+// NodesOfClass returns the nodes that the volumes of the class can be provisioned for.
 func NodesOfClass(class *storagev1.StorageClass) Nodes {
 	if class == nil {
 		return nil
@@ -37,7 +37,7 @@ func NodesOfClass(class *storagev1.StorageClass) Nodes {
 	return terms
 }
 
-// NodesOfPods returns the nodes on which the pods may run.
+// NodesOfPods returns the nodes where the pods may run.
 func NodesOfPods(pod *corev1.PodSpec) Nodes {
 	var terms Nodes
 	if affinity := pod.Affinity; affinity != nil && affinity.NodeAffinity != nil {
@@ -64,7 +64,7 @@ func oneOf(key string, values []string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-// Apart reports whether no node can be among both. It is sure of it: what it cannot tell may have a node in common.
+// Apart reports whether it is certain that no node is among both.
 func (n Nodes) Apart(other Nodes) bool {
 	if len(n) == 0 || len(other) == 0 {
 		return false

@@ -9,11 +9,11 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Wanted is what the request asks of the claims now. One that has succeeded already stands, for claims that are added later; but
-// it stops no set because somebody has enlarged a claim since, or changed its access modes.
-func Wanted(set *appsv1.StatefulSet, text string, request api.Request, status *api.Resize) map[string]api.Target {
+// Wanted returns the targets of the request, by template. A request that has succeeded still counts for claims that are added later. But
+// then no member is stopped only because a user has enlarged a claim since, or changed its access modes.
+func Wanted(set *appsv1.StatefulSet, text string, request api.Request, record *api.Resize) map[string]api.Target {
 	targets := Targets(set, request)
-	if status == nil || status.Phase != api.Succeeded || status.Request != text {
+	if record == nil || record.Phase != api.Succeeded || record.Request != text {
 		return targets
 	}
 	standing := map[string]api.Target{}
@@ -24,7 +24,7 @@ func Wanted(set *appsv1.StatefulSet, text string, request api.Request, status *a
 	return standing
 }
 
-// Targets is what the request asks of the claims, by template.
+// Targets returns the targets of the request, by template.
 func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target {
 	if !request.Auto {
 		return request.Targets
@@ -37,10 +37,10 @@ func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target
 	return targets
 }
 
-// Answered reports whether the request has had its answer and is not looked at again until it is another one: it was refused, or
-// failed, or what it had led to was rolled back. One that succeeded stands, for claims to come.
-func Answered(status *api.Resize, request string) bool {
-	return status != nil && status.Request == request && (status.Phase != api.Succeeded || status.IsRollback())
+// Answered reports whether the request is finished until the user changes it: it was refused, it failed, or its operation was rolled back.
+// A request that has succeeded still counts for later claims.
+func Answered(record *api.Resize, request string) bool {
+	return record != nil && record.Request == request && (record.Phase != api.Succeeded || record.Kind == api.KindRollback)
 }
 
 // Expired reports whether the volume is an old one whose window is over.

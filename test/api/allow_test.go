@@ -33,7 +33,7 @@ func TestTenantCannotPauseAnOperatorsResource(t *testing.T) {
 			w.OwnedBy("cache", before)
 			drive := w.Drive(nil)
 			status := w.Finish(drive, "web")
-			if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "drydock.dev/allow=pause") || status.Stopped != nil {
+			if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "drydock.dev/allow=pause") || wasStopped(status) {
 				t.Errorf("%s: %s", status.Reason, status.Message)
 			}
 			sleep := w.UntilSleep(drive, "cache", api.Refused)

@@ -485,16 +485,16 @@ func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestI1AResizeWhoseStatusIsLostIsNoScaleDown: its journal tells that it has taken the replicas away.
+// TestI1AResizeWhoseStatusIsLostIsNoScaleDown: members that are held for it are no members that the set has lost.
 func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	hold(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	w.Eventually("the set is at zero and is copied", func() string {
+	w.Eventually("both members are held and are copied", func() string {
 		_ = drive.Tick(context.Background())
-		if set := w.Set("web"); set.Status.Replicas != 0 {
-			return "it is not"
+		if status := w.Status("web"); status == nil || !are(status, api.MemberFinalPass) {
+			return describe(status)
 		}
 		return ""
 	})

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/test/kit"
 )
 
@@ -60,7 +61,6 @@ func TestTenantCannotForgeDocuments(t *testing.T) {
 		expectForbidden(t, "writing "+key, "Only Drydock writes the annotation", try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
 		expectForbidden(t, "writing it with the status", "Only Drydock writes the annotation", try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key), "status"))
 	}
-	expectForbidden(t, "freezing", "Only Drydock writes the label", try(`"labels":{"drydock.dev/frozen":"true"}`))
 	expectForbidden(t, "asking for a cleanup pod with the status", "must not change annotations", try(`"annotations":{"drydock.dev/cleanup-pod-template":"x"}`, "status"))
 	expectForbidden(t, "opting in with the status", "must not change annotations", try(`"labels":{"drydock.dev/group":"x"}`, "status"))
 	for _, metadata := range []string{`"annotations":{"drydock.dev/resize":"data=64Mi","drydock.dev/retry":"now","note":"mine"}`, `"labels":{"drydock.dev/group":"g"}`} {
@@ -77,7 +77,7 @@ func TestTenantCannotForgeDocuments(t *testing.T) {
 	}
 }
 
-// TestTenantCannotLinkObjects: a claim or a pod becomes part of an operation by Drydock only.
+// TestTenantCannotLinkObjects: a claim or a pod becomes part of an operation, and a mover is told something, by Drydock only.
 func TestTenantCannotLinkObjects(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -90,6 +90,10 @@ func TestTenantCannotLinkObjects(t *testing.T) {
 		expectForbidden(t, "linking a claim", "Only Drydock writes the label and the annotation", err)
 		_, err = client.CoreV1().Pods(w.Namespace).Patch(t.Context(), "web-0", types.MergePatchType, body, metav1.PatchOptions{})
 		expectForbidden(t, "linking a pod", "Only Drydock writes the label and the annotation", err)
+	}
+	for _, key := range []string{moverreport.SignalAnnotation, moverreport.LeaseAnnotation} {
+		_, err := client.CoreV1().Pods(w.Namespace).Patch(t.Context(), "web-0", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+key+`":"{}"}}}`), metav1.PatchOptions{})
+		expectForbidden(t, "telling a mover", "Only Drydock writes the label and the annotation", err)
 	}
 	note := []byte(`{"metadata":{"annotations":{"note":"mine"}}}`)
 	if _, err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(t.Context(), "data-web-0", types.MergePatchType, note, metav1.PatchOptions{}); err != nil {

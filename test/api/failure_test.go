@@ -34,26 +34,6 @@ func TestI1FailedCopyGivesTheSetBack(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-func TestI4ReplicasPutBackBySomebodyMeanCopyingAgain(t *testing.T) {
-	t.Parallel()
-	w, drive := copying(t)
-	w.Scale("web", 2) // a deployment tool puts them back; the pods write
-	w.Eventually("a pod ran meanwhile", func() string {
-		if w.Set("web").Status.ReadyReplicas == 0 {
-			return "none is ready"
-		}
-		return ""
-	})
-	w.Node.Set(func(n *kit.Node) { n.Hold = false })
-	status := w.Finish(drive, "web")
-	expectPhase(t, status, api.Succeeded)
-	if status.Round < 2 {
-		t.Errorf("round %d: the stale copy was used", status.Round)
-	}
-	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
-	expectEvents(t, w, "web", "Warning StartedByOthers")
-}
-
 func TestI2EveryEventTwiceAndInDisorderChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -63,23 +43,4 @@ func TestI2EveryEventTwiceAndInDisorderChangesNothing(t *testing.T) {
 	drive.Shuffle = 7
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
-}
-
-// copying makes a world whose set is being copied, with the movers held.
-func copying(t *testing.T) (*kit.World, *kit.Drive) {
-	t.Helper()
-	w := kit.NewWorld(t)
-	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
-	w.Node.Set(func(n *kit.Node) { n.Hold = true })
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	drive := w.Drive(nil)
-	w.Eventually("movers run", func() string {
-		_ = drive.Tick(context.Background())
-		status := w.Status("web")
-		if status == nil || status.Phase != api.Copying || status.Claims[0].Phase != api.ClaimCopying {
-			return "they do not"
-		}
-		return ""
-	})
-	return w, drive
 }

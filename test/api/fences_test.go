@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
@@ -28,12 +28,18 @@ type theft struct {
 	who  string // whose tokens suffice; empty for none
 }
 
+// thefts are all of them, in the order of the page.
+var thefts = [][]theft{setThefts, volumeThefts, moverThefts, holdThefts, podThefts}
+
 var setThefts = []theft{
 	{"give a StatefulSet another pod template", func(s *thief) error {
 		return s.patchSet("web", `{"spec":{"template":{"spec":{"serviceAccountName":"other","hostPID":true}}}}`)
 	}, ""},
-	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) }, "backup idle-timeout restore"},
-	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) }, "idle-timeout restore"},
+	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) }, "idle-timeout"},
+	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) }, "idle-timeout"},
+	{"have the next scale-down of a StatefulSet that has opted in delete its claims", func(s *thief) error {
+		return s.patchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
+	}, "idle-timeout"},
 	{"scale or annotate any other StatefulSet", func(s *thief) error {
 		if err := s.annotateSet("plain", api.AwakeUntilAnnotation); err == nil {
 			return nil
@@ -67,12 +73,7 @@ var setThefts = []theft{
 		}
 		return s.patchSet("web", `{"metadata":{"labels":{"drydock.dev/group":"x"}}}`)
 	}, ""},
-	{"say of any StatefulSet at zero that an operation holds it", func(s *thief) error {
-		if err := s.annotateSet("zero", api.StatusAnnotation); err == nil {
-			return nil
-		}
-		return s.patchSet("zero", `{"metadata":{"labels":{"drydock.dev/frozen":"true"}}}`)
-	}, ""},
+	{"say of any StatefulSet at zero that it has an operation", func(s *thief) error { return s.annotateSet("zero", api.StatusAnnotation) }, ""},
 	{"delete a StatefulSet with its pods", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationBackground) }, ""},
 	{"delete a StatefulSet without its pods, of which an operation is recorded", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},
 	{"delete any other StatefulSet without its pods", func(s *thief) error { return s.deleteSet("plain", metav1.DeletePropagationOrphan) }, ""},
@@ -135,6 +136,13 @@ var volumeThefts = []theft{
 		}
 		return s.patchClaim("data-plain-0", `{"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":null}}}`)
 	}, ""},
+	{"take the protection off a claim that an operation replaces", func(s *thief) error { return s.patchClaim("data-part-0", `{"metadata":{"finalizers":null}}`) }, "restore"},
+	{"take the protection off any other claim", func(s *thief) error {
+		if err := s.patchClaim("data-part-1", `{"metadata":{"finalizers":null}}`); err == nil { // it is being deleted
+			return nil
+		}
+		return s.patchClaim("linked", `{"metadata":{"finalizers":null}}`) // it is of an operation
+	}, ""},
 	{"add an owner to a claim", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`)
 	}, "restore"},
@@ -168,66 +176,6 @@ var volumeThefts = []theft{
 }
 
 var podThefts = []theft{
-	{"run the data mover as it is", func(s *thief) error { return s.createMover(func(*batchv1.Job) {}) }, "backup"},
-	{"run a Job with another image, another command or a token", func(s *thief) error {
-		for _, change := range []func(*corev1.PodSpec){
-			func(p *corev1.PodSpec) { p.Containers[0].Image = "example.com/other:1" },
-			func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"sh"} },
-			func(p *corev1.PodSpec) { p.Containers[0].Args[0] = "serve" },
-			func(p *corev1.PodSpec) { p.Containers[0].Env = []corev1.EnvVar{{Name: "X"}} },
-			func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil },
-			func(p *corev1.PodSpec) { p.InitContainers = p.Containers },
-			func(p *corev1.PodSpec) {
-				p.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh"}}}}
-			},
-		} {
-			if err := s.createMover(func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }); err == nil {
-				return nil
-			}
-		}
-		return s.createMover(func(j *batchv1.Job) {
-			j.Spec.Template.Spec.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"}
-		})
-	}, ""},
-	{"have a Job run several pods at once or one after the other, or on a node that it names", func(s *thief) error {
-		many := int32(5)
-		for _, change := range []func(*batchv1.JobSpec){
-			func(j *batchv1.JobSpec) { j.Parallelism = &many },
-			func(j *batchv1.JobSpec) { j.Completions = &many },
-		} {
-			if err := s.createMover(func(j *batchv1.Job) { change(&j.Spec) }); err == nil {
-				return nil
-			}
-		}
-		return s.createMover(func(j *batchv1.Job) { j.Spec.Template.Spec.NodeName = "node-1" })
-	}, ""},
-	{"have a mover write to its source, or mount anything but two claims", func(s *thief) error {
-		if err := s.createMover(func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = false }); err == nil {
-			return nil
-		}
-		swapped := s.createMover(func(j *batchv1.Job) {
-			volumes := j.Spec.Template.Spec.Volumes
-			volumes[0].PersistentVolumeClaim, volumes[1].PersistentVolumeClaim = volumes[1].PersistentVolumeClaim, volumes[0].PersistentVolumeClaim
-		})
-		if swapped == nil {
-			return nil
-		}
-		for _, args := range [][]string{{"copy", "--device", "/target", "/source"},
-			{"copy", "--device", "--report=/source", "/source", "/target"},
-			{"copy", "--device", "--report", "/source", "/target"}} { // of a device no mount is read-only
-			if err := s.createMover(func(j *batchv1.Job) {
-				mover := &j.Spec.Template.Spec.Containers[0]
-				mover.Args, mover.VolumeMounts = args, nil
-				mover.VolumeDevices = []corev1.VolumeDevice{{Name: "source", DevicePath: "/source"}, {Name: "target", DevicePath: "/target"}}
-			}); err == nil {
-				return nil
-			}
-		}
-		return s.createMover(func(j *batchv1.Job) {
-			pod := &j.Spec.Template.Spec
-			pod.Volumes[1].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}
-		})
-	}, ""},
 	{"run a pod with the marks of a cleanup pod, with any service account of its namespace", func(s *thief) error {
 		return s.createRealPod(func(*corev1.Pod) {}) // detect-resize may try one in a dry run
 	}, "cleanup-pod"},
@@ -237,6 +185,10 @@ var podThefts = []theft{
 			func(p *corev1.Pod) { p.Finalizers = nil },
 			func(p *corev1.Pod) { p.Labels = nil },
 			func(p *corev1.Pod) { p.Spec.HostPID = true },
+			func(p *corev1.Pod) { p.Spec.HostIPC = true },
+			func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+			func(p *corev1.Pod) { p.Annotations[api.OperationAnnotation] = linkTo(s.loot, api.RoleMover) },
+			func(p *corev1.Pod) { p.OwnerReferences[0].Controller = ptr.To(true) },
 			func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = privileged() },
 			func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = powerful("ALL") },
 		} {
@@ -254,8 +206,15 @@ var podThefts = []theft{
 			[]byte(`{"spec":{"containers":[{"name":"db","image":"example.com/other:1"}]}}`), metav1.PatchOptions{DryRun: dry})
 		return err
 	}, ""},
-	{"delete a pod of a StatefulSet", func(s *thief) error { return s.deletePod("web-0") }, "cleanup-pod detect-resize"},
-	{"delete any other pod", func(s *thief) error { return s.deletePod("loose") }, ""},
+	{"delete a pod of a StatefulSet", func(s *thief) error { return s.deletePod("web-0") }, "cleanup-pod"},
+	{"delete any other pod", func(s *thief) error {
+		for name := range strange {
+			if err := s.deletePod(name); err == nil {
+				return nil
+			}
+		}
+		return s.deletePod("loose")
+	}, ""},
 	{"run a command in a pod", func(s *thief) error { return s.exec("web-0") }, ""},
 	{"read a Secret", func(s *thief) error {
 		_, err := s.kube.CoreV1().Secrets(s.w.Namespace).List(s.ctx, metav1.ListOptions{})
@@ -289,16 +248,6 @@ var podThefts = []theft{
 	}, ""},
 }
 
-// powerful adds a capability.
-func powerful(capability corev1.Capability) *corev1.SecurityContext {
-	return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{capability}}}
-}
-
-func privileged() *corev1.SecurityContext {
-	yes := true
-	return &corev1.SecurityContext{Privileged: &yes}
-}
-
 // TestStolenTokens: what each account can do, and what it cannot. docs/security.md has the table that comes out.
 func TestStolenTokens(t *testing.T) {
 	t.Parallel()
@@ -308,7 +257,7 @@ func TestStolenTokens(t *testing.T) {
 		thieves[account] = steal(t, l, account)
 	}
 	var table strings.Builder
-	for _, all := range [][]theft{setThefts, volumeThefts, podThefts} {
+	for _, all := range thefts {
 		for _, theft := range all {
 			var able []string
 			for _, account := range accounts {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/test/kit"
 )
 
@@ -15,15 +16,17 @@ import (
 // refuses it, and nobody deletes it after that.
 func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	for reason, code := range map[string]int32{"TargetNotEmpty": 7, "InvalidArguments": 2} {
-		t.Run(reason, func(t *testing.T) {
+	for reason, code := range map[moverreport.Reason]int{
+		moverreport.ReasonTargetNotEmpty: moverreport.CodeTargetNotEmpty, moverreport.ReasonUsage: moverreport.CodeUsage,
+	} {
+		t.Run(string(reason), func(t *testing.T) {
 			w, drive := copiedWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 			holdWarm(w, true)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 			untilWarming(t, w, drive, 1)
 			target := targetVolume(t, w)
 			w.Node.Set(func(n *kit.Node) {
-				n.FailCode, n.FailReason, n.FailMovers = code, `{"result":"failed","reason":"`+reason+`","message":"there is data"}`, true
+				n.FailMovers, n.Failure = true, moverreport.MemberReport{Code: code, Reason: reason, Message: "there is data"}
 			})
 			holdWarm(w, false)
 			expectPhase(t, w.Finish(drive, "web"), api.Failed)
@@ -51,7 +54,8 @@ func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 func targetVolume(t *testing.T, w *kit.World) string {
 	t.Helper()
 	for _, pod := range movers(t, w) {
-		claim := pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
+		last := pod.Spec.Volumes[len(pod.Spec.Volumes)-1]
+		claim := last.PersistentVolumeClaim.ClaimName
 		c, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(context.Background(), claim, metav1.GetOptions{})
 		if err == nil && c.Spec.VolumeName != "" {
 			return c.Spec.VolumeName

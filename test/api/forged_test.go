@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,15 +93,15 @@ func volumeOf(t *testing.T, w *kit.World, name string) *corev1.PersistentVolume 
 }
 
 // forged is a status of the phase about one claim, with the id that Drydock would give it.
-func forged(set string, uid types.UID, phase api.Phase, part api.ClaimStatus) *api.Resize {
+func forged(set string, uid types.UID, phase api.Phase, member api.MemberPhase, move api.Move) *api.Resize {
 	past := metav1.NewTime(time.Now().Add(-time.Minute).UTC().Truncate(time.Second))
-	part.Template, part.From, part.To = "data", resource.MustParse("64Mi"), resource.MustParse("64Mi")
-	status := &api.Resize{
-		Header: api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1, Set: api.SetRef{Name: set, UID: uid}, Started: past},
-		Method: api.MethodCopy, Round: 1, Replicas: 1, Stopped: &past, Claims: []api.ClaimStatus{part},
+	move.Template, move.From, move.To = "data", resource.MustParse("64Mi"), resource.MustParse("64Mi")
+	record := &api.Resize{
+		Header:  api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1, Set: api.SetRef{Name: set, UID: uid}, Started: past},
+		Members: []api.Member{{Phase: member, Attempt: 1, Pod: "x", Held: &past, Stopped: &past, Claims: []api.Move{move}}},
 	}
-	status.Operation = api.OperationID(uid, status.Request, status.Attempt)
-	return status
+	record.Operation = api.OperationID(uid, record.Request, record.Attempt)
+	return record
 }
 
 // TestForgedStatusReachesNoRetainedVolume: Kubernetes keeps a released volume from being bound again, and only an administrator may
@@ -108,35 +109,35 @@ func forged(set string, uid types.UID, phase api.Phase, part api.ClaimStatus) *a
 func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
 	t.Parallel()
 	const missing = "data-web-7"
+	type words struct {
+		phase  api.Phase
+		member api.MemberPhase
+	}
 	for name, row := range map[string]struct {
-		phases []api.Phase
-		last   func(operation string) string // the claim that had the volume last
-		part   func(volume string) api.ClaimStatus
+		words []words
+		last  func(operation string) string // the claim that had the volume last
+		move  func(volume string) api.Move
 	}{
 		"reserved as the old volume of a claim": {
-			[]api.Phase{api.Switching}, func(string) string { return "evidence" },
-			func(v string) api.ClaimStatus {
-				return api.ClaimStatus{Name: missing, Phase: api.ClaimPending, OldVolume: v}
-			}},
+			[]words{{api.Moving, api.MemberSwapping}}, func(string) string { return "evidence" },
+			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
 		"held by a copy first": {
-			[]api.Phase{api.Copying, api.RollingBack}, func(string) string { return missing },
-			func(v string) api.ClaimStatus {
-				return api.ClaimStatus{Name: missing, Phase: api.ClaimPending, OldVolume: v}
-			}},
+			[]words{{api.Moving, api.MemberPending}, {api.Moving, api.MemberCopying}, {api.Reverting, api.MemberCopying}}, func(string) string { return missing },
+			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
 		"reserved as the copy of a claim": {
-			[]api.Phase{api.Switching}, func(op string) string { return api.CopyName(op, "data-web-0", 1) },
-			func(v string) api.ClaimStatus {
-				return api.ClaimStatus{Name: "data-web-0", Phase: api.ClaimVerified, OldVolume: "-", NewVolume: v}
+			[]words{{api.Moving, api.MemberSwapping}, {api.Moving, api.MemberStarting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
+			func(v string) api.Move {
+				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
 		"thrown away as a copy that is not needed": {
-			[]api.Phase{api.RollingBack}, func(op string) string { return api.CopyName(op, "data-web-0", 1) },
-			func(v string) api.ClaimStatus {
-				return api.ClaimStatus{Name: "data-web-0", Phase: api.ClaimVerified, OldVolume: "-", NewVolume: v}
+			[]words{{api.Reverting, api.MemberSwapping}, {api.Reverting, api.MemberWaiting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
+			func(v string) api.Move {
+				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
-		"thrown away as the copy of an operation that failed": {
-			[]api.Phase{api.Starting}, func(op string) string { return "drydock-" + op + "-x" },
-			func(v string) api.ClaimStatus {
-				return api.ClaimStatus{Name: "data-web-0", Phase: api.ClaimVerified, OldVolume: "-", NewVolume: v}
+		"thrown away at the end": {
+			[]words{{api.Finishing, api.MemberMoved}}, func(op string) string { return "drydock-" + op + "-x" },
+			func(v string) api.Move {
+				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,23 +145,23 @@ func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
 			w := kit.NewWorld(t)
 			set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 			own := w.Claim("data-web-0")
-			operation := forged("web", set.UID, api.Copying, api.ClaimStatus{}).Operation
+			operation := forged("web", set.UID, api.Moving, api.MemberPending, api.Move{}).Operation
 			kept := evidence(t, w, row.last(operation))
 			drive := w.Drive(nil)
-			for _, phase := range row.phases {
-				part := row.part(kept.Name)
-				if part.OldVolume == "-" {
-					part.OldVolume, part.UID = own.Spec.VolumeName, own.UID
+			for _, said := range row.words {
+				move := row.move(kept.Name)
+				if move.OldVolume == "-" {
+					move.OldVolume, move.UID = own.Spec.VolumeName, own.UID
 				}
-				forge(t, w, forged("web", set.UID, phase, part))
+				forge(t, w, forged("web", set.UID, said.phase, said.member, move))
 				ticks(t, drive, 3)
 				now := volumeOf(t, w, kept.Name)
 				switch {
 				case now == nil:
-					t.Fatalf("in phase %s the volume was deleted", phase)
+					t.Fatalf("said %v: the volume was deleted", said)
 				case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain, now.Status.Phase != corev1.VolumeReleased,
 					now.Labels[api.OperationLabel] != "", now.Annotations[api.OperationAnnotation] != "":
-					t.Errorf("in phase %s the volume was written to: %+v", phase, now)
+					t.Errorf("said %v: the volume was written to: %+v", said, now)
 				}
 			}
 		})
@@ -200,41 +201,35 @@ func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 	}
 }
 
-// TestNamespaceDeletedMidwayLeavesNoVolumeForever: the set, its claims and the journal go with the namespace. The volumes of the
-// operation get their window, then their own reclaim policy.
+// TestNamespaceDeletedMidwayLeavesNoVolumeForever: the set, its claims and the journal go with the namespace, while no function runs. The
+// volume of the operation gets its window, then its own reclaim policy.
 func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	old := w.Claim("data-web-0").Spec.VolumeName
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	drive := w.Drive(nil)
-	w.Eventually("the volume is held", func() string {
-		if err := drive.Tick(context.Background()); err != nil {
-			return err.Error()
+	dies := &kit.Saboteur{}
+	dies.OnWrite = func(write string) {
+		if strings.HasSuffix(write, "/persistentvolumes/"+old) {
+			dies.At, dies.What = len(dies.Writes())+1, kit.DieBefore
 		}
+	}
+	first := w.Drive(dies)
+	w.Eventually("the volume is held", func() string {
+		_ = first.Tick(context.Background()) // answers with an error once it is dead
 		if v := volumeOf(t, w, old); !api.Linked(v, v.Labels[api.OperationLabel], api.RoleSource) {
 			return "it is not"
 		}
 		return ""
 	})
-	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("the namespace is gone, and the volume is released", func() string {
-		if _, err := w.Kube.CoreV1().Namespaces().Get(context.Background(), w.Namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("namespace: %v", err)
-		}
-		return wantPhase(volumeOf(t, w, old), corev1.VolumeReleased)
-	})
+	deleteNamespace(t, w, func() string { return wantPhase(volumeOf(t, w, old), corev1.VolumeReleased) })
+	drive := w.Drive(nil)
 	ticks(t, drive, 1)
 	if v := volumeOf(t, w, old); v.Annotations[api.RetainedUntilAnnotation] != "" {
 		t.Error("it was given a window before its grace time was over")
 	}
-	long := fmt.Sprintf(`{"status":{"lastPhaseTransitionTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
-	if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), old, types.MergePatchType, []byte(long), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	longWithoutClaim(t, w, old)
 	ticks(t, drive, 1)
 	v := volumeOf(t, w, old)
 	if v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
@@ -243,15 +238,70 @@ func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
 	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil || until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
 		t.Fatalf("it is kept until %s (%v)", until, err)
 	}
-	endWindow(t, w, old)
-	w.Eventually("it is given back to its policy, and gone", func() string {
+	goes(t, w, drive, old)
+}
+
+// TestNamespaceDeletedWhileMembersAreHeld: the namespace waits for the pods that are held, and Drydock lets them go.
+func TestNamespaceDeletedWhileMembersAreHeld(t *testing.T) {
+	t.Parallel()
+	r := newResized(t, stops[stoppingNow])
+	var old []string
+	for _, claim := range r.claim {
+		old = append(old, r.Claim(claim).Spec.VolumeName)
+	}
+	drive := r.reach()
+	r.stop.release(r.World)
+	deleteNamespace(t, r.World, func() string {
+		_ = drive.Tick(context.Background()) // writes to the namespace are refused
+		return ""
+	})
+	for _, name := range old {
+		goes(t, r.World, drive, name)
+	}
+}
+
+// deleteNamespace deletes the world's namespace, and waits until it is gone and nothing else is awaited.
+func deleteNamespace(t *testing.T, w *kit.World, awaited func() string) {
+	t.Helper()
+	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the namespace is gone", func() string {
+		wait := awaited()
+		if _, err := w.Kube.CoreV1().Namespaces().Get(context.Background(), w.Namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("namespace: %v", err)
+		}
+		return wait
+	})
+}
+
+// longWithoutClaim has the volume look as if its claim had gone an hour ago.
+func longWithoutClaim(t *testing.T, w *kit.World, volume string) {
+	t.Helper()
+	long := fmt.Sprintf(`{"status":{"lastPhaseTransitionTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	_, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), volume, types.MergePatchType, []byte(long), metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+}
+
+// goes waits until the volume is gone, with its grace time and its window over.
+func goes(t *testing.T, w *kit.World, drive *kit.Drive, volume string) {
+	t.Helper()
+	w.Eventually("volume "+volume+" is given back to its policy, and gone", func() string {
+		v := volumeOf(t, w, volume)
+		switch {
+		case v == nil:
+			return ""
+		case v.Annotations[api.RetainedUntilAnnotation] != "":
+			endWindow(t, w, volume)
+		default:
+			longWithoutClaim(t, w, volume)
+		}
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if volumeOf(t, w, old) != nil {
-			return "it is there"
-		}
-		return ""
+		return fmt.Sprintf("it is %s, %s", v.Status.Phase, v.Spec.PersistentVolumeReclaimPolicy)
 	})
 }
 

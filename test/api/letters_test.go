@@ -116,8 +116,10 @@ func TestI8ARefusedListIsTold(t *testing.T) {
 
 // TestDeadLettersOfAnOperationGoWithItsSuccess: source events about the operation's own objects are on its set's list.
 func TestDeadLettersOfAnOperationGoWithItsSuccess(t *testing.T) {
-	t.Parallel()
-	w, drive := copying(t)
+	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	holdWarm(w, true)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilWarming(t, w, drive, 2)
 	claim := w.Claim("data-web-0")
 	giveUp(t, drive, sourceEvent(t, "v1", "PersistentVolumeClaim", claim), kit.Answer{By: api.Sift, Code: 503, Text: "away"})
 	giveUp(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
@@ -125,7 +127,7 @@ func TestDeadLettersOfAnOperationGoWithItsSuccess(t *testing.T) {
 	if len(list) != 2 || list[0].Operation != w.Status("web").Operation || len(list[0].Data) > 0 || !strings.HasSuffix(list[0].Subject, "/persistentvolumeclaims/data-web-0") {
 		t.Fatalf("%+v", list)
 	}
-	w.Node.Set(func(n *kit.Node) { n.Hold = false })
+	holdWarm(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if _, there := w.Set("web").Annotations[api.DeadLettersAnnotation]; there {
 		t.Error("the list is still there")

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -28,38 +28,16 @@ func holdWarm(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm
 // movers are the pods that copy, or have copied.
 func movers(t testing.TB, w *kit.World) []corev1.Pod {
 	t.Helper()
-	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel + "," + batchv1.JobNameLabel})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return pods.Items
 }
 
-// watchMovers tells from now on whether a mover has run with an argument, also one that is gone since.
-func watchMovers(t *testing.T, w *kit.World) func(arg string) bool {
-	t.Helper()
-	watcher, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(watcher.Stop)
-	var seen sync.Map
-	go func() {
-		for e := range watcher.ResultChan() {
-			if pod, ok := e.Object.(*corev1.Pod); ok {
-				for _, arg := range pod.Spec.Containers[0].Args {
-					seen.Store(arg, true)
-				}
-			}
-		}
-	}()
-	return func(arg string) bool {
-		_, ok := seen.Load(arg)
-		return ok
-	}
+func has(pod corev1.Pod, arg string) bool {
+	return slices.Contains(pod.Spec.InitContainers[0].Args, arg)
 }
-
-func has(pod corev1.Pod, arg string) bool { return slices.Contains(pod.Spec.Containers[0].Args, arg) }
 
 // TestI1ShrinkToASmallerVolume: set, template and claims ask for less then; the mover was told which margin to keep.
 func TestI1ShrinkToASmallerVolume(t *testing.T) {
@@ -68,8 +46,8 @@ func TestI1ShrinkToASmallerVolume(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
-		if !has(pod, "--margin=7") || !has(pod, "--warm") {
-			t.Errorf("mover %s is called with %q", pod.Name, pod.Spec.Containers[0].Args)
+		if !has(pod, "--claim=data,margin=7") {
+			t.Errorf("mover %s is called with %q", pod.Name, pod.Spec.InitContainers[0].Args)
 		}
 	}
 	holdWarm(w, false)
@@ -81,14 +59,14 @@ func TestI1ShrinkToASmallerVolume(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// untilWarming waits until so many movers copy while the set runs.
+// untilWarming waits until so many movers make first passes while the set runs.
 func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
 	t.Helper()
-	w.Eventually("the first copy is made while the set runs", func() string {
+	w.Eventually("first passes are made while the set runs", func() string {
 		ticks(t, drive, 1)
 		running := 0
 		for _, pod := range movers(t, w) {
-			if has(pod, "--warm") && pod.Status.Phase == corev1.PodRunning {
+			if len(pod.Status.InitContainerStatuses) > 0 && pod.Status.InitContainerStatuses[0].State.Running != nil {
 				running++
 			}
 		}
@@ -128,8 +106,8 @@ func TestBlockVolumeIsCopiedAsADevice(t *testing.T) {
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
-	mover := movers(t, w)[0].Spec.Containers[0]
-	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 0 || !slices.Contains(mover.Args, "--device") {
+	mover := movers(t, w)[0].Spec.InitContainers[0]
+	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 1 || !slices.Contains(mover.Args, "--claim=data,device") {
 		t.Errorf("%+v", mover)
 	}
 	holdWarm(w, false)
@@ -140,46 +118,45 @@ func TestBlockVolumeIsCopiedAsADevice(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestWarmCopyRunsBesideThePods: on their node, read-only, as many at once as allowed, and what it has copied is finished when the
-// set is stopped.
-func TestWarmCopyRunsBesideThePods(t *testing.T) {
+// TestFirstPassesRunBesideThePods: on their node, read-only, and as many movers at once as allowed.
+func TestFirstPassesRunBesideThePods(t *testing.T) {
 	set := kit.WorldSet("web", 3, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "2"
 	w, drive := copiedWorld(t, set)
-	seen := watchMovers(t, w)
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
 		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" || !pod.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly {
+		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" || !pod.Spec.Volumes[1].PersistentVolumeClaim.ReadOnly {
 			t.Errorf("mover %s: %+v", pod.Name, pod.Spec.Affinity)
 		}
 	}
 	holdWarm(w, false)
-	w.Eventually("the operation ends", func() string {
-		ticks(t, drive, 1)
-		if status := w.Status("web"); !status.Phase.Terminal() {
-			return string(status.Phase)
+	record := w.Finish(drive, "web")
+	expectPhase(t, record, api.Succeeded)
+	for _, m := range record.Members {
+		if m.Attempt != 1 || m.Pod == "" {
+			t.Errorf("member %d has had %d movers, pod %q", m.Ordinal, m.Attempt, m.Pod)
 		}
-		return ""
-	})
-	status := w.Status("web")
-	expectPhase(t, status, api.Succeeded)
-	for _, c := range status.Claims {
-		if !c.Warm {
-			t.Errorf("claim %s was not copied while the set ran", c.Name)
-		}
-	}
-	for _, pass := range []string{"--warm", "--after-warm"} {
-		w.Eventually("a mover has run with "+pass, func() string {
-			if !seen(pass) {
-				return "none has"
-			}
-			return ""
-		})
 	}
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
+}
+
+// TestFirstPassesThatNeverConvergeStopNoMember: both figures are told.
+func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
+	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w.Node.Set(func(n *kit.Node) { n.NeverConverge = true })
+	pods := podUIDs(t, w)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.StrategyAnnotation: string(api.StrategyRolling)})
+	record := w.Finish(drive, "web")
+	if record.Phase != api.Failed || record.Reason != api.NotConverged || !strings.Contains(record.Message, "90 s") || !strings.Contains(record.Message, "60 s") {
+		t.Error(describe(record))
+	}
+	if now := podUIDs(t, w); now != pods {
+		t.Errorf("pods %s, were %s", now, pods)
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
 // TestI8FailureOfTheWarmCopyCostsNoDowntime: the set is never stopped.
@@ -189,8 +166,8 @@ func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.Stopped != nil || !strings.Contains(status.Message, "no space left") {
-		t.Errorf("%s %s, stopped %v: %s", status.Phase, status.Reason, status.Stopped, status.Message)
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || wasStopped(status) || !strings.Contains(status.Message, "no space left") {
+		t.Errorf("%s %s, stopped %v: %s", status.Phase, status.Reason, wasStopped(status), status.Message)
 	}
 	if now := podUIDs(t, w); now != pods {
 		t.Errorf("pods %s, were %s", now, pods)
@@ -208,8 +185,8 @@ func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 	untilReady(w, drive, "web", 3)
 	w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
 	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || status.Reason != api.Aborted || status.Stopped != nil {
-		t.Errorf("%s %s, stopped %v", status.Phase, status.Reason, status.Stopped)
+	if status.Phase != api.Failed || status.Reason != api.Aborted || wasStopped(status) {
+		t.Errorf("%s %s, stopped %v", status.Phase, status.Reason, wasStopped(status))
 	}
 	holdWarm(w, false)
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
@@ -228,8 +205,8 @@ func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Succeeded)
-	if c := status.Claims[0]; c.Warm || !c.Cold {
-		t.Errorf("%+v", c)
+	if m := status.Members[0]; m.Attempt < 2 {
+		t.Errorf("%+v", m)
 	}
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
@@ -263,32 +240,4 @@ func TestMoverOptions(t *testing.T) {
 		return ""
 	})
 	expectWhole(t, w, "web", 1, "data-web-0")
-}
-
-// TestI4ScaledDuringTheWarmCopy: the set gets back what it had when it was stopped, also when all but the journal is lost.
-func TestI4ScaledDuringTheWarmCopy(t *testing.T) {
-	for name, loses := range map[string]bool{"and copied": false, "and its status is lost": true} {
-		t.Run(name, func(t *testing.T) {
-			w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
-			holdWarm(w, true)
-			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-			untilWarming(t, w, drive, 2)
-			w.Scale("web", 3)
-			untilReady(w, drive, "web", 3)
-			hold(w, loses)
-			holdWarm(w, false)
-			if loses {
-				w.Eventually("the set is stopped", func() string {
-					ticks(t, drive, 1)
-					return strings.Repeat("x", int(w.Set("web").Status.Replicas))
-				})
-				w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.StatusAnnotation, api.ResizeAnnotation))
-				hold(w, false)
-				untilReady(w, drive, "web", 3)
-			} else {
-				expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-			}
-			expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
-		})
-	}
 }

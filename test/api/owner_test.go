@@ -52,6 +52,13 @@ func TestI5EveryOwnerIsPausedAndResumed(t *testing.T) {
 	}
 }
 
+// isStopping reports whether members are moved, and not all of them have been released.
+func isStopping(record *api.Resize) bool {
+	return record != nil && record.Phase == api.Moving && slices.ContainsFunc(record.Members, func(m api.Member) bool {
+		return m.Phase != api.MemberStarting && m.Phase != api.MemberMoved
+	})
+}
+
 // expectPausedMeanwhile resizes a set that the resource controls.
 func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind string, controller *unstructured.Unstructured) {
 	t.Helper()
@@ -61,21 +68,20 @@ func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind stri
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive, paused := w.Drive(nil), 0
 	drive.Passed = func(e event.Event) {
-		now := w.Custom(row, kind, "main")
-		switch e.Type() {
-		case events.OwnerPaused, events.BackupCompleted:
-			if paused++; !row.Paused(now) {
-				t.Errorf("%s, and the owner is not paused: %v", e.Type(), now.Object)
-			}
-		case events.ResizeDetected:
-			if row.Paused(now) {
-				t.Error("the owner is paused before the preflight is over")
+		// The record is read on both sides of the owner: an event may be delivered late.
+		began, isPaused, ended := w.Status("web"), row.Paused(w.Custom(row, kind, "main")), w.Status("web")
+		switch {
+		case ended == nil && isPaused:
+			t.Error("the owner is paused before the preflight is over")
+		case began != nil && began.Phase == api.Moving && isStopping(ended):
+			if paused++; !isPaused {
+				t.Errorf("%s, the members are moved, and the owner is not paused", e.Type())
 			}
 		}
 	}
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-	if paused != 2 {
-		t.Errorf("the owner was looked at %d times, want 2", paused)
+	if paused < 2 { // when it is paused, when the copies have converged, and when they are whole
+		t.Errorf("the owner was looked at %d times, want 2 or more", paused)
 	}
 	expectResumed(t, w, drive, row, kind, before)
 	if got := *w.Set("web").Spec.Replicas; got != 1 {
@@ -135,7 +141,7 @@ func pausedNow(t *testing.T, w *kit.World) *kit.Drive {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if status := w.Status("web"); status == nil || status.Phase != api.Copying {
+		if status := w.Status("web"); status == nil || status.Phase != api.Moving {
 			return fmt.Sprintf("%+v", status)
 		}
 		return ""
@@ -224,8 +230,8 @@ func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
 	expectRefusedOnce(t, w, drive, "cache")
-	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) || status.Stopped != nil {
-		t.Errorf("%s: %s (stopped %v)", status.Reason, status.Message, status.Stopped)
+	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) || wasStopped(status) {
+		t.Errorf("%s: %s (stopped %v)", status.Reason, status.Message, wasStopped(status))
 	}
 	w.MayPause(denied)
 	before := content(w.Custom(row, "TidbCluster", "main"))

@@ -2,60 +2,72 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit"
 )
 
-// TestI8AbortAtEveryPhase: up to the switch the set gets back what it had; from there on the way forward is the short one.
+// TestI8AbortAtEveryPhase: each member stays on the volumes that it has, all of its claims on the old ones, or all on the new ones.
 func TestI8AbortAtEveryPhase(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]api.Phase{
-		growsNow: api.Failed, plannedNow: api.Failed, warmNow: api.Failed, quiescedNow: api.Failed,
-		verifiedNow: api.Succeeded, switchNow: api.Succeeded, startNow: api.Succeeded,
+	for name, moved := range map[string][]string{
+		growsNow: nil, plannedNow: nil, copyNow: nil, waitNow: nil, stoppingNow: nil, finalNow: nil, verifiedNow: nil,
+		swapNow: {"data-web-1"}, startNow: {"data-web-0", "data-web-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newResized(t, stops[name])
 			drive := r.reach()
 			r.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
-			if want == api.Succeeded {
-				_ = drive.Tick(context.Background()) // it sees the annotation, and goes on
-				r.stop.release(r.World)
-			}
-			status := r.Finish(drive, "web")
+			_ = drive.Tick(context.Background()) // it sees the annotation
 			r.stop.release(r.World)
-			expectPhase(t, status, want)
+			record := r.Finish(drive, "web")
+			expectPhase(t, record, api.Failed)
 			r.expectGivenBack(t, drive)
-			expectAbort(t, r, drive, status)
+			if name == verifiedNow { // one may have been swapped before the copy of the other was verified
+				moved = movedClaims(record)
+			}
+			expectAbort(t, r, drive, record, moved)
 		})
 	}
 }
 
-// expectAbort checks that an abort, or that there was none, is told and not repeated.
-func expectAbort(t *testing.T, r *resized, drive *kit.Drive, status *api.Resize) {
+// movedClaims are those of the members that are on their new volumes, as the record says.
+func movedClaims(record *api.Resize) []string {
+	var names []string
+	for _, member := range record.Members {
+		if member.Phase == api.MemberMoved {
+			names = append(names, member.Claims[0].Claim)
+		}
+	}
+	return names
+}
+
+// expectAbort checks that an abort is told and not repeated, and which claims are on their new volumes.
+func expectAbort(t *testing.T, r *resized, drive *kit.Drive, record *api.Resize, moved []string) {
 	t.Helper()
-	size := int64(128)
-	if status.Phase == api.Failed {
-		size = 64
-		if status.Reason != api.Aborted || status.FailedAt != r.stop.phase || !slices.Contains(drive.Seen, "operation.failed") {
-			t.Errorf("%s at %s: %s; events %v", status.Reason, status.FailedAt, status.Message, drive.Seen)
-		}
-		expectEvents(t, r.World, "web", "Warning Aborted")
+	if record.Reason != api.Aborted || record.FailedAt != r.stop.phase || !slices.Contains(drive.Seen, "operation.failed") {
+		t.Errorf("%s at %s: %s; events %v", record.Reason, record.FailedAt, record.Message, drive.Seen)
 	}
+	expectEvents(t, r.World, "web", "Warning Aborted")
+	size := map[bool]int64{false: 64, true: 128}
 	for _, claim := range r.claim {
-		if is := r.size(claim); is != size {
-			t.Errorf("claim %s asks for %d Mi, want %d", claim, is, size)
+		if is := r.size(claim); is != size[slices.Contains(moved, claim)] {
+			t.Errorf("claim %s asks for %d Mi, moved are %v", claim, is, moved)
 		}
 	}
-	if template := r.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().Value() >> 20; template != size {
-		t.Errorf("the template asks for %d Mi, want %d", template, size)
+	if template := r.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().Value() >> 20; template != size[len(moved) > 0] {
+		t.Errorf("the template asks for %d Mi, moved are %v", template, moved)
 	}
 	ticks(t, drive, 2)
 	set := r.Set("web")
@@ -82,26 +94,26 @@ var failures = map[string]failing{
 		mend: func(r *resized) { r.stop.release(r.World) }},
 	plannedNow: {reason: api.DeadlineExceeded, says: api.RetryAnnotation, then: api.Succeeded,
 		soon: func(s *api.Settings) { s.PlanTimeout = 0 }, fail: leave, mend: leave},
-	warmNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
-	// The set is stopped, and what was written since the first copy does not fit any more.
-	quiescedNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
-	switchNow: {reason: api.DeadlineExceeded, says: "the set stays at zero", then: api.Succeeded,
-		soon: func(s *api.Settings) { s.SwitchTimeout = 0 }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
-	startNow: {reason: api.NotReady, says: "look at the pods", then: api.Failed,
+	copyNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
+	waitNow: {reason: api.DeadlineExceeded, says: api.RetryAnnotation, then: api.Succeeded,
+		soon: func(s *api.Settings) { s.CopyTimeout = 5 * time.Second }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
+	// What was written since the first passes does not fit any more.
+	finalNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
+	startNow: {reason: api.NotReady, says: "look at the pod", then: api.Failed,
 		soon: func(s *api.Settings) { s.ReadyTimeout = 0 }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
 }
 
 func leave(*resized) {}
 
 func noSpace(r *resized) {
-	r.Node.Set(func(n *kit.Node) { n.FailMovers = true })
+	r.Node.Set(func(n *kit.Node) { n.FailMovers, n.FailFinal = true, true })
 	r.stop.release(r.World)
 }
 
-func space(r *resized) { r.Node.Set(func(n *kit.Node) { n.FailMovers = false }) }
+func space(r *resized) { r.Node.Set(func(n *kit.Node) { n.FailMovers, n.FailFinal = false, false }) }
 
-// TestI8RetryAfterFailureAtEveryPhase: every failure is told, with what to do. It leaves the set as it was, or, once the switch has
-// begun, held with every volume kept; and a retry goes on from there.
+// TestI8RetryAfterFailureAtEveryPhase: every failure is told, with what to do. Each member keeps the volumes that it has, and a
+// retry goes on from there.
 func TestI8RetryAfterFailureAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, row := range failures {
@@ -142,31 +154,8 @@ func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, stat
 	if !slices.Contains(drive.Seen, "operation.failed") {
 		t.Errorf("events %v", drive.Seen)
 	}
-	switch status.FailedAt {
-	case api.Switching:
-		expectHeld(t, r, drive)
-	case api.Starting: // its pods cannot be created yet
-	default:
+	if row.reason != api.NotReady { // whose pods cannot be created yet
 		r.expectGivenBack(t, drive)
-	}
-}
-
-// expectHeld checks a set of which one claim is not whole: nobody starts it, its operator neither, and no data goes.
-func expectHeld(t *testing.T, r *resized, drive *kit.Drive) {
-	t.Helper()
-	ticks(t, drive, 2)
-	set := r.Set("web")
-	if *set.Spec.Replicas != 0 || set.Labels[api.FrozenLabel] == "" || !r.row.Paused(r.Custom(r.row, "Prometheus", "main")) {
-		t.Errorf("%d replicas, labels %v, owner %v", *set.Spec.Replicas, set.Labels, r.Custom(r.row, "Prometheus", "main").Object)
-	}
-	newest := 0
-	for _, v := range r.Volumes() {
-		if has, is := r.Node.Version(v.Name, "data-web-0"); has == is && v.Spec.PersistentVolumeReclaimPolicy == "Retain" {
-			newest++
-		}
-	}
-	if newest == 0 {
-		t.Error("no volume with the newest data is kept")
 	}
 }
 
@@ -200,6 +189,7 @@ func TestI3SetDeletedAtEveryPhase(t *testing.T) {
 }
 
 func deleted(t *testing.T, r *resized, again bool) {
+	r.Settings.SwitchTimeout = 5 * time.Minute // for the way to the stop, too
 	drive := r.reach()
 	r.DeleteSet("web", metav1.DeletePropagationBackground)
 	ours := r.stop.set()
@@ -229,8 +219,44 @@ func deleted(t *testing.T, r *resized, again bool) {
 		return
 	}
 	expectWhole(t, r.World, "web", 2, r.claim...)
-	if now.UID != ours.UID || now.Generation != 1 || r.Status("web") != nil || now.Labels[api.FrozenLabel] != "" {
+	if now.UID != ours.UID || now.Generation != 1 || r.Status("web") != nil {
 		t.Errorf("the user's new set was touched: %+v", now.ObjectMeta)
+	}
+}
+
+// TestSetThatTakesItsClaimsAlongIsDeletedAtEveryPhase: its user wants the claims to go with it. Nothing of the operation keeps one. Claims that
+// have been replaced may stay, with all data: it is the StatefulSet controller that makes the set their owner, and it had no time to.
+func TestSetThatTakesItsClaimsAlongIsDeletedAtEveryPhase(t *testing.T) {
+	t.Parallel()
+	for name, mayStay := range map[string]bool{
+		copyNow: false, waitNow: false, stoppingNow: false, finalNow: false, verifiedNow: true, swapNow: true, startNow: true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newResized(t, stops[name], func(_ *kit.World, set *appsv1.StatefulSet) {
+				set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+					WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: sts.Retain}
+			})
+			r.Settings.SwitchTimeout = 5 * time.Minute // for the way to the stop, too
+			drive := r.reach()
+			r.DeleteSet("web", metav1.DeletePropagationBackground)
+			_ = drive.Tick(context.Background())
+			r.stop.release(r.World)
+			r.Eventually("nothing is left", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				left := r.Leftovers()
+				for _, name := range r.claim {
+					claim := r.Claim(name)
+					stays := mayStay && claim != nil && claim.Status.Phase == corev1.ClaimBound && len(claim.OwnerReferences) == 0
+					if claim != nil && !stays {
+						left = append(left, fmt.Sprintf("claim %s, owned by %v", name, claim.OwnerReferences))
+					}
+				}
+				return strings.Join(left, ", ")
+			})
+		})
 	}
 }
 

@@ -99,13 +99,16 @@ func becoming(d *forecast.Document) string {
 }
 
 func became(s *api.Resize) string {
-	lines := []string{fmt.Sprintf("%s %v", s.Method, s.Recreate)}
-	for _, c := range s.Claims {
-		method := c.Method
-		if method == "" {
-			method = api.MethodCopy
-		}
-		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", c.Name, method, &c.From, &c.To, c.Class, c.Modes, c.OldVolume))
+	method := api.MethodExpand
+	if len(s.Members) > 0 {
+		method = api.MethodCopy
+	}
+	lines := []string{fmt.Sprintf("%s %v", method, s.ReplaceSet)}
+	for _, e := range s.Expansions {
+		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", e.Claim, api.MethodExpand, &e.From, &e.To, "", []string{}, e.Volume))
+	}
+	for _, c := range s.Moves() {
+		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", c.Claim, api.MethodCopy, &c.From, &c.To, c.Class, c.Modes, c.OldVolume))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -155,8 +158,8 @@ func TestPlanSaysWhatHappens(t *testing.T) {
 			if got := kinds(d); got != row.kinds {
 				t.Errorf("tried %s\nwant  %s", got, row.kinds)
 			}
-			if d.Downtime.None == row.downtime || row.downtime && (d.Downtime.To < 1 || len(d.Downtime.Basis) != 1) {
-				t.Errorf("downtime %+v", d.Downtime)
+			if (len(d.Members) > 0) != row.downtime {
+				t.Errorf("members that stop: %+v, %+v", d.Members, d.Stop)
 			}
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: row.request})
 			again, err := planned(t, w)
@@ -169,8 +172,8 @@ func TestPlanSaysWhatHappens(t *testing.T) {
 			if became(status) != becoming(d) {
 				t.Errorf("it was\n%s\nand not\n%s", became(status), becoming(d))
 			}
-			if (status.Stopped != nil) != row.downtime {
-				t.Errorf("stopped %v", status.Stopped)
+			if (wasStopped(status)) != row.downtime {
+				t.Errorf("stopped %v", wasStopped(status))
 			}
 			done, err := planned(t, w)
 			if err != nil || done.Verdict != forecast.Nothing || len(done.Claims) > 0 {

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -89,7 +88,7 @@ func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	w.Eventually("the first copy runs", func() string {
 		_ = drive.Tick(context.Background())
-		if status := w.Status("web"); status == nil || status.Reason != api.WarmCopyRunning {
+		if status := w.Status("web"); status == nil || len(status.Members) == 0 || status.Members[0].Phase != api.MemberCopying {
 			return fmt.Sprintf("status %+v", status)
 		}
 		return ""
@@ -100,8 +99,8 @@ func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
 	for range 3 {
 		_ = drive.Tick(context.Background())
 	}
-	if set := w.Set("web"); ptr.Deref(set.Spec.Replicas, 0) != 1 || set.Labels[api.FrozenLabel] != "" {
-		t.Errorf("the set was stopped: %d replicas", ptr.Deref(set.Spec.Replicas, 0))
+	if status := w.Status("web"); wasStopped(status) {
+		t.Errorf("the pod was stopped: %s", describe(status))
 	}
 	expectEvents(t, w, "web", "Warning "+string(api.ForeignFinalizer))
 

@@ -159,7 +159,7 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(row.class)
 			w := kit.NewWorld(t)
 			before := w.CreateSet(set)
-			w.Node.Set(func(n *kit.Node) { n.Hold = true }) // what is known before is found before
+			w.Node.Set(func(n *kit.Node) { n.HoldWarm = true }) // what is known before is found before
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 			drive := w.Drive(nil)
 			w.Eventually("the request is taken", func() string {
@@ -171,7 +171,7 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			})
 			row.forbid(w)
 			awaitRefusal(w)
-			w.Node.Set(func(n *kit.Node) { n.Hold = false })
+			w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
 			status := w.Finish(drive, "web")
 			if status.Phase != api.Failed || status.Reason != api.RecreateRefused || !strings.Contains(status.Message, row.says) || !strings.Contains(status.Message, api.RetryAnnotation) {
 				t.Errorf("%s; want Failed RecreateRefused that says %q", describe(status), row.says)
@@ -238,21 +238,21 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 func TestFinalizerThatComesLateKeepsTheSetFromBeingDeleted(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.Settings.SwitchTimeout = 5 * time.Second
+	w.Settings.CopyTimeout = 20 * time.Second
 	before := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.Node.Set(func(n *kit.Node) { n.Hold = true })
+	w.Node.Set(func(n *kit.Node) { n.HoldWarm = true })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive := w.Drive(nil)
-	w.Eventually("the set is stopped", func() string {
+	w.Eventually("the resize is under way", func() string {
 		ticks(t, drive, 1)
-		if status := w.Status("web"); status == nil || status.Quiesced == nil {
+		if status := w.Status("web"); status == nil || status.Phase != api.Moving {
 			return describe(status)
 		}
 		return ""
 	})
 	w.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
 	w.T.Cleanup(func() { w.PatchSet("web", `{"metadata":{"finalizers":null}}`) })
-	w.Node.Set(func(n *kit.Node) { n.Hold = false })
+	w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
 	status := w.Finish(drive, "web")
 	if status.Phase != api.Failed || !strings.Contains(status.Message, "example.com/keep") {
 		t.Error(describe(status))

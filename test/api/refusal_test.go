@@ -70,7 +70,7 @@ func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 			request: "data=128Mi", reason: api.QuotaExceeded, says: "Raise the quota"},
 		"a quota that wants a CPU limit, which a mover has not": {
 			arrange: func(w *kit.World) { w.CreateQuota("limits.cpu", "10") },
-			request: "data=128Mi", reason: api.Rejected, says: "must specify limits.cpu for: copy"},
+			request: "data=128Mi", reason: api.Rejected, says: "must specify limits.cpu for: final,first"},
 		"a limit range that a mover exceeds": {
 			arrange: func(w *kit.World) { limitMemory(w, "512Mi") },
 			request: "data=128Mi", reason: api.Rejected, says: "maximum memory usage per Container is 512Mi"},
@@ -183,12 +183,11 @@ func TestI3HostileStatusCannotReachOtherVolumes(t *testing.T) {
 	volume := victim.Claim("data-db-0").Spec.VolumeName
 	set := attacker.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	size := resource.MustParse("64Mi")
-	for _, phase := range []api.Phase{api.Copying, api.Switching, api.Starting, api.RollingBack} {
+	for _, phase := range []api.Phase{api.Moving, api.Finishing, api.Reverting} {
 		forged := &api.Resize{
 			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase, Set: api.SetRef{Name: "web", UID: set.UID}},
-			Round:  1, Replicas: 1, Claims: []api.ClaimStatus{{
-				Name: "data-web-0", UID: types.UID("x"), Template: "data", Phase: api.ClaimVerified, From: size, To: size,
-				OldVolume: volume, NewVolume: volume}},
+			Members: []api.Member{{Phase: api.MemberSwapping, Attempt: 1, Claims: []api.Move{{
+				Claim: "data-web-0", UID: types.UID("x"), Template: "data", From: size, To: size, OldVolume: volume, NewVolume: volume}}}},
 		}
 		before := victim.ClaimVersions()
 		attacker.Annotate("web", map[string]string{api.StatusAnnotation: forged.Encode()})

@@ -55,7 +55,7 @@ func asleepWithOwners(t *testing.T) (w *kit.World, drive *kit.Drive, pauses, sto
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if status := w.Status("db"); !status.Active() || status.Phase != api.Copying {
+		if status := w.Status("db"); !status.Active() || status.Phase != api.Moving {
 			return "not yet"
 		}
 		return ""

@@ -184,7 +184,7 @@ func TestI1OldVolumePutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	patchVolume(t, w, fresh, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
-	w.Node.GoBack(old, "data-web-0")
+	w.Node.Recede("data-web-0", old)
 	w.Scale("web", 1)
 	untilReady(w, drive, "web", 1)
 

@@ -24,8 +24,8 @@ func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Resize) {
 // regret asks for the volumes that the operation has left behind.
 func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
 	t.Helper()
-	for _, part := range done.Claims {
-		w.Node.Recede(part.Name, part.OldVolume)
+	for _, move := range done.Moves() {
+		w.Node.Recede(move.Claim, move.OldVolume)
 	}
 	if text, err := command(t, w, "rollback", "sts/web", "--yes"); err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -54,8 +54,8 @@ func expectOn(t *testing.T, w *kit.World, volumes map[string]string) {
 
 func volumesOf(status *api.Resize) (before, after map[string]string) {
 	before, after = map[string]string{}, map[string]string{}
-	for _, part := range status.Claims {
-		before[part.Name], after[part.Name] = part.OldVolume, part.NewVolume
+	for _, move := range status.Moves() {
+		before[move.Claim], after[move.Claim] = move.OldVolume, move.NewVolume
 	}
 	return before, after
 }
@@ -76,7 +76,7 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 	back := regret(t, w, drive, done)
 	expectPhase(t, back, api.Succeeded)
 	if !back.IsRollback() {
-		t.Errorf("method %s", back.Method)
+		t.Errorf("kind %s", back.Kind)
 	}
 	expectOn(t, w, before)
 	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
@@ -192,7 +192,7 @@ func TestI8RollbackIsAskedForAgain(t *testing.T) {
 	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "kubectl drydock rollback") {
 		t.Errorf("a retry answers %v", err)
 	}
-	given.Claims = nil // what goes back is the same
+	given.Members = nil // what goes back is the same
 	status := regret(t, w, drive, given)
 	expectPhase(t, status, api.Succeeded)
 	expectOn(t, w, before)
@@ -208,8 +208,8 @@ func TestI8RollbackIsRefused(t *testing.T) {
 	}{
 		"another operation": {"0123456789ab", "RollbackImpossible", func() {}},
 		"the window is over": {done.Operation, "RollbackImpossible", func() {
-			for _, part := range done.Claims {
-				patchVolume(t, w, part.OldVolume, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2020-01-01T00:00:00Z"}}}`, api.RetainedUntilAnnotation))
+			for _, move := range done.Moves() {
+				patchVolume(t, w, move.OldVolume, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2020-01-01T00:00:00Z"}}}`, api.RetainedUntilAnnotation))
 			}
 		}},
 	} {

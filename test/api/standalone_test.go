@@ -26,7 +26,7 @@ func TestStolenStandaloneToken(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	s := steal(t, l, "drydock-standalone")
-	for _, all := range [][]theft{setThefts, volumeThefts, podThefts} {
+	for _, all := range thefts {
 		for _, theft := range all {
 			if s.may(t, theft.what, theft.try(s)) {
 				t.Errorf("its own token suffices to %s", theft.what)

@@ -61,14 +61,14 @@ func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
 			createClass(t, w, class, "kit.example.com", row.mode)
 			var ref *corev1.ObjectReference
 			if row.reserved {
-				ref = &corev1.ObjectReference{Namespace: w.Namespace, Name: api.CopyName(api.OperationID(set.UID, request, 1), "data-web-0", 1)}
+				ref = &corev1.ObjectReference{Namespace: w.Namespace, Name: api.TargetName(api.OperationID(set.UID, request, 1), "data-web-0", 0)}
 			}
 			volume := archive(t, w, class, ref)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
 			status := w.Finish(w.Drive(nil), "web")
 			expectPhase(t, status, api.Failed)
-			if status.Reason != api.NotProvisioned || !strings.Contains(status.Message, volume.Name) || status.Stopped != nil {
-				t.Errorf("%s, stopped %v: %s", status.Reason, status.Stopped, status.Message)
+			if status.Reason != api.NotProvisioned || !strings.Contains(status.Message, volume.Name) || wasStopped(status) {
+				t.Errorf("%s, stopped %v: %s", status.Reason, wasStopped(status), status.Message)
 			}
 			expectEvents(t, w, "web", "Warning NotProvisioned")
 			expectUntouched(t, w, volume)

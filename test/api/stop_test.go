@@ -9,11 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit"
 )
 
@@ -32,11 +30,13 @@ type stop struct {
 const (
 	growsNow    = "while claims grow"
 	plannedNow  = "before the owner consents"
-	warmNow     = "while the first copy is made"
-	quiescedNow = "while the stopped set is copied"
-	verifiedNow = "when everything is copied"
-	switchNow   = "when one claim is switched and the other is not"
-	startNow    = "while the set starts"
+	copyNow     = "while the first passes are made"
+	waitNow     = "while the members wait to be stopped"
+	stoppingNow = "while the members stop"
+	finalNow    = "while the final passes are made"
+	verifiedNow = "when every copy is verified"
+	swapNow     = "when one claim is swapped and the other is not"
+	startNow    = "while the members start"
 )
 
 var stops = map[string]stop{
@@ -44,14 +44,24 @@ var stops = map[string]stop{
 		halt:    func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater }) },
 		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) }},
 	plannedNow: {phase: api.Planned, begin: dies, at: anywhere, halt: nothing, release: nothing},
-	warmNow: {phase: api.Copying, begin: undisturbed, at: moversRun(0),
+	copyNow: {phase: api.Moving, begin: undisturbed, at: firstPassesRun,
 		halt: func(w *kit.World) { holdWarm(w, true) }, release: func(w *kit.World) { holdWarm(w, false) }},
-	quiescedNow: {phase: api.Copying, begin: undisturbed, at: moversRun(1),
+	waitNow: {phase: api.Moving, begin: undisturbed, at: membersAre(api.MemberWaiting),
+		halt: func(w *kit.World) { w.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove}) },
+		release: func(w *kit.World) {
+			if w.Set("web") != nil {
+				w.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverAuto})
+			}
+		}},
+	stoppingNow: {phase: api.Moving, begin: undisturbed, at: podsEnd,
+		halt:    func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = true }) },
+		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = false }) }},
+	finalNow: {phase: api.Moving, begin: undisturbed, at: membersAre(api.MemberFinalPass),
 		halt: func(w *kit.World) { hold(w, true) }, release: func(w *kit.World) { hold(w, false) }},
-	verifiedNow: {phase: api.Switching, begin: diesWhenCopied, at: anywhere, halt: nothing, release: nothing},
-	switchNow: {phase: api.Switching, begin: keepsTemporaryClaim, at: oneIsSwitched, halt: nothing,
+	verifiedNow: {phase: api.Moving, begin: diesWhenCopied, at: membersAre(api.MemberSwapping), halt: nothing, release: nothing},
+	swapNow: {phase: api.Moving, begin: keepsTemporaryClaim, at: oneIsSwapped, halt: nothing,
 		release: func(w *kit.World) { keepClaim(w, false) }},
-	startNow: {phase: api.Starting, begin: withoutPods, at: anywhere, halt: nothing,
+	startNow: {phase: api.Moving, begin: withoutPods, at: membersAre(api.MemberStarting), halt: nothing,
 		release: func(w *kit.World) { w.CreateQuota(corev1.ResourcePods, "100") }},
 }
 
@@ -64,61 +74,79 @@ func undisturbed(w *kit.World) *kit.Drive { return w.Drive(nil) }
 // dies is a process that ends as soon as it has written down that there is an operation.
 func dies(w *kit.World) *kit.Drive { return w.Drive(&kit.Saboteur{At: 1, What: kit.DieAfter}) }
 
-// diesWhenCopied is one that ends when every copy is verified, before anything is done with them.
-func diesWhenCopied(w *kit.World) *kit.Drive {
-	dies := &kit.Saboteur{What: kit.DieBefore}
-	dies.OnWrite = func(string) {
-		if status := w.Status("web"); dies.At == 0 && status != nil && status.Phase == api.Switching {
-			dies.At = len(dies.Writes()) + 1
+// are reports whether there are two members, and all of them are in the phase.
+func are(record *api.Resize, phase api.MemberPhase) bool {
+	return record != nil && len(record.Members) == 2 &&
+		!slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Phase != phase })
+}
+
+// membersAre reports whether all members have come to the phase.
+func membersAre(phase api.MemberPhase) func(*kit.World, *api.Resize) bool {
+	return func(_ *kit.World, record *api.Resize) bool { return are(record, phase) }
+}
+
+// once does something after the first write that brings all members to the phase.
+func once(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Saboteur)) *kit.Drive {
+	saboteur, done := &kit.Saboteur{}, false
+	saboteur.OnWrite = func(string) {
+		if set := w.Set("web"); !done && set != nil && are(w.Status("web"), phase) {
+			done = true
+			act(saboteur)
 		}
 	}
-	return w.Drive(dies)
+	return w.Drive(saboteur)
+}
+
+// diesWhenCopied is a process that ends when every copy is verified, before anything is done with them.
+func diesWhenCopied(w *kit.World) *kit.Drive {
+	return once(w, api.MemberSwapping, func(s *kit.Saboteur) { s.At, s.What = len(s.Writes())+1, kit.DieBefore })
 }
 
 // withoutPods lets no pod be created any more once the copies are made.
 func withoutPods(w *kit.World) *kit.Drive {
-	drive := w.Drive(nil)
-	drive.Passed = func(e event.Event) {
-		if e.Type() == events.BackupCompleted {
-			w.CreateQuota(corev1.ResourcePods, "0")
-		}
-	}
-	return drive
+	return once(w, api.MemberSwapping, func(*kit.Saboteur) { w.CreateQuota(corev1.ResourcePods, "0") })
 }
 
-// moversRun: those of the round, 0 while the set runs.
-func moversRun(round int) func(*kit.World, *api.Resize) bool {
-	return func(w *kit.World, _ *api.Resize) bool {
-		running := 0
-		pods := movers(w.T, w)
-		for i := range pods {
-			if link, err := api.LoadLink(&pods[i]); err == nil && link.Round == round && pods[i].Status.Phase == corev1.PodRunning {
-				running++
-			}
+// firstPassesRun: the init containers of both movers run.
+func firstPassesRun(w *kit.World, record *api.Resize) bool {
+	running := 0
+	for _, pod := range movers(w.T, w) {
+		if len(pod.Status.InitContainerStatuses) > 0 && pod.Status.InitContainerStatuses[0].State.Running != nil {
+			running++
 		}
-		return running == 2
 	}
+	return running == 2 && are(record, api.MemberCopying)
 }
 
-// oneIsSwitched: the other claim is marked by our finalizer, and waits for its new volume.
-func oneIsSwitched(w *kit.World, status *api.Resize) bool {
+// podsEnd: both pods are held and were told to stop.
+func podsEnd(w *kit.World, record *api.Resize) bool {
+	ending := 0
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil {
+		return false
+	}
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp != nil && sts.Held(&pods.Items[i]) {
+			ending++
+		}
+	}
+	return ending == 2 && are(record, api.MemberStopping)
+}
+
+// oneIsSwapped: the other claim waits for its new volume.
+func oneIsSwapped(w *kit.World, record *api.Resize) bool {
 	kept, other := w.Claim("data-web-0"), w.Claim("data-web-1")
-	return kept != nil && slices.Contains(kept.Finalizers, api.SwitchFinalizer) && other != nil && other.Status.Phase == corev1.ClaimBound &&
-		other.Spec.VolumeName == status.Claim("data-web-1").NewVolume
+	return kept != nil && kept.Spec.VolumeName == record.Move("data-web-0").OldVolume && other != nil && other.Status.Phase == corev1.ClaimBound &&
+		other.Spec.VolumeName == record.Move("data-web-1").NewVolume
 }
 
 // keeper is a finalizer as backup tools put on claims.
 const keeper = "example.com/keep"
 
-// keepsTemporaryClaim has somebody keep the temporary claim of data-web-0 once its copy is verified, so that its volume does not get free.
+// keepsTemporaryClaim has another process keep the temporary claim of data-web-0 once its member is told to stop, so that its volume does not
+// get free.
 func keepsTemporaryClaim(w *kit.World) *kit.Drive {
-	drive := w.Drive(nil)
-	drive.Passed = func(e event.Event) {
-		if e.Type() == events.BackupCompleted {
-			keepClaim(w, true)
-		}
-	}
-	return drive
+	return once(w, api.MemberStopping, func(*kit.Saboteur) { keepClaim(w, true) }) // all members come to it with one write
 }
 
 // keepClaim puts the keeper on the temporary claim of data-web-0, or takes it off.

@@ -34,6 +34,8 @@ type loot struct {
 	// web has opted in and an operation, plain has not opted in; both run. Their volumes are Retain and Delete.
 	web, plain   *appsv1.StatefulSet
 	copy, volume string // volumes: an operation's copy, and another of the reclaim policy Retain
+	// mover is the pod of a mover that waits.
+	mover string
 }
 
 // thief has the token of an account and nothing else.
@@ -102,22 +104,12 @@ func (s *thief) deleteClaim(name string) error {
 
 func (s *thief) createClaim(change func(*corev1.PersistentVolumeClaim)) error {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: api.CopyName(operation, "data-web-0", 1), Labels: map[string]string{api.OperationLabel: operation}},
+		ObjectMeta: metav1.ObjectMeta{Name: api.TargetName(operation, "data-web-0", 1), Labels: map[string]string{api.OperationLabel: operation}},
 		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To(kit.Class),
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
 	}
 	change(claim)
 	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Create(s.ctx, claim, metav1.CreateOptions{DryRun: dry})
-	return err
-}
-
-// createMover runs the very Job that backup runs, but for the change.
-func (s *thief) createMover(change func(*batchv1.Job)) error {
-	link := api.Link{Operation: operation, Role: api.RoleMover, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Claim: "data-web-0", Round: 1}
-	job := resources.MakeMover(resources.Mover{Set: s.web, Link: link, Source: "data-web-0", Target: api.CopyName(operation, "data-web-0", 1),
-		Root: true, Settings: s.w.Settings})
-	change(job)
-	_, err := s.kube.BatchV1().Jobs(job.Namespace).Create(s.ctx, job, metav1.CreateOptions{DryRun: dry})
 	return err
 }
 
@@ -128,6 +120,16 @@ func (s *thief) createPod(namespace string, change func(*corev1.Pod)) error {
 	pod.Namespace = namespace
 	change(pod)
 	_, err := s.kube.CoreV1().Pods(namespace).Create(s.ctx, pod, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
+// createHook runs the very Job that restore runs before a member is stopped, but for the change.
+func (s *thief) createHook(change func(*batchv1.Job)) error {
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
+	link := api.Link{Operation: operation, Role: api.RoleHook, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Member: ptr.To(0)}
+	job := resources.MakeHook(s.web, resources.BeforeMember, template, link, 1, kit.Settings())
+	change(job)
+	_, err := s.kube.BatchV1().Jobs(s.w.Namespace).Create(s.ctx, job, metav1.CreateOptions{DryRun: dry})
 	return err
 }
 
@@ -162,10 +164,16 @@ func lay(t *testing.T) loot {
 	zero.Labels = nil
 	l.w.CreateSet(zero)
 	l.w.Annotate("web", map[string]string{api.StatusAnnotation: "{}"})
+	l.layHeld(t)
+	l.layMover(t)
+	l.layStrange(t)
 	ctx, core := t.Context(), l.w.Kube.CoreV1()
 	l.volume, l.copy = l.w.Claim("data-plain-0").Spec.VolumeName, l.w.Claim("data-web-0").Spec.VolumeName
 	kept, _ := json.Marshal(map[string]any{"spec": map[string]any{"persistentVolumeReclaimPolicy": "Retain"}})
 	if _, err := core.PersistentVolumes().Patch(ctx, l.volume, types.MergePatchType, kept, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := core.ServiceAccounts(l.w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "loose"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
@@ -191,7 +199,15 @@ func (s *thief) createRealPod(change func(*corev1.Pod)) error {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
 	pod := resources.MakeCleanupPod(s.web, template, operation, 7, nil)
 	change(pod)
+	return s.createReal(pod)
+}
+
+// createReal creates the pod. One that exists already was not refused: that is found last.
+func (s *thief) createReal(pod *corev1.Pod) error {
 	_, err := s.kube.CoreV1().Pods(s.w.Namespace).Create(s.ctx, pod, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
 	return err
 }
 
@@ -210,4 +226,76 @@ func (s *thief) exec(pod string) error {
 		return nil
 	}
 	return err
+}
+
+// layHeld makes a set of which one member is held, while both of its claims are being deleted. Only one claim is part of an operation.
+func (l *loot) layHeld(t *testing.T) {
+	t.Helper()
+	l.w.CreateSet(kit.WorldSet("part", 2, "64Mi", "data"))
+	pods, claims := l.w.Kube.CoreV1().Pods(l.w.Namespace), l.w.Kube.CoreV1().PersistentVolumeClaims(l.w.Namespace)
+	if _, err := pods.Patch(t.Context(), "part-0", types.MergePatchType, []byte(holdPatch(*l, api.RoleHeld)), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.w.PatchClaim("data-part-0", `{"metadata":{"labels":{"drydock.dev/operation":"`+operation+`"}}}`)
+	for _, name := range []string{"data-part-0", "data-part-1"} {
+		if err := claims.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// layMover runs a mover that does not end.
+func (l *loot) layMover(t *testing.T) {
+	t.Helper()
+	l.w.Node.Set(func(n *kit.Node) { n.Hold = true })
+	mover := (&thief{loot: *l}).moverOf("data")
+	mover.Attempt = 1 // thieves make the next one
+	job := resources.MakeMover(mover)
+	job.Spec.ActiveDeadlineSeconds = nil
+	if _, err := l.w.Kube.BatchV1().Jobs(l.w.Namespace).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	others := job.DeepCopy()
+	others.Name, others.Labels, others.Spec.Suspend = "others", map[string]string{"app": "x"}, ptr.To(true)
+	if _, err := l.w.Kube.BatchV1().Jobs(l.w.Namespace).Create(t.Context(), others, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.w.Eventually("the mover has a pod", func() string {
+		pods, err := l.w.Kube.CoreV1().Pods(l.w.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel})
+		if err != nil || len(pods.Items) != 1 {
+			return fmt.Sprintf("%v, %v", pods, err)
+		}
+		l.mover = pods.Items[0].Name
+		return ""
+	})
+}
+
+// strange are pods whose controllers only look like a StatefulSet, or like the Job of a mover.
+var strange = map[string]metav1.OwnerReference{
+	"strange-0": {APIVersion: "apps.example.com/v1", Kind: "StatefulSet", Name: "strange"},
+	"strange-1": {APIVersion: "apps/v1", Kind: "Other", Name: "strange"},
+	"strange-2": {APIVersion: "batch.example.com/v1", Kind: "Job", Name: api.MoverName(operation, 0, 1)},
+	"strange-3": {APIVersion: "batch/v1", Kind: "Other", Name: api.MoverName(operation, 0, 1)},
+	"strange-4": {APIVersion: "batch.example.com/v1", Kind: "Other", Name: "drydock"},
+}
+
+func (l *loot) layStrange(t *testing.T) {
+	t.Helper()
+	for name, owner := range strange {
+		owner.UID, owner.Controller = types.UID(name), ptr.To(true)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation}, OwnerReferences: []metav1.OwnerReference{owner}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
+		if _, err := l.w.Kube.CoreV1().Pods(l.w.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// powerful adds a capability.
+func powerful(capability corev1.Capability) *corev1.SecurityContext {
+	return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{capability}}}
+}
+
+func privileged() *corev1.SecurityContext {
+	return &corev1.SecurityContext{Privileged: ptr.To(true)}
 }

@@ -17,7 +17,7 @@ import (
 // that came meanwhile follows, and no other.
 func TestI3RequestsInARow(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{growsNow, plannedNow, warmNow, quiescedNow, verifiedNow, startNow} {
+	for _, name := range []string{growsNow, plannedNow, copyNow, waitNow, finalNow, verifiedNow, startNow} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newResized(t, stops[name])
@@ -31,14 +31,11 @@ func TestI3RequestsInARow(t *testing.T) {
 				}
 			}
 			r.stop.release(r.World)
-			r.Eventually("the last request is carried out", func() string {
-				if err := drive.Tick(context.Background()); err != nil {
-					return err.Error()
-				}
-				if status := r.Status("web"); status.Request != "data=192Mi" || !status.Phase.Terminal() {
-					return status.Request + ": " + describe(status)
-				}
-				return ""
+			r.until(drive, "the first request has come to its end", func(status *api.Resize) bool {
+				return status.Operation != first || status.Phase.Terminal()
+			})
+			r.until(drive, "the last request has come to its end", func(status *api.Resize) bool {
+				return status.Request == "data=192Mi" && status.Phase.Terminal()
 			})
 			status := r.Status("web")
 			expectPhase(t, status, api.Succeeded)
@@ -49,6 +46,20 @@ func TestI3RequestsInARow(t *testing.T) {
 			r.expectGivenBack(t, drive)
 		})
 	}
+}
+
+// until ticks until the resize has come there.
+func (r *resized) until(drive *kit.Drive, what string, there func(*api.Resize) bool) {
+	r.T.Helper()
+	r.Eventually(what, func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status := r.Status("web"); !there(status) {
+			return status.Request + ": " + describe(status)
+		}
+		return ""
+	})
 }
 
 // TestI3SleepAndResizeAtOnce: whichever begins, the other waits for its end, and the set has its replicas in between.
@@ -135,8 +146,13 @@ func TestI7TwoProcessesAtOnce(t *testing.T) {
 			}
 			status := w.Finish(drives[0], "web")
 			expectPhase(t, status, api.Succeeded)
-			if status.Attempt != 1 || status.Round > 1 {
-				t.Errorf("attempt %d, round %d", status.Attempt, status.Round)
+			for _, m := range status.Members {
+				if m.Attempt != 1 {
+					t.Errorf("member %d has had %d movers", m.Ordinal, m.Attempt)
+				}
+			}
+			if status.Attempt != 1 {
+				t.Errorf("attempt %d", status.Attempt)
 			}
 			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 			n := len(first.Writes()) + len(second.Writes())

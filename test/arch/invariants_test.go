@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -23,6 +24,8 @@ const invariants = 10
 // shown are the tests of each folder, or, of a document, those that it lists in a section.
 type shown map[string][]string
 
+var update = flag.Bool("update", false, "write docs/invariants.md anew")
+
 var (
 	named   = regexp.MustCompile(`^Test(I\d+)[A-Z]`)
 	section = regexp.MustCompile(`^## (I\d+) \S`)
@@ -31,7 +34,7 @@ var (
 )
 
 // TestInvariantsDocListsEveryTest: docs/invariants.md tells of every test that has an invariant in its name, and of none that does not
-// exist; and every invariant has one.
+// exist; and every invariant has one. Write it with: go test ./test/arch -run TestInvariantsDocListsEveryTest -update
 func TestInvariantsDocListsEveryTest(t *testing.T) {
 	have := shown{}
 	for _, top := range []string{"cmd", "eventsource", "functions", "shared", "test"} {
@@ -42,6 +45,12 @@ func TestInvariantsDocListsEveryTest(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "invariants.md"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if *update {
+		text = []byte(renewed(string(text), have))
+		if err := os.WriteFile(filepath.Join(kit.Root(t), "docs", "invariants.md"), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, problem := range rotten(have, sectionsOf(string(text))) {
 		t.Error(problem)
@@ -89,6 +98,57 @@ func sectionsOf(text string) map[string]shown {
 		}
 	}
 	return sections
+}
+
+// renewed returns the document without the tests that do not exist, and with those that have an invariant in their names.
+func renewed(text string, have shown) string {
+	var lines []string
+	for _, part := range strings.SplitAfter(text, "\n## ") {
+		kept, listed := []string{}, map[string]bool{}
+		invariant, _, _ := strings.Cut(part, " ")
+		for _, line := range strings.Split(part, "\n") {
+			item := bullet.FindStringSubmatch(line)
+			if item == nil {
+				kept = append(kept, line)
+				continue
+			}
+			listed[item[1]] = true
+			if line := have.line(item[1], invariant, item[2]); line != "" {
+				kept = append(kept, line)
+			}
+		}
+		last := len(kept)
+		for last > 0 && !strings.HasPrefix(kept[last-1], "- ") {
+			last--
+		}
+		for _, folder := range slices.Sorted(maps.Keys(have)) {
+			if line := have.line(folder, invariant, ""); line != "" && !listed[folder] && last > 0 {
+				kept = slices.Insert(kept, last, line)
+				last++
+			}
+		}
+		lines = append(lines, strings.Join(kept, "\n"))
+	}
+	return strings.Join(lines, "")
+}
+
+// line lists the folder's tests of the invariant: those that were listed and exist, and those that are named after it.
+func (s shown) line(folder, invariant, listed string) string {
+	var names []string
+	for _, name := range quoted.FindAllStringSubmatch(listed, -1) {
+		if slices.Contains(s[folder], name[1]) && !slices.Contains(names, "`"+name[1]+"`") {
+			names = append(names, "`"+name[1]+"`")
+		}
+	}
+	for _, test := range s[folder] {
+		if of := named.FindStringSubmatch(test); of != nil && of[1] == invariant && !slices.Contains(names, "`"+test+"`") {
+			names = append(names, "`"+test+"`")
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("- `%s`: %s", folder, strings.Join(names, ", "))
 }
 
 // rotten says what the document lacks, and what it names that does not exist.

@@ -31,20 +31,22 @@ func TestEveryKeyIsInputOrOwn(t *testing.T) {
 	}
 }
 
-// keysOfAPI are the keys that shared/api declares, without the prefix.
+// keysOfAPI are the keys that shared/ declares, without the prefix: in package api, in the contract with the mover and in that of a lock.
 func keysOfAPI(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(kit.Root(t), "shared", "api", "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	constant, keys := regexp.MustCompile(`= Prefix \+ "([^"]+)"`), map[string]bool{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
+	constant, keys := regexp.MustCompile(`= (?:Prefix \+ "|api\.Prefix \+ "|"drydock\.dev/)([^"]+)"`), map[string]bool{}
+	for _, folder := range []string{"api", "moverreport", "resources"} {
+		files, err := filepath.Glob(filepath.Join(kit.Root(t), "shared", folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, match := range constant.FindAllStringSubmatch(string(readFile(t, "shared", "api", filepath.Base(file))), -1) {
-			keys[match[1]] = true
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, match := range constant.FindAllStringSubmatch(string(readFile(t, "shared", folder, filepath.Base(file))), -1) {
+				keys[match[1]] = true
+			}
 		}
 	}
 	return keys

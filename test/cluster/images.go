@@ -90,15 +90,11 @@ func (p places) importBaseImages(ctx context.Context, r runtime) error {
 	if err != nil {
 		return err
 	}
-	applets, err := host.Run(ctx, busyboxPath, "--list")
+	shell, err := busybox(ctx)
 	if err != nil {
 		return err
 	}
-	busybox, err := image.Busybox(busyboxPath, applets)
-	if err != nil {
-		return err
-	}
-	for _, i := range []image.Image{pause, busybox} {
+	for _, i := range []image.Image{pause, shell} {
 		if err := r.importImage(ctx, i); err != nil {
 			return err
 		}
@@ -157,13 +153,31 @@ func (p places) importProduct(ctx context.Context, binary string) error {
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("there is no binary at %s; build it first, with make build in the root: %w", path, err)
 	}
-	r := runtime{p.cluster(config.Node).ContainerdSocket()}
-	if err := r.ready(ctx); err != nil {
-		return fmt.Errorf("the node does not run; start it with `up`: %w", err)
+	r, err := p.nodeRuntime(ctx)
+	if err != nil {
+		return err
 	}
 	product, err := image.Product(path)
 	if err != nil {
 		return err
 	}
 	return r.importImage(ctx, product)
+}
+
+// nodeRuntime returns the containerd of the node, which has to run.
+func (p places) nodeRuntime(ctx context.Context) (runtime, error) {
+	r := runtime{p.cluster(config.Node).ContainerdSocket()}
+	if err := r.ready(ctx); err != nil {
+		return r, fmt.Errorf("the node does not run; start it with `up`: %w", err)
+	}
+	return r, nil
+}
+
+// busybox returns the image with a shell.
+func busybox(ctx context.Context) (image.Image, error) {
+	applets, err := host.Run(ctx, busyboxPath, "--list")
+	if err != nil {
+		return image.Image{}, err
+	}
+	return image.Busybox(busyboxPath, applets)
 }

@@ -4,6 +4,7 @@
 //	go run -C test/cluster . down [--size=node|control-plane]   both without --size
 //	go run -C test/cluster . status
 //	go run -C test/cluster . image [--binary=../../bin/drydock]  make and import an image of the product: dev.local/NAME:dev
+//	go run -C test/cluster . redis-image                         make and import an image of Debian's Redis: dev.local/redis:dev
 //	go run -C test/cluster . verify                              prove that the node works
 //	go run -C test/cluster . knative                             put Knative on the node; with KUBECONFIG set, look at that cluster's
 //	go run -C test/cluster . verify-knative                      prove that Knative works
@@ -28,7 +29,7 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-const usage = "usage: cluster up|down|status|image|verify|knative|verify-knative|kubectl-path [--size=node|control-plane] [--binary=PATH]"
+const usage = "usage: cluster up|down|status|image|redis-image|verify|knative|verify-knative|kubectl-path [--size=node|control-plane] [--binary=PATH]"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -85,6 +86,8 @@ func (p places) do(ctx context.Context, verb string, o options) error {
 		return p.status(ctx)
 	case "image":
 		return p.importProduct(ctx, o.binary)
+	case "redis-image":
+		return p.importRedis(ctx)
 	case "verify":
 		return p.verify(ctx)
 	case "knative":

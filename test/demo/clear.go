@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func (c *cluster) clear(ctx context.Context, namespace string) error {
 		return err
 	}
 	return waitFor(ctx, clearTime, func(ctx context.Context) (string, error) {
-		if err := c.releaseClaims(ctx, namespace); err != nil {
+		if err := errors.Join(c.releaseClaims(ctx, namespace), c.releasePods(ctx, namespace)); err != nil {
 			return "", err
 		}
 		_, err := c.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
@@ -82,6 +83,25 @@ func (c *cluster) releaseClaims(ctx context.Context, namespace string) error {
 		patch := merge("metadata", map[string]any{"finalizers": others, "resourceVersion": claim.ResourceVersion})
 		if _, err := c.CoreV1().PersistentVolumeClaims(namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("releasing claim %s: %w", claim.Name, err)
+		}
+	}
+	return nil
+}
+
+// releasePods removes Drydock's finalizers, which hold a pod that has stopped.
+func (c *cluster) releasePods(ctx context.Context, namespace string) error {
+	pods, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	for _, pod := range pods.Items {
+		others := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool { return strings.HasPrefix(f, api.Prefix) })
+		if len(others) == len(pod.Finalizers) {
+			continue
+		}
+		patch := merge("metadata", map[string]any{"finalizers": others, "resourceVersion": pod.ResourceVersion})
+		if _, err := c.CoreV1().Pods(namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("releasing pod %s: %w", pod.Name, err)
 		}
 	}
 	return nil

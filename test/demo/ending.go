@@ -65,6 +65,7 @@ func (s *scene) judge() error {
 	}
 	s.screen.Line(show.Plain, "")
 	s.screen.Line(show.Plain, "  no replica was ready for %.1f s%s", s.audience.downtime.ofAll().Seconds(), statusTimes(o.status))
+	s.screen.Line(show.Plain, "  the client was answered %d of %d times", o.answered, o.answered+o.failed)
 	s.screen.Line(show.Plain, "  left behind: %s", keptText(o.kept))
 	var problems []error
 	for _, problem := range o.problems() {
@@ -73,16 +74,19 @@ func (s *scene) judge() error {
 	return errors.Join(problems...)
 }
 
-// statusTimes are the times that the status holds, in whole seconds.
+// statusTimes are the times that the record holds, in whole seconds.
 func statusTimes(status *api.Resize) string {
-	if status.Stopped == nil || status.Ready == nil {
+	var longest time.Duration
+	for _, m := range status.Members {
+		if m.Held != nil && m.Ready != nil {
+			longest = max(longest, m.Ready.Sub(m.Held.Time))
+		}
+	}
+	if longest == 0 || status.Finished == nil {
 		return ""
 	}
-	text := fmt.Sprintf("; by the status, stopped to ready took %.0f s", status.Ready.Sub(status.Stopped.Time).Seconds())
-	if status.Finished != nil {
-		text += fmt.Sprintf(" of %.0f s in all", status.Finished.Sub(status.Started.Time).Seconds())
-	}
-	return text
+	return fmt.Sprintf("; by the record, the longest stop of a member took %.0f s of %.0f s in all", longest.Seconds(),
+		status.Finished.Sub(status.Started.Time).Seconds())
 }
 
 // close ends the child, and clears the stage even after a signal.

@@ -1,5 +1,6 @@
 # Fills the volume once: thousands of small files, links, odd names, a sparse file, and large files up to 88 % of what
-# df offers. Once it is filled nothing is written any more. The contents differ from volume to volume.
+# df offers. Once it is filled, it is served on port 8080 and nothing is written any more. The contents differ from volume to
+# volume.
 set -eu
 umask 022
 trap 'exit 0' TERM INT
@@ -39,7 +40,6 @@ if [ ! -e filled ]; then
   : > filled
 fi
 
-while :; do
-  sleep 3600 &
-  wait $!
-done
+httpd -f -p 8080 -h /data &
+trap 'kill $!; exit 0' TERM INT
+wait $!

@@ -37,6 +37,7 @@ var searched = []schema.GroupVersionResource{
 	{Group: "batch", Version: "v1", Resource: "jobs"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 	{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 }
 
@@ -104,7 +105,7 @@ func leftBehind(before, after []found, operation string, now time.Time) (kept []
 		}
 	}
 	for _, f := range after {
-		_, known := was[f.String()]
+		earlier, known := was[f.String()]
 		delete(was, f.String())
 		switch retired, problem := retiredVolume(f, operation, now); {
 		case problem != "":
@@ -117,7 +118,7 @@ func leftBehind(before, after []found, operation string, now time.Time) (kept []
 			wrong = append(wrong, f.String()+" was made and is still there")
 		}
 		if !retiredRole(f) {
-			wrong = append(wrong, traces(f)...)
+			wrong = append(wrong, traces(f, earlier)...)
 		}
 		wrong = append(wrong, deadOwners(f, set)...)
 	}
@@ -162,16 +163,22 @@ func boundVolume(f found, before []found) (wrong []string) {
 	return wrong
 }
 
-// staying are the keys that belong on a StatefulSet after an operation.
-var staying = []string{api.ManagedLabel, api.ResizeAnnotation, api.StatusAnnotation}
+// staying are the keys that an operation leaves on a StatefulSet.
+var staying = []string{api.ResizeAnnotation, api.StatusAnnotation}
 
-// traces are Drydock's labels, annotations and finalizers on an object.
-func traces(f found) (wrong []string) {
-	for what, keys := range map[string][]string{
-		"label": slices.Collect(maps.Keys(f.Labels)), "annotation": slices.Collect(maps.Keys(f.Annotations)), "finalizer": f.Finalizers,
-	} {
+// marks are what can be found on an object, by what it is called.
+func (f found) marks() map[string][]string {
+	return map[string][]string{
+		"label": slices.Collect(maps.Keys(f.Labels)), "annotation": slices.Collect(maps.Keys(f.Annotations)), "finalizer": f.Finalizers}
+}
+
+// traces are Drydock's labels, annotations and finalizers on an object that it had not earlier.
+func traces(f, earlier found) (wrong []string) {
+	users := earlier.marks()
+	for what, keys := range f.marks() {
 		for _, key := range keys {
-			if strings.HasPrefix(key, api.Prefix) && (f.kind != setsKind || !slices.Contains(staying, key)) {
+			stays := slices.Contains(users[what], key) || f.kind == setsKind && slices.Contains(staying, key)
+			if strings.HasPrefix(key, api.Prefix) && !stays {
 				wrong = append(wrong, fmt.Sprintf("%s has the %s %s", f, what, key))
 			}
 		}

@@ -1,7 +1,7 @@
 // Package main shows a resize from end to end on a real cluster, and judges it: a StatefulSet of three replicas with
-// nearly full volumes of a class that cannot expand gets larger ones, while the events, the phases and the bytes pass
-// by. It ends well only if every byte is the same as before, the volumes have grown, every replica is back, and nothing
-// but the old volumes in their window is left behind.
+// nearly full volumes of a class that cannot expand gets larger ones, one member at a time, while a client calls its Service
+// and the events, the phases and the bytes pass by. It ends well only if every byte is the same as before, the volumes have
+// grown, every replica is back, no call failed, and nothing but the old volumes in their window is left behind.
 //
 //	go run ./test/demo --standalone=bin/drydock-standalone --image=dev.local/drydock:dev --busybox=dev.local/busybox:1
 package main
@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/test/demo/show"
 )
 
@@ -26,6 +27,7 @@ type options struct {
 	class      string
 	namespace  string
 	from, to   string
+	strategy   string
 	timeout    time.Duration
 	keep       bool
 	showWrites bool
@@ -53,6 +55,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.namespace, "namespace", "drydock-demo", "the namespace to play in: deleted before and after, with its volumes")
 	f.StringVar(&o.from, "from", "64Mi", "the `size` of the volumes before")
 	f.StringVar(&o.to, "to", "160Mi", "the `size` of the volumes after")
+	f.StringVar(&o.strategy, "strategy", string(api.StrategyRolling), "rolling moves one member at a time, whole all of them together")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long the resize may take")
 	f.BoolVar(&o.keep, "keep", false, "leave namespace and volumes as they are at the end")
 	f.BoolVar(&o.showWrites, "show-writes", false, "print at the end what was written to the API server, in order")

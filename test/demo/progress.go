@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -11,84 +12,90 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/test/demo/show"
 )
 
-// progress moves one bar a claim: by what the movers print while they run, and by the status in the end.
+// progress moves one bar a member: by what the movers print while they run, and by the record in the end.
 type progress struct {
 	screen *show.Screen
 	mu     sync.Mutex
 	bars   map[string]show.Bar
-	done   map[string]api.ClaimPhase // claims of which the status knows more than the mover
+	done   map[string]api.MemberPhase // members of which the record knows more than the mover
 }
 
 func newProgress(screen *show.Screen) *progress {
-	return &progress{screen: screen, bars: map[string]show.Bar{}, done: map[string]api.ClaimPhase{}}
+	return &progress{screen: screen, bars: map[string]show.Bar{}, done: map[string]api.MemberPhase{}}
 }
 
-// moverLine is a line that a mover prints while it runs; see shared/mover.
-type moverLine struct {
-	Phase      string `json:"phase"`
-	BytesDone  int64  `json:"bytesDone"`
-	BytesTotal int64  `json:"bytesTotal"`
-}
-
-// read moves the claim's bar by what the mover's pod prints, until the pod is done. Progress that cannot be read is
+// read moves the member's bar by what a container of its mover prints, until the container ends. Progress that cannot be read is
 // only not shown.
-func (p *progress) read(ctx context.Context, c *cluster, pod *corev1.Pod, claim string) {
-	stream, err := c.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name,
-		&corev1.PodLogOptions{Container: resources.MoverContainer, Follow: true}).Stream(ctx)
+func (p *progress) read(ctx context.Context, c *cluster, pod *corev1.Pod, container, member string) {
+	stream, err := c.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Follow: true}).Stream(ctx)
 	if err != nil {
 		return
 	}
 	defer stream.Close() //nolint:errcheck // read only
-	p.readLines(stream, claim)
+	p.readLines(stream, member)
 }
 
-func (p *progress) readLines(lines io.Reader, claim string) {
+func (p *progress) readLines(lines io.Reader, member string) {
 	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
-		var line moverLine
-		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Phase != "" {
-			p.move(claim, show.Bar{Name: claim, Note: line.Phase, Done: line.BytesDone, Total: line.BytesTotal})
+		var line moverreport.Progress
+		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Phase != "" && line.BytesTotal > 0 {
+			p.move(member, show.Bar{Name: member, Note: passWords(line), Done: line.BytesDone, Total: line.BytesTotal})
 		}
 	}
 }
 
-func (p *progress) move(claim string, bar show.Bar) {
+// passWords says in which pass the mover does what.
+func passWords(line moverreport.Progress) string {
+	if line.Pass > 0 {
+		return fmt.Sprintf("pass %d: %s", line.Pass, line.Phase)
+	}
+	return fmt.Sprintf("final pass: %s", line.Phase)
+}
+
+func (p *progress) move(member string, bar show.Bar) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.done[claim] != "" {
+	if p.done[member] != "" {
 		return
 	}
-	p.bars[claim] = bar
+	p.bars[member] = bar
 	p.screen.Move(bar)
 }
 
-// settle takes over what the status says of the claims that are verified.
-func (p *progress) settle(status *api.Resize) {
+// settle takes over what the record says of members that are copied.
+func (p *progress) settle(record *api.Resize) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, claim := range status.Claims {
-		if claim.Phase != api.ClaimVerified && claim.Phase != api.ClaimSwitched {
-			delete(p.done, claim.Name) // it may be copied again
+	for _, member := range record.Members {
+		name := replica(member.Ordinal)
+		switch member.Phase {
+		case api.MemberSwapping, api.MemberStarting, api.MemberMoved:
+		default:
+			delete(p.done, name) // it may be copied again
 			continue
 		}
-		if p.done[claim.Name] == claim.Phase {
+		if p.done[name] == member.Phase {
 			continue
 		}
-		p.done[claim.Name] = claim.Phase
-		total := max(claim.BytesTotal, p.bars[claim.Name].Total)
-		bar := show.Bar{Name: claim.Name, Note: strings.ToLower(string(claim.Phase)), Done: total, Total: total}
-		p.bars[claim.Name] = bar
+		p.done[name] = member.Phase
+		total := p.bars[name].Total
+		for _, move := range member.Claims {
+			total = max(total, move.BytesTotal)
+		}
+		bar := show.Bar{Name: name, Note: strings.ToLower(string(member.Phase)), Done: total, Total: total}
+		p.bars[name] = bar
 		p.screen.Move(bar)
 	}
 }
 
-// started reports whether the mover's container has run, so that it has a log.
-func started(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.Name == resources.MoverContainer {
+// started reports whether the container of a mover has run, so that it has a log.
+func started(pod *corev1.Pod, container string) bool {
+	for _, s := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		if s.Name == container {
 			return s.State.Running != nil || s.State.Terminated != nil
 		}
 	}

@@ -84,7 +84,8 @@ func (s *scene) perform(ctx context.Context) error {
 		play  func(context.Context) error
 	}{
 		{"Clearing what an earlier run may have left", func(ctx context.Context) error { return s.cluster.clear(ctx, s.namespace) }},
-		{fmt.Sprintf("Starting %d replicas with volumes of %s, class %s, and filling them", replicas, s.from, s.class), s.raise},
+		{fmt.Sprintf("Starting %d replicas with volumes of %s, class %s, filling them, and calling their Service every 20 ms", replicas,
+			s.from, s.class), s.raise},
 		{"Starting drydock-standalone", s.engage},
 		{"Taking checksums of every file, link, owner, mode and time", s.lookBefore},
 		{fmt.Sprintf("Asking for %s: kubectl annotate statefulset %s %s=%s", s.to, setName, api.ResizeAnnotation, s.request()), s.resize},
@@ -112,11 +113,31 @@ func (s *scene) raise(ctx context.Context) error {
 	if _, err := s.cluster.CoreV1().Services(s.namespace).Create(ctx, makeService(s.namespace), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating service %s: %w", setName, err)
 	}
+	if err := s.expose(ctx); err != nil {
+		return err
+	}
 	set := makeSet(s.options, resource.MustParse(s.from))
 	if _, err := s.cluster.AppsV1().StatefulSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating StatefulSet %s: %w", setName, err)
 	}
 	return waitFor(ctx, fillTime, func(ctx context.Context) (string, error) { return s.cluster.notReady(ctx, s.namespace) })
+}
+
+// expose makes what the set is reached by, and who calls it.
+func (s *scene) expose(ctx context.Context) error {
+	front, err := s.cluster.CoreV1().Services(s.namespace).Create(ctx, makeFrontService(s.namespace), metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating service %s: %w", frontName, err)
+	}
+	if _, err := s.cluster.PolicyV1().PodDisruptionBudgets(s.namespace).Create(ctx, makeBudget(s.namespace),
+		metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating PodDisruptionBudget %s: %w", setName, err)
+	}
+	if _, err := s.cluster.CoreV1().Pods(s.namespace).Create(ctx, makeClient(s.options, front.Spec.ClusterIP),
+		metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating pod %s: %w", clientName, err)
+	}
+	return nil
 }
 
 // engage starts the functions, and the watch on what they do.
@@ -144,8 +165,15 @@ func (s *scene) lookBefore(ctx context.Context) (err error) {
 // resize asks for it and looks on until it has come to an end.
 func (s *scene) resize(ctx context.Context) error {
 	s.clock.begin()
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	if err := s.audience.calls.read(ctx, s.cluster, s.namespace); err != nil {
+		return err
+	}
+	defer func() { s.outcome.answered, s.outcome.failed = s.audience.calls.counts() }()
 	patch := merge("metadata", map[string]any{"annotations": map[string]string{api.ResizeAnnotation: s.request()}})
-	if _, err := s.cluster.AppsV1().StatefulSets(s.namespace).Patch(ctx, setName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := s.cluster.AppsV1().StatefulSets(s.namespace).Patch(ctx, setName, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("annotating StatefulSet %s: %w", setName, err)
 	}
 	select {

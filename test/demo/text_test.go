@@ -9,7 +9,7 @@ import (
 )
 
 func TestWrites(t *testing.T) {
-	status := &api.Resize{Header: api.Header{Operation: operation}, Round: 1, Claims: []api.ClaimStatus{{Name: "data-web-0", OldVolume: "pvc-1", NewVolume: "pvc-2"}}}
+	status := &api.Resize{Header: api.Header{Operation: operation}, Members: []api.Member{{Attempt: 1, Claims: []api.Move{{Claim: "data-web-0", OldVolume: "pvc-1", NewVolume: "pvc-2"}}}}}
 	got := numbered(writesOf([]logLine{
 		{Message: "engine runs"},
 		{Message: doneMessage, Function: "backup", Plan: "do Preparing: create controllerrevisions drydock-" + operation},
@@ -17,7 +17,7 @@ func TestWrites(t *testing.T) {
 		{Message: conflictMessage, Function: "backup", Plan: "do Preparing: patch persistentvolumes pvc-1 {a, b}; patch statefulsets web {+status}; event X \"x\"",
 			Conflict: "patch statefulsets web {+status}: the object has been modified"},
 		{Message: doneMessage, Function: "backup",
-			Plan: `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "a; b -> \"c\""; delete jobs web -> backup.completed`},
+			Plan: `do CopyVerified: patch statefulsets web {+status}; event CopyVerified "a; b -> \"c\""; delete jobs ` + api.MoverName(operation, 0, 1) + ` -> backup.completed`},
 		{Message: doneMessage, Function: "backup", Plan: "noop UpToDate"},
 	}, status))
 	want := []string{
@@ -25,7 +25,7 @@ func TestWrites(t *testing.T) {
 		`  2  backup         Preparing        patch persistentvolumes OLD(data-web-0) {a, b}`,
 		`  3  backup         CopyVerified     patch statefulsets web {+status}`,
 		`  4  backup         CopyVerified     event CopyVerified "a; b -> \"c\""`,
-		`  5  backup         CopyVerified     delete jobs web`,
+		`  5  backup         CopyVerified     delete jobs MOVER(0)`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -62,18 +62,18 @@ func TestRawEventsThatPassTogetherAreOneLine(t *testing.T) {
 }
 
 func TestChangesOfTheStatus(t *testing.T) {
-	first := &api.Resize{Header: api.Header{Operation: "1", Phase: api.Planned, Message: "go"}, Claims: []api.ClaimStatus{{Name: "a", Phase: api.ClaimPending}}}
+	first := &api.Resize{Header: api.Header{Operation: "1", Phase: api.Planned, Message: "go"}, Members: []api.Member{{Ordinal: 1, Phase: api.MemberPending}}}
 	second := first.Clone()
-	second.Claims[0].Phase = api.ClaimCopying
+	second.Members[0].Phase = api.MemberCopying
 	third := second.Clone()
-	third.Phase, third.Message = api.RollingBack, "no"
+	third.Phase, third.Message = api.Reverting, "no"
 	for name, test := range map[string]struct {
 		before, after *api.Resize
 		want          string
 	}{
 		"a new operation":     {nil, first, "phase Planned: go"},
-		"a claim moves on":    {first, second, "claim a Pending → Copying"},
-		"only the phase":      {second, third, "phase RollingBack: no"},
+		"a member moves on":   {first, second, "step web-1 Pending → Copying"},
+		"only the phase":      {second, third, "phase Reverting: no"},
 		"nothing has changed": {second, second.Clone(), ""},
 	} {
 		var got []string

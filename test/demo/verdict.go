@@ -22,6 +22,8 @@ type outcome struct {
 	notReady string // why the replicas are not all ready; empty when they are
 	kept     []found
 	wrong    []string // what is left behind
+	// answered and failed count the client's calls during the resize.
+	answered, failed int64
 }
 
 // smallestShare of the size asked for that df must offer: file systems keep some for themselves.
@@ -48,6 +50,9 @@ func (o outcome) problems() []string {
 		list.add(succeeded && !grown, "the volume of %s has not grown to %s: df says %.1f MiB before, %.1f MiB after",
 			replica(i), &o.to, show.MiB(was.space.total), show.MiB(is.space.total))
 	}
+	rolling := o.status.Strategy == api.StrategyRolling && len(o.status.Members) > 0
+	list.add(rolling && o.answered == 0, "no call of the client was answered during the resize")
+	list.add(rolling && o.failed > 0, "%d of %d calls of the client failed during the resize", o.failed, o.answered+o.failed)
 	list.add(!keepsOldVolumes(o.status, o.kept), "the old volumes are not what is kept: %v", o.kept)
 	for _, wrong := range o.wrong {
 		list.add(true, "left behind: %s", wrong)
@@ -72,9 +77,9 @@ func sameSize(text string, size resource.Quantity) bool {
 // keepsOldVolumes reports whether exactly the old volumes of an operation by copy are kept.
 func keepsOldVolumes(status *api.Resize, kept []found) bool {
 	var want, got []string
-	for _, claim := range status.Claims {
-		if status.Method == api.MethodCopy && status.Phase == api.Succeeded {
-			want = append(want, claim.OldVolume)
+	for _, move := range status.Moves() {
+		if status.Phase == api.Succeeded {
+			want = append(want, move.OldVolume)
 		}
 	}
 	for _, volume := range kept {

@@ -12,13 +12,13 @@ import (
 func goodOutcome() outcome {
 	o := outcome{
 		to: resource.MustParse("160Mi"), template: "160Mi", wanted: replicas,
-		status: &api.Resize{Header: api.Header{Phase: api.Succeeded}, Method: api.MethodCopy},
+		status: &api.Resize{Header: api.Header{Phase: api.Succeeded}, Strategy: api.StrategyRolling}, answered: 100,
 	}
 	for i := range replicas {
 		sum := strings.Repeat(string(rune('a'+i)), 64)
 		o.before = append(o.before, measure{sum, 3000, space{62 << 20, 54 << 20}})
 		o.after = append(o.after, measure{sum, 3000, space{156 << 20, 54 << 20}})
-		o.status.Claims = append(o.status.Claims, api.ClaimStatus{OldVolume: "old-" + replica(i)})
+		o.status.Members = append(o.status.Members, api.Member{Ordinal: i, Claims: []api.Move{{OldVolume: "old-" + replica(i)}}})
 		o.kept = append(o.kept, volume("old-"+replica(i), "Released", "Retain"))
 	}
 	return o
@@ -40,6 +40,9 @@ func TestVerdict(t *testing.T) {
 		"fewer replicas are asked for":       {func(o *outcome) { o.wanted = 0 }, "the StatefulSet asks for 0 replicas"},
 		"the template is the old one":        {func(o *outcome) { o.template = "64Mi" }, "the StatefulSet's template asks for 64Mi, not for 160Mi"},
 		"an old volume is not kept":          {func(o *outcome) { o.kept = o.kept[1:] }, "the old volumes are not what is kept"},
+		"a call failed":                      {func(o *outcome) { o.failed = 2 }, "2 of 102 calls of the client failed"},
+		"calls fail while all members stop":  {func(o *outcome) { o.failed, o.status.Strategy = 2, api.StrategyWhole }, ""},
+		"no call was answered":               {func(o *outcome) { o.answered = 0 }, "no call of the client was answered"},
 		"something is left behind":           {func(o *outcome) { o.wrong = []string{"jobs x was made"} }, "left behind: jobs x was made"},
 	} {
 		o := goodOutcome()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/test/demo/show"
 )
 
@@ -26,13 +27,14 @@ type audience struct {
 	clock     *clock
 	downtime  *downtime
 	progress  *progress
+	calls     *calls
 	raw       *gatherer
 	finished  chan *api.Resize // gets the terminal status
 
 	// What only the watches use, each its own.
 	last     *api.Resize
-	uid      types.UID          // of the set
-	followed map[types.UID]bool // movers
+	uid      types.UID       // of the set
+	followed map[string]bool // containers of movers, by the pod's UID and their name
 	pods     map[string]types.UID
 	ends     sync.Once // the first terminal status ends the scene
 }
@@ -41,8 +43,9 @@ func newAudience(c *cluster, namespace string, screen *show.Screen, clock *clock
 	a := &audience{
 		cluster: c, namespace: namespace, screen: screen, clock: clock, downtime: newDowntime(),
 		progress: newProgress(screen), finished: make(chan *api.Resize, 1),
-		followed: map[types.UID]bool{}, pods: map[string]types.UID{},
+		followed: map[string]bool{}, pods: map[string]types.UID{},
 	}
+	a.calls = &calls{screen: screen, fail: a.onFailedCalls}
 	a.raw = &gatherer{tell: func(at time.Time, text string) { a.print(show.Dim, at, "event", text) }}
 	return a
 }
@@ -91,12 +94,18 @@ func (a *audience) onPod(ctx context.Context, pod *corev1.Pod, gone bool) {
 		return
 	}
 	link, err := api.LoadLink(pod)
-	if err != nil || link == nil || link.Role != api.RoleMover || gone || a.followed[pod.UID] || !started(pod) {
+	if err != nil || link == nil || link.Role != api.RoleMover || link.Member == nil || gone {
 		return
 	}
-	a.followed[pod.UID] = true
-	a.tell(show.Plain, time.Now(), "pod", "%s copies %s", pod.Name, link.Claim)
-	go a.progress.read(ctx, a.cluster, pod, link.Claim)
+	for container, does := range map[string]string{moverreport.FirstContainer: "copies beside", moverreport.FinalContainer: "waits beside"} {
+		key := string(pod.UID) + container
+		if a.followed[key] || !started(pod, container) {
+			continue
+		}
+		a.followed[key] = true
+		a.tell(show.Plain, time.Now(), "pod", "%s %s %s", pod.Name, does, replica(*link.Member))
+		go a.progress.read(ctx, a.cluster, pod, container, replica(*link.Member))
+	}
 }
 
 func (a *audience) onReplica(pod *corev1.Pod, gone bool) {
@@ -117,11 +126,11 @@ func (a *audience) onReplica(pod *corev1.Pod, gone bool) {
 func (a *audience) onSet(set *appsv1.StatefulSet, gone bool) {
 	now := time.Now()
 	if gone {
-		a.tell(show.Plain, now, "set", "%s is deleted, its claims are not", set.Name)
+		a.tell(show.Plain, now, "set", "%s is deleted, its pods and claims are not", set.Name)
 		return
 	}
 	if a.uid != "" && a.uid != set.UID {
-		a.tell(show.Plain, now, "set", "%s is created with the new template (%s), at %d replicas", set.Name, templateSize(set), *set.Spec.Replicas)
+		a.tell(show.Plain, now, "set", "%s is created around its pods with the new template (%s)", set.Name, templateSize(set))
 	}
 	a.uid = set.UID
 	status, err := api.LoadResize(set)
@@ -170,18 +179,15 @@ func changes(before, after *api.Resize) []change {
 	var lines []change
 	if before.Phase != after.Phase {
 		style := show.Bold
-		if after.Phase == api.Failed || after.Phase == api.Refused || after.Phase == api.RollingBack {
+		if after.Phase == api.Failed || after.Phase == api.Refused || after.Phase == api.Reverting {
 			style = show.Bad
 		}
 		lines = append(lines, change{style, "phase", fmt.Sprintf("%s: %s", after.Phase, after.Message)})
 	}
-	for _, claim := range after.Claims {
-		is, was := claim.Phase, api.ClaimPhase("")
-		if earlier := before.Claim(claim.Name); earlier != nil {
-			was = earlier.Phase
-		}
-		if was != "" && is != was {
-			lines = append(lines, change{show.Plain, "claim", fmt.Sprintf("%s %s → %s", claim.Name, was, is)})
+	for _, member := range after.Members {
+		earlier := before.Member(member.Ordinal)
+		if earlier != nil && earlier.Phase != member.Phase {
+			lines = append(lines, change{show.Plain, "step", fmt.Sprintf("%s %s → %s", replica(member.Ordinal), earlier.Phase, member.Phase)})
 		}
 	}
 	return lines

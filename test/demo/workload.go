@@ -2,11 +2,14 @@ package main
 
 import (
 	_ "embed"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -19,14 +22,23 @@ const (
 	templateName  = "data"
 	mountPath     = "/data"
 	replicas      = 3
+	frontName     = "front"  // the Service with an address
+	clientName    = "client" // who calls it
+	servingPort   = 8080
+	drainSeconds  = 3
 )
 
 var setLabels = map[string]string{"app": setName}
 
-// fillScript fills the volume once, then touches nothing any more.
+// fillScript fills the volume once, then serves it and writes nothing any more.
 //
 //go:embed fill.sh
 var fillScript string
+
+// callScript calls an address again and again, and prints how many calls were answered and how many failed.
+//
+//go:embed call.sh
+var callScript string
 
 // makeNamespace holds its pods, Drydock's movers included, to the strictest level of the Pod Security Standards.
 func makeNamespace(name string) *corev1.Namespace {
@@ -42,10 +54,39 @@ func makeService(namespace string) *corev1.Service {
 	}
 }
 
+// makeFrontService has an address, which the client calls.
+func makeFrontService(namespace string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: frontName},
+		Spec:       corev1.ServiceSpec{Selector: setLabels, Ports: []corev1.ServicePort{{Port: servingPort}}},
+	}
+}
+
+// makeBudget allows one replica to be away.
+func makeBudget(namespace string) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: setName},
+		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: setLabels},
+			MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+	}
+}
+
+// makeClient calls the address every 20 ms.
+func makeClient(o options, address string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: clientName,
+		Labels: map[string]string{"app": clientName}}, Spec: makePod(o.busybox)}
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
+	c := &pod.Spec.Containers[0]
+	c.Name, c.Command = clientName, []string{"/bin/sh", "-c", callScript, "call", fmt.Sprintf("http://%s:%d/filled", address, servingPort)}
+	c.VolumeMounts, c.ReadinessProbe, c.Lifecycle = nil, nil, nil
+	return pod
+}
+
 func makeSet(o options, size resource.Quantity) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.namespace, Name: setName, Labels: map[string]string{"app": setName, api.ManagedLabel: "true"},
+			Annotations: map[string]string{api.StrategyAnnotation: o.strategy},
 		},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:    ptr.To[int32](replicas),
@@ -70,8 +111,8 @@ func makeSet(o options, size resource.Quantity) *appsv1.StatefulSet {
 func makePod(image string) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(false),
-		// The writer ends at once. A runtime that overlooks that would add the default of 30 s to the downtime.
-		TerminationGracePeriodSeconds: ptr.To[int64](5),
+		// The replica ends at once, after it has drained. A runtime that overlooks that would add the default of 30 s.
+		TerminationGracePeriodSeconds: ptr.To[int64](10),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000),
 			FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
@@ -87,9 +128,11 @@ func makePod(image string) corev1.PodSpec {
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 			ReadinessProbe: &corev1.Probe{
-				ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-e", mountPath + "/filled"}}},
+				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/filled", Port: intstr.FromInt32(servingPort)}},
 				PeriodSeconds: 1,
 			},
+			// It goes on serving until no new call is sent to it.
+			Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drainSeconds}}},
 		}},
 	}
 }

@@ -63,15 +63,15 @@ func hurdles(lines []logLine) string {
 // aliases names what is called otherwise in each run.
 func aliases(status *api.Resize) *strings.Replacer {
 	var pairs []string
-	for _, claim := range status.Claims {
-		if claim.OldVolume != "" {
-			pairs = append(pairs, claim.OldVolume, "OLD("+claim.Name+")")
+	for _, move := range status.Moves() {
+		pairs = append(pairs, move.OldVolume, "OLD("+move.Claim+")", status.TargetOf(move), "TARGET("+move.Claim+")")
+		if move.NewVolume != "" {
+			pairs = append(pairs, move.NewVolume, "NEW("+move.Claim+")")
 		}
-		if claim.NewVolume != "" {
-			pairs = append(pairs, claim.NewVolume, "NEW("+claim.Name+")")
-		}
-		for round := range status.Round + 1 {
-			pairs = append(pairs, api.CopyName(status.Operation, claim.Name, round), fmt.Sprintf("COPY(%s)", claim.Name))
+	}
+	for _, m := range status.Members {
+		for attempt := range m.Attempt {
+			pairs = append(pairs, api.MoverName(status.Operation, m.Ordinal, attempt+1), fmt.Sprintf("MOVER(%d)", m.Ordinal))
 		}
 	}
 	return strings.NewReplacer(append(pairs, api.JournalName(status.Operation), "JOURNAL", status.Operation, "OPERATION")...)
@@ -82,8 +82,8 @@ func foreignVolume(action string, status *api.Resize) bool {
 	if len(fields) < 3 || fields[1] != string(plan.Volumes) {
 		return false
 	}
-	for _, claim := range status.Claims {
-		if fields[2] == claim.OldVolume || fields[2] == claim.NewVolume {
+	for _, move := range status.Moves() {
+		if fields[2] == move.OldVolume || fields[2] == move.NewVolume {
 			return false
 		}
 	}

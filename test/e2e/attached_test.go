@@ -26,9 +26,9 @@ func TestCopyOfVolumesThatAttachSlowly(t *testing.T) {
 	drydock(t, s)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.ExpectResized(t, before)
-	for _, claim := range s.Status("web").Claims {
-		s.Eventually("the old volume of "+claim.Name+" is detached", func() string {
-			if slices.Contains(attachedVolumes(t, s), claim.OldVolume) {
+	for _, move := range s.Status("web").Moves() {
+		s.Eventually("the old volume of "+move.Claim+" is detached", func() string {
+			if slices.Contains(attachedVolumes(t, s), move.OldVolume) {
 				return "it is attached"
 			}
 			return ""

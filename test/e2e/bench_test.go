@@ -10,38 +10,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/test/kit/stage"
 )
 
-// load is a pod with data. It ends as soon as it is told to and is ready as soon as it runs, but for the seconds that it takes
-// to stop and to start, as a database does that writes a checkpoint and reads its log.
+// load is a pod with data. It ends as soon as it is told to, and is ready as soon as it runs.
 type load struct {
-	name  string
-	fill  string // a script that makes the data in the working folder
-	mebi  int    // size of the volume
-	stop  int64
-	start int32
-}
-
-const smallFiles = `i=0; while [ $i -lt 5000 ]; do mkdir -p $((i / 100)); head -c 100000 /dev/urandom > $((i / 100))/$i; i=$((i + 1)); done`
-
-var loads = []load{
-	{name: "500MB-5000-files", fill: smallFiles, mebi: 768},
-	{name: "2GB-4-files", fill: `for i in 1 2 3 4; do head -c 500000000 /dev/urandom > $i; done`, mebi: 2304},
-	{name: "500MB-slow-pod", fill: smallFiles, mebi: 768, stop: 3, start: 12},
+	name string
+	fill string // a script that makes the data in the working folder
+	mebi int    // size of the volume
+	run  string // a script that runs beside; empty for none
 }
 
 // set has one replica.
 func (l load) set() *appsv1.StatefulSet {
 	set := stage.Workload(fmt.Sprintf("%dMi", l.mebi))
 	set.Spec.Replicas = ptr.To[int32](1)
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c",
-		"cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; trap exit TERM; while :; do sleep 1 & wait; done"}
-	set.Spec.Template.Spec.Containers[0].ReadinessProbe.InitialDelaySeconds = l.start
-	if l.stop > 0 {
-		stage.StoppingFor(l.stop, set)
+	beside := ""
+	if l.run != "" {
+		beside = "(" + l.run + ") & "
 	}
+	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; " +
+		beside + "trap exit TERM; while :; do sleep 1 & wait $!; done"}
 	return set
 }
 
@@ -49,48 +38,12 @@ func (l load) set() *appsv1.StatefulSet {
 // seconds for the clock and for the way to the mover.
 const settling = 125 * time.Second
 
-// restClasses are what the data rests on: volumes that need no attaching, those that are attached at once, and those for which a cloud
-// takes its time.
-var restClasses = []string{stage.Class, stage.CloudClass, stage.SlowClass}
-
 // rested is a load on its stage.
 type rested struct {
 	load
 	*stage.Stage
 	since         time.Time // of the data's last change
 	down, restart []float64
-}
-
-// BenchmarkDowntimeAtRest compares the downtime of a resize by copy with that of a restart of the same pod just before, for each class. The
-// data rests before each resize, as most data does; while one load rests, the other is measured.
-func BenchmarkDowntimeAtRest(b *testing.B) {
-	for _, class := range restClasses {
-		b.Run(class, func(b *testing.B) { downtimeAtRest(b, class) })
-	}
-}
-
-func downtimeAtRest(b *testing.B, class string) {
-	var all []*rested
-	for _, l := range loads {
-		s := stage.New(b)
-		s.Patience = 5 * time.Minute
-		set := l.set()
-		set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = &class
-		set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy) // where the class can expand, too
-		s.CreateSet(set)
-		drydock(b, s)
-		all = append(all, &rested{load: l, Stage: s, since: time.Now()})
-	}
-	b.ResetTimer()
-	for b.Loop() {
-		for _, r := range all {
-			r.measure(b)
-		}
-	}
-	b.ReportMetric(0, "ns/op") // restarts, resizes and both loads together: says nothing
-	for _, r := range all {
-		r.report(b)
-	}
 }
 
 // measure restarts the pod, and then resizes its volume.
@@ -105,28 +58,19 @@ func (r *rested) measure(b *testing.B) {
 	b.Logf("%s: restart %.1f s, down %.1f s: %s", r.name, r.restart[len(r.restart)-1], r.down[len(r.down)-1], r.clock())
 }
 
-// clock is what the status says of when what was done, in seconds since the set was told to stop.
+// clock is what the status says of when what was done, in seconds since the member was told to stop.
 func (r *rested) clock() string {
 	status, text := r.Status("web"), ""
+	member := status.Member(0)
 	for _, at := range []struct {
 		what string
 		time *metav1.Time
-	}{{"asked", &status.Started}, {"told to stop", status.Stopped}, {"quiet", status.Quiesced}, {"ready", status.Ready}} {
-		if at.time != nil && status.Stopped != nil {
-			text += fmt.Sprintf(" %s %.0f,", at.what, at.time.Sub(status.Stopped.Time).Seconds())
+	}{{"asked", &status.Started}, {"told to stop", member.Held}, {"stopped", member.Stopped}, {"released", member.Released}, {"ready", member.Ready}} {
+		if at.time != nil && member.Held != nil {
+			text += fmt.Sprintf(" %s %.0f,", at.what, at.time.Sub(member.Held.Time).Seconds())
 		}
 	}
 	return text
-}
-
-func (r *rested) report(b *testing.B) {
-	var ratios []float64
-	for i, down := range r.down {
-		ratios = append(ratios, down/r.restart[i])
-	}
-	b.ReportMetric(median(r.down), r.name+"-downtime-s")
-	b.ReportMetric(median(r.restart), r.name+"-restart-s")
-	b.ReportMetric(median(ratios), r.name+"-ratio")
 }
 
 // BenchmarkRequests counts what drydock-standalone asks of the API server for one resize of one claim, by method.

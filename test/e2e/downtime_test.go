@@ -12,24 +12,6 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// BenchmarkDowntime compares how long a set is not whole during a resize with how long it is during a plain restart of
-// the same pods: from the moment that a replica stops being ready to the moment that all are ready again.
-func BenchmarkDowntime(b *testing.B) {
-	s := stage.New(b)
-	s.CreateSet(stage.Workload("64Mi"))
-	drydock(b, s)
-	var resize, restart time.Duration
-	size := 160
-	for b.Loop() {
-		restart += outage(b, s, 2, func() { restartPods(b, s) })
-		resize += outage(b, s, 2, func() { s.Resize(b, quantity(size)) })
-		size += 32
-	}
-	b.ReportMetric(resize.Seconds()/float64(b.N), "s-resize")
-	b.ReportMetric(restart.Seconds()/float64(b.N), "s-restart")
-	b.ReportMetric(resize.Seconds()/restart.Seconds(), "resize/restart")
-}
-
 // BenchmarkResize measures from the request to the end of a resize.
 func BenchmarkResize(b *testing.B) {
 	s := stage.New(b)

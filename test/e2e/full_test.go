@@ -11,14 +11,13 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// lastWords is a database that writes most of its data when it is told to end: what fitted when it was copied for the first time does
-// not fit any more.
+// lastWords is a database that writes most of its data when it is told to end: what fitted in the first pass does not fit any more.
 const lastWords = `cd /data && { [ -e big ] || dd if=/dev/urandom of=big bs=1M count=12 2>/dev/null; } && touch filled
 late() { %s; }
 trap 'late; sync; exit' TERM; while :; do sleep 1 & wait; done`
 
-// TestI1DiskFullInTheFinalPass: the set is stopped then, and gets back what it had, with everything that it wrote last; a larger volume
-// takes it.
+// TestI1DiskFullInTheFinalPass: the members are held then, and start again on what they had, with everything that they wrote last; a
+// larger volume takes it.
 func TestI1DiskFullInTheFinalPass(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ late, check, has string }{
@@ -52,21 +51,21 @@ func TestI1DiskFullInTheFinalPass(t *testing.T) {
 	}
 }
 
-// expectFull waits for a failure after the first copy, which was made, and checks that the set has its old volumes.
+// expectFull waits for a failure in the final pass, and checks that the set has its old volumes.
 func expectFull(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	status := s.AwaitEnd(t)
-	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.FailedAt != api.Copying || status.Stopped == nil {
-		t.Fatalf("%s %s at %s, stopped %v: %s", status.Phase, status.Reason, status.FailedAt, status.Stopped, status.Message)
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.FailedAt != api.Moving || !anyHeld(status) {
+		t.Fatalf("%s %s at %s, held %v: %s", status.Phase, status.Reason, status.FailedAt, anyHeld(status), status.Message)
 	}
 	if !strings.Contains(status.Message, "NoSpace") || !strings.Contains(status.Message, api.RetryAnnotation) {
 		t.Errorf("it does not say what to do: %s", status.Message)
 	}
 	t.Log(status.Message)
 	s.AwaitReady(t)
-	for _, c := range status.Claims {
-		if claim := s.Claim(c.Name); claim.Spec.VolumeName != c.OldVolume || claim.UID != c.UID {
-			t.Errorf("claim %s is on %s, was on %s", c.Name, claim.Spec.VolumeName, c.OldVolume)
+	for _, m := range status.Moves() {
+		if claim := s.Claim(m.Claim); claim.Spec.VolumeName != m.OldVolume || claim.UID != m.UID {
+			t.Errorf("claim %s is on %s, was on %s", m.Claim, claim.Spec.VolumeName, m.OldVolume)
 		}
 	}
 	s.ExpectNothingLeft(t)

@@ -50,7 +50,7 @@ func podsOf(t *testing.T, s *stage.Stage) string {
 		for _, c := range p.Status.ContainerStatuses {
 			restarts += c.RestartCount
 		}
-		text = append(text, fmt.Sprintf("%s %s %d", p.Name, p.UID, restarts))
+		text = append(text, fmt.Sprintf("%s %s restarts=%d", p.Name, p.UID, restarts))
 	}
 	return strings.Join(text, ", ")
 }
@@ -68,8 +68,8 @@ func TestI1ExpandWithoutDowntime(t *testing.T) {
 	drydock(t, s)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=640Mi"})
 	status := s.AwaitEnd(t)
-	if status.Phase != api.Succeeded || status.Method != api.MethodExpand || status.Stopped != nil {
-		t.Fatalf("%s by %s, stopped %v: %s", status.Phase, status.Method, status.Stopped, status.Message)
+	if status.Phase != api.Succeeded || len(status.Expansions) != 2 || len(status.Members) > 0 {
+		t.Fatalf("%s, %d claims grew, %d members moved: %s", status.Phase, len(status.Expansions), len(status.Members), status.Message)
 	}
 	if after := podsOf(t, s); after != before {
 		t.Errorf("pods: %s, were %s", after, before)
@@ -88,7 +88,7 @@ func TestI1ExpandWithoutDowntime(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// TestI1WarmCopyOfASetThatWrites: what is written while the first copy is made, and until the set is stopped, is there.
+// TestI1WarmCopyOfASetThatWrites: what is written during the first passes, and until the member is stopped, is there.
 func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -104,9 +104,9 @@ func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
 	if status.Phase != api.Succeeded {
 		t.Fatalf("%s: %s", status.Phase, status.Message)
 	}
-	for _, c := range status.Claims {
-		if !c.Warm {
-			t.Errorf("claim %s was copied only when the set was stopped", c.Name)
+	for _, m := range status.Members {
+		if m.Forecast == 0 {
+			t.Errorf("member %d had no first pass", m.Ordinal)
 		}
 	}
 	s.AwaitReady(t)
@@ -119,7 +119,7 @@ func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// TestI1Shrink: the data and the margin fit; and where they do not, that is found before the set is stopped.
+// TestI1Shrink: the data and the margin fit; and where they do not, that is found before a member is stopped.
 func TestI1Shrink(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -129,8 +129,8 @@ func TestI1Shrink(t *testing.T) {
 	drydock(t, s)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=40Mi"}) // there are 36 MiB
 	status := s.AwaitEnd(t)
-	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.Stopped != nil || !strings.Contains(status.Message, "NoSpace") {
-		t.Fatalf("%s %s, stopped %v: %s", status.Phase, status.Reason, status.Stopped, status.Message)
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || anyHeld(status) || !strings.Contains(status.Message, "NoSpace") {
+		t.Fatalf("%s %s, held %v: %s", status.Phase, status.Reason, anyHeld(status), status.Message)
 	}
 	t.Log(status.Message)
 	s.ExpectNothingLeft(t)

@@ -20,7 +20,11 @@ func TestI1ResizeKeepsEveryByte(t *testing.T) {
 	before := s.Data(t)
 	drydock(t, s)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	pods := podsOf(t, s)
 	s.ExpectResized(t, before)
+	if after := podsOf(t, s); after == pods || strings.Count(after, " restarts=0") != 2 {
+		t.Errorf("the pods are %s, were %s; want each replaced once", after, pods)
+	}
 	if template := s.Set("web").Spec.VolumeClaimTemplates[0]; template.Spec.Resources.Requests.Storage().String() != "160Mi" {
 		t.Errorf("the template asks for %v", template.Spec.Resources.Requests)
 	}
@@ -54,16 +58,16 @@ func TestResizeByOrphanDeleteAndApply(t *testing.T) {
 	s.ExpectResized(t, before)
 }
 
-// TestI6EngineKilledAgainAndAgain kills the engine in every phase that it can be seen in.
+// TestI6EngineKilledAgainAndAgain kills the engine in every phase of a member that it can be seen in.
 func TestI6EngineKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("64Mi"))
 	before := s.Data(t)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	for _, phase := range []api.Phase{api.Copying, api.Switching, api.Starting} {
+	for _, phase := range []api.MemberPhase{api.MemberCopying, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting} {
 		engine := drydock(t, s, "--leader-elect=false", "--tick", "2s")
-		s.AwaitPhase(t, phase)
+		awaitMember(t, s, phase)
 		stop(engine, syscall.SIGKILL)
 	}
 	drydock(t, s, "--leader-elect=false", "--tick", "2s")
@@ -82,8 +86,8 @@ func TestI8UnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 	if status.Phase != api.Failed || status.Reason != api.CopyFailed || !strings.Contains(status.Message, "roots-file") {
 		t.Errorf("%s %s: %q, want a failure that names the file", status.Phase, status.Reason, status.Message)
 	}
-	if status.Stopped != nil || !strings.Contains(status.Message, api.RootMoverLabel) {
-		t.Errorf("stopped %v: %s; want it to be found before the set is stopped, and told what allows it", status.Stopped, status.Message)
+	if anyHeld(status) || !strings.Contains(status.Message, api.RootMoverLabel) {
+		t.Errorf("held %v: %s; want it to be found before a member is stopped, and told what allows it", anyHeld(status), status.Message)
 	}
 	s.AwaitReady(t)
 	if diff := cmp.Diff(before, s.Data(t)); diff != "" {

@@ -33,7 +33,7 @@ func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	t.Cleanup(func() {
 		stop(command, syscall.SIGTERM)
 		if t.Failed() {
-			t.Logf("log of drydock-standalone:\n%s", log.tail(20000))
+			t.Logf("log of drydock-standalone:\n%s", log.tail(6000))
 		}
 	})
 	return command

@@ -55,7 +55,7 @@ func attack(t *testing.T, seed uint64) int {
 		w.meddle()
 		for range 12 {
 			plans := []plan.Plan{
-				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(), Reports: map[string]moverreport.Line{}}),
+				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(), Progress: map[int]moverreport.Progress{}}),
 				restore.Decide(restore.Input{Observed: w.observed, Namespace: build.Namespace, Settings: build.Settings(), Waited: time.Minute}),
 			}
 			for _, p := range plans {
@@ -109,16 +109,16 @@ func (w *world) judgeJournal(revision *appsv1.ControllerRevision) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, part := range journal.Status.Claims {
-		claim, volume := w.observed.Claim(part.Name), w.observed.Volume(part.OldVolume)
-		if part.Method != api.MethodExpand && (claim == nil || volume == nil || !sts.Bound(claim, volume)) {
-			problems = append(problems, fmt.Sprintf("writes down that claim %s has volume %s", part.Name, part.OldVolume))
+	for _, move := range journal.Record.Moves() {
+		claim, volume := w.observed.Claim(move.Claim), w.observed.Volume(move.OldVolume)
+		if claim == nil || volume == nil || !sts.Bound(claim, volume) {
+			problems = append(problems, fmt.Sprintf("writes down that claim %s has volume %s", move.Claim, move.OldVolume))
 		}
 	}
 	return problems
 }
 
-// apply carries a plan out as far as it concerns volumes, claims, journals and the status. It returns how many volumes it wrote to, and
+// apply carries a plan out as far as it concerns volumes, claims, pods, journals and the status. It returns how many volumes it wrote to, and
 // whether anything changed.
 func (w *world) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
 	t.Helper()
@@ -141,6 +141,13 @@ func (w *world) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
 			for i, c := range w.observed.Claims {
 				if c.Name == a.Name {
 					w.observed.Claims[i] = patched(t, c, a)
+				}
+			}
+			changed = true
+		case a.Verb == plan.VerbPatch && a.Resource == plan.Pods:
+			for i, pod := range w.observed.Pods {
+				if pod.Name == a.Name {
+					w.observed.Pods[i] = patched(t, pod, a)
 				}
 			}
 			changed = true

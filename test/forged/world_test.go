@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/operation"
 	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
@@ -34,17 +33,17 @@ type world struct {
 }
 
 func newWorld(seed uint64) *world {
-	genuine := build.Operation(api.Copying, build.Parts(api.ClaimPending, web0, web1), build.Genuine)
+	genuine := build.Operation(api.Moving, build.Members(api.MemberPending, web0, web1), build.Genuine)
 	w := &world{random: rand.New(rand.NewPCG(seed, 1)), operation: genuine.Operation, foreign: map[string]string{}, copies: map[string]bool{}}
 	first, second := build.Claim(web0, "64Mi"), build.Claim(web1, "64Mi")
-	target := build.Claim(api.CopyName(w.operation, web0, 1), "128Mi", build.On("pv-copy"), build.LinkOf(w.link(api.RoleTarget, "web", web0)))
-	w.observed = build.World(first, build.VolumeOf(first), second, build.VolumeOf(second), target)
+	target := build.Claim(api.TargetName(w.operation, web0, 0), "128Mi", build.On("pv-copy"), build.LinkOf(w.link(api.RoleTarget, "web", web0)))
+	w.observed = build.World(first, build.VolumeOf(first), second, build.VolumeOf(second), target, build.Node())
 	begun := w.random.IntN(3) > 0
 	if begun { // the operation has a journal, and its volumes are held as backup does it
 		w.observed.Journals = append(w.observed.Journals, build.Journal(genuine, build.Age(5*time.Minute)))
 		for _, name := range []string{web0, web1} {
 			v := w.observed.Volumes["pv-"+name]
-			build.With(v, build.Held(api.RoleSource, name), build.LinkOf(w.link(api.RoleSource, "web", name)))
+			build.With(v, build.Retained(api.RoleSource, name), build.LinkOf(w.link(api.RoleSource, "web", name)))
 		}
 		w.observed.Volumes["pv-copy"] = build.VolumeOf(target, build.Age(2*time.Minute))
 		w.copies["pv-copy"] = true
@@ -58,7 +57,7 @@ func newWorld(seed uint64) *world {
 }
 
 func (w *world) link(role api.Role, set, claim string) api.Link {
-	return api.Link{Operation: w.operation, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: set, UID: types.UID("uid-" + set)}, Claim: claim, Round: 1}
+	return api.Link{Operation: w.operation, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: set, UID: types.UID("uid-" + set)}, Claim: claim}
 }
 
 // addForeign adds volumes of the namespace that Drydock may observe because a status or a claim names them.
@@ -79,7 +78,7 @@ func (w *world) addForeign() {
 	add("a volume that an administrator kept", "pv-evidence", "evidence", build.Released())
 	add("a volume that a claim of the set's had before", "pv-before", web0, build.Released())
 	add("a volume that a deleted claim of the set's had", "pv-gone", gone, build.Released())
-	add("a volume of a claim with the name of a copy", "pv-posing", api.CopyName(w.operation, web0, 1), build.Released())
+	add("a volume of a claim with the name of a copy", "pv-posing", api.TargetName(w.operation, web0, 0), build.Released())
 	add("a volume of a claim with almost the name of a copy", "pv-almost", "drydock-"+w.operation+"-x", build.Released())
 	add("a volume in use by another set", "pv-data-db-0", "data-db-0")
 	add("an old volume of another set, in its window", "pv-db-old", "data-db-0", build.Released(), before(api.RoleRetired, "db"),
@@ -99,16 +98,12 @@ func (w *world) volume() string {
 
 // forge is a status that is right, but for some fields.
 func (w *world) forge() *api.Resize {
-	phase := pick(w, api.Copying, api.Copying, api.Switching, api.Starting, api.RollingBack, api.Failed, api.Succeeded, api.Planned)
-	part := pick(w, api.ClaimPending, api.ClaimVerified, api.ClaimVerified, api.ClaimSwitched, api.ClaimWarmed, api.ClaimExpanded)
-	status := build.Operation(phase, build.Parts(part, web0, web1), build.Due(pick(w, time.Minute, -time.Minute)), build.Genuine)
-	status.Claims = status.Claims[:pick(w, 1, 2, 2)]
-	if w.random.IntN(2) == 0 {
-		build.Quiet(5)(status)
-	}
-	for i := range status.Claims {
-		if c := &status.Claims[i]; c.NewVolume != "" {
-			c.NewVolume = "pv-copy"
+	phase := pick(w, api.Moving, api.Moving, api.Moving, api.Finishing, api.Reverting, api.Failed, api.Succeeded, api.Planned)
+	status := build.Operation(phase, build.Members(w.memberPhase(), web0), build.Members(w.memberPhase(), web1), build.Due(pick(w, time.Minute, -time.Minute)), build.Genuine)
+	status.Members = status.Members[:pick(w, 1, 2, 2)]
+	for _, move := range status.Moves() {
+		if move.NewVolume != "" || w.random.IntN(3) == 0 {
+			move.NewVolume = "pv-copy"
 		}
 	}
 	for range w.random.IntN(5) {
@@ -124,38 +119,62 @@ func (w *world) forge() *api.Resize {
 }
 
 func (w *world) mutate(s *api.Resize) {
-	c := &s.Claims[w.random.IntN(len(s.Claims))]
-	for _, change := range []func(){
-		func() { c.OldVolume = w.volume() }, func() { c.OldVolume = w.volume() },
-		func() { c.NewVolume = w.volume() }, func() { c.NewVolume = w.volume() },
+	member := &s.Members[w.random.IntN(len(s.Members))]
+	move := &member.Claims[0]
+	pick(w, []func(){
+		func() { move.OldVolume = w.volume() }, func() { move.OldVolume = w.volume() },
+		func() { move.NewVolume = w.volume() }, func() { move.NewVolume = w.volume() },
 		func() {
-			c.Name = pick(w, web0, web1, gone, "data-db-0", "evidence", api.CopyName(w.operation, web0, 1))
+			move.Claim = pick(w, web0, web1, gone, "data-db-0", "evidence", api.TargetName(w.operation, web0, 0))
 		},
-		func() { c.UID = pick(w, types.UID("uid-"+web0), "uid-"+gone, "uid-of-another-claim", "") },
-		func() { c.Phase = pick(w, api.ClaimPending, api.ClaimVerified, api.ClaimSwitched, "Nonsense") },
-		func() { c.Method = pick(w, "", api.MethodExpand, api.MethodRollback, api.MethodCopy) },
-		func() {
-			s.Method, s.Kind = pick(w, api.MethodCopy, api.MethodExpand), pick(w, api.KindResize, api.KindRollback)
-		},
+		func() { move.UID = pick(w, types.UID("uid-"+web0), "uid-"+gone, "uid-of-another-claim", "") },
+		func() { move.Digest = pick(w, "", "digest") },
+		func() { move.Copies = w.random.IntN(3) },
+		func() { member.Phase = pick(w, w.memberPhase(), "Nonsense") },
+		func() { member.Ordinal = pick(w, 0, 1, 7) },
+		func() { member.Pod = pick(w, types.UID("uid-web-0"), "uid-web-1", "uid-of-another-pod", "") },
+		func() { member.Locked = !member.Locked },
+		func() { member.Attempt = w.random.IntN(4) },
+		func() { s.Kind = pick(w, api.KindResize, api.KindRollback) },
 		func() { s.RollsBack = pick(w, before, "aaaaaaaaaaaa", w.operation, "") },
 		func() { s.Operation = pick(w, before, "aaaaaaaaaaaa", w.operation) },
-		func() { s.Attempt, s.Round = w.random.IntN(4), w.random.IntN(6) },
+		func() { s.Attempt = w.random.IntN(4) },
 		func() { s.Set.UID = pick(w, types.UID("uid-web"), "") },
-		func() { s.Recreate = w.random.IntN(2) == 0 },
-		func() { s.Generation = int64(w.random.IntN(8)) - 1 },
-		func() { s.Stopped, s.Stopping = operation.Moment(build.Now), nil },
-		func() { s.Replicas = int32(w.random.IntN(4)) },
-		func() { s.FailedAt = pick(w, api.Switching, api.Copying, "") },
-	}[w.random.IntN(18):] {
-		change()
-		return
+		func() { s.ReplaceSet = w.random.IntN(2) == 0 },
+		func() { s.Strategy = pick(w, api.StrategyWhole, api.StrategyRolling, "nonsense") },
+		func() { s.FailedAt = pick(w, api.Moving, api.Planned, "") },
+	}...)()
+}
+
+func (w *world) memberPhase() api.MemberPhase {
+	return pick(w, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberSwapping,
+		api.MemberStarting, api.MemberMoved, api.MemberKept)
+}
+
+// pods are those of the members: they run, or Drydock holds them, or they have stopped.
+func (w *world) pods() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for ordinal := range 2 {
+		pod := build.PodOf("web", ordinal, "data")
+		held := api.Link{Operation: w.operation, Role: api.RoleHeld, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Member: &ordinal}
+		switch w.random.IntN(4) {
+		case 0:
+			continue
+		case 1:
+			build.With(pod, build.Finalizers(api.HoldFinalizer), build.LinkOf(held), build.Stopped())
+		case 2:
+			build.With(pod, build.Finalizers(api.HoldFinalizer), build.LinkOf(held))
+		}
+		pods = append(pods, pod)
 	}
+	return pods
 }
 
 // meddle changes what else a tenant can write: claims with any name, volume name and annotations, and their deletion.
 func (w *world) meddle() {
+	w.observed.Pods = w.pods()
 	for range w.random.IntN(3) {
-		name := pick(w, gone, "evidence", api.CopyName(w.operation, web0, 1), api.CopyName(w.operation, web0, 2), api.CopyName(w.operation, gone, 1), web1)
+		name := pick(w, gone, "evidence", api.TargetName(w.operation, web0, 0), api.TargetName(w.operation, web0, 1), api.TargetName(w.operation, gone, 0), web1)
 		if w.observed.Claim(name) != nil {
 			continue
 		}

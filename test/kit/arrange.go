@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/sts"
 )
 
 // PatchClaim merges a patch into a claim.
@@ -93,4 +96,64 @@ func (w *World) Own(set string) {
 	w.must(err)
 	w.patchSet(set, []byte(fmt.Sprintf(
 		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"operator","uid":%q,"controller":true}]}}`, owner.UID)))
+}
+
+// LabelPod labels a pod.
+func (w *World) LabelPod(name, key, value string) {
+	w.T.Helper()
+	body := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value)
+	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{})
+	w.must(err)
+}
+
+// ForceDeletePod deletes a pod as `kubectl delete --force` does, if it is there.
+func (w *World) ForceDeletePod(name string) {
+	w.T.Helper()
+	err := w.Kube.CoreV1().Pods(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.T.Errorf("deleting pod %s: %v", name, err)
+	}
+}
+
+// ReleasePod takes every finalizer off a pod, if it is there.
+func (w *World) ReleasePod(name string) {
+	w.T.Helper()
+	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.MergePatchType, release, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.T.Errorf("releasing pod %s: %v", name, err)
+	}
+}
+
+// TryDeleteClaim deletes a claim as a user would, if it is there.
+func (w *World) TryDeleteClaim(name string) {
+	w.T.Helper()
+	err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.T.Errorf("deleting claim %s: %v", name, err)
+	}
+}
+
+// HeldPods are the names of the pods that Drydock holds.
+func (w *World) HeldPods() []string {
+	w.T.Helper()
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{})
+	w.must(err)
+	var held []string
+	for i := range pods.Items {
+		if sts.Held(&pods.Items[i]) {
+			held = append(held, pods.Items[i].Name)
+		}
+	}
+	return held
+}
+
+// PodRuns reports whether the pod is there, and was not told to stop.
+func (w *World) PodRuns(name string) bool {
+	w.T.Helper()
+	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	w.must(err)
+	return pod.DeletionTimestamp == nil && sts.Started(pod)
 }

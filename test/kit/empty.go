@@ -13,16 +13,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// made are the kinds of which tests make objects; sets first, which would make pods again.
+// made are the kinds of objects that tests make. Sets come first, since their controller would create the pods again.
 var made = []schema.GroupVersionResource{
 	{Group: "apps", Version: "v1", Resource: "statefulsets"},
 	{Group: "batch", Version: "v1", Resource: "jobs"},
 	{Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "persistentvolumeclaims"},
 	{Group: "apps", Version: "v1", Resource: "controllerrevisions"},
+	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 
-// release takes every finalizer off: whoever was to do something before an object goes will not come any more.
+// release removes all finalizers: the controllers that own them do not run any more.
 var release = []byte(`{"metadata":{"finalizers":null}}`)
 
 // empty deletes what tests make in a namespace, whatever state it is in. It says what does not go.
@@ -55,7 +56,7 @@ func (w *World) sweep(ctx context.Context, kind metadata.ResourceInterface) {
 	_ = kind.DeleteCollection(ctx, now, metav1.ListOptions{})
 }
 
-// left says what is still there, and lets go of it.
+// left returns the objects that still exist, and releases them.
 func (w *World) left(ctx context.Context, all metadata.Interface) string {
 	var left []string
 	for _, resource := range made {

@@ -3,14 +3,15 @@ package kit
 import (
 	"context"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/moverreport"
 )
 
-// Trouble is what befalls a mover that runs, also one that is held.
+// Trouble is a failure of a running mover, also of a held one.
 type Trouble string
 
 const (
@@ -18,11 +19,11 @@ const (
 	Evicted Trouble = "evicted"
 	// OutOfMemory: the kernel has killed it at its own limit.
 	OutOfMemory Trouble = "out of memory"
-	// Deleted: somebody deletes its pod.
+	// Deleted: a user deletes its pod.
 	Deleted Trouble = "deleted"
 )
 
-// hazards is what a Node knows of what befalls pods and machines.
+// hazards are the failures of pods and machines that a Node plays.
 type hazards struct {
 	// Troubles befall the movers that run next, one each, in this order.
 	Troubles []Trouble
@@ -30,11 +31,11 @@ type hazards struct {
 	Trouble Trouble
 	// NoImage: the movers' image cannot be pulled.
 	NoImage bool
-	// Sidecar runs on in every mover's pod when its copy has ended.
+	// Sidecar runs in every mover's pod when its copy has ended.
 	Sidecar bool
 
 	fates   map[types.UID]Trouble
-	machine string          // where pods are put; empty is the one that all worlds share
+	machine string          // where pods run; empty for the machine that all worlds share
 	lost    map[string]bool // machines that are gone
 }
 
@@ -71,18 +72,23 @@ func (n *Node) fate(mover types.UID) Trouble {
 	return trouble
 }
 
-// reportEnd tells, as the kubelet does, how a mover has ended that somebody deletes: its Job waits to know.
-func (n *Node) reportEnd(ctx context.Context, pod *corev1.Pod) {
-	if pod.Labels[batchv1.JobNameLabel] != "" && pod.Status.Phase == corev1.PodRunning {
-		n.setStatus(ctx, pod, troubled(pod, Deleted))
-	}
-}
-
-// troubled is what the kubelet reports of a pod that was killed (kubernetes pkg/kubelet/eviction, pkg/kubelet/kuberuntime).
+// troubled returns the status that the kubelet reports for a killed pod (kubernetes pkg/kubelet/eviction, pkg/kubelet/kuberuntime).
 func troubled(pod *corev1.Pod, trouble Trouble) corev1.PodStatus {
 	ended := &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: metav1.Now()}
-	status := corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
-		State: corev1.ContainerState{Terminated: ended}}}}
+	status := *pod.Status.DeepCopy()
+	status.Phase, status.Conditions = corev1.PodFailed, ready(corev1.ConditionFalse, "PodFailed")
+	if len(status.InitContainerStatuses) == 0 { // it has run for a moment only
+		status.InitContainerStatuses, status.ContainerStatuses = unstarted(pod.Spec.InitContainers), unstarted(pod.Spec.Containers)
+		status.InitContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{}
+	}
+	for _, all := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range all {
+			if all[i].State.Running != nil { // one that has not started keeps its state (kubernetes pkg/kubelet/status, TerminatePod)
+				all[i].Ready, all[i].Started = false, nil
+				all[i].State = corev1.ContainerState{Terminated: ended}
+			}
+		}
+	}
 	switch trouble {
 	case OutOfMemory:
 		ended.Reason = "OOMKilled"
@@ -96,13 +102,24 @@ func troubled(pod *corev1.Pod, trouble Trouble) corev1.PodStatus {
 	return status
 }
 
-// UseMachine has the world's pods run on a machine of its own, which can get lost.
+// unstarted are the containers of a pod as long as nothing is known of them.
+func unstarted(containers []corev1.Container) []corev1.ContainerStatus {
+	var all []corev1.ContainerStatus
+	for _, c := range containers {
+		all = append(all, corev1.ContainerStatus{Name: c.Name, Image: c.Image})
+	}
+	return all
+}
+
+// UseMachine puts the world's pods on a separate machine, which can be lost.
 func (w *World) UseMachine() {
 	w.T.Helper()
 	name, ctx := "machine-of-"+w.Namespace, context.Background()
-	_, err := w.Kube.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	w.must(err)
-	w.T.Cleanup(func() { _ = w.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}) })
+	machines.report(w.T, w.Kube, name)
+	w.T.Cleanup(func() {
+		machines.stop(name)
+		_ = w.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	})
 	w.Node.Set(func(n *Node) { n.machine = name })
 }
 
@@ -115,6 +132,7 @@ func (w *World) LoseMachine() {
 		name, n.machine = n.machine, ""
 		n.lost = map[string]bool{name: true}
 	})
+	machines.stop(name)
 	if err := w.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		w.T.Fatalf("deleting node %s: %v", name, err)
 	}
@@ -130,7 +148,7 @@ func (n *Node) place() string {
 	return nodeName
 }
 
-// gone reports whether the pod's machine is: nothing runs there, and nobody there ends the pod.
+// gone reports whether the pod's machine is lost: nothing runs there, and no kubelet ends the pod.
 func (n *Node) gone(pod *corev1.Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,28 +176,24 @@ func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
 	return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
-// GoBack makes what the volume has the newest data of the claim's name: somebody wants it again.
-func (n *Node) GoBack(volume, claim string) {
-	n.Set(func(n *Node) { n.newest[claim] = n.versions[volume] })
-}
-
 // lacksImage reports whether the pod is a mover whose image cannot be pulled, and tells so as the kubelet does.
 func (n *Node) lacksImage(ctx context.Context, pod *corev1.Pod) bool {
 	n.mu.Lock()
-	lacks := n.NoImage && pod.Labels[batchv1.JobNameLabel] != ""
+	lacks := n.NoImage && isMover(pod)
 	n.mu.Unlock()
-	if !lacks || len(pod.Status.ContainerStatuses) > 0 {
-		return lacks
+	if inits := pod.Status.InitContainerStatuses; !lacks || len(inits) > 0 {
+		return lacks && inits[0].State.Waiting != nil
 	}
-	container := pod.Spec.Containers[0]
-	n.setStatus(ctx, pod, corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: container.Name, Image: container.Image,
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image " + container.Image}}}}})
+	container := pod.Spec.InitContainers[0]
+	status := moverStatus(corev1.PodPending, waiting(container.Name), waiting(moverreport.FinalContainer))
+	status.InitContainerStatuses[0].Image = container.Image
+	status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image " + container.Image}
+	n.setStatus(ctx, pod, status)
 	return true
 }
 
-// withSidecar is the status of a pod whose first container has ended, and whose injected one runs on.
+// withSidecar is the status of a pod in which an injected container runs, too.
 func withSidecar(ended corev1.PodStatus) corev1.PodStatus {
-	ended.Phase = corev1.PodRunning
 	ended.ContainerStatuses = append(ended.ContainerStatuses, corev1.ContainerStatus{Name: "mesh-proxy",
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}})
 	return ended

@@ -14,7 +14,7 @@ import (
 )
 
 // Leftovers lists what an operation left in the world (I9): everything with its label but retired volumes, every
-// finalizer of Drydock, every temporary claim, volumes that nobody needs, and sets frozen for no operation.
+// finalizer of Drydock, every temporary claim, and volumes that nobody needs.
 func (w *World) Leftovers() []string {
 	w.T.Helper()
 	ctx := context.Background()
@@ -25,10 +25,12 @@ func (w *World) Leftovers() []string {
 	for _, o := range jobs.Items {
 		left = append(left, "job "+o.Name)
 	}
-	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, labelled)
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
 	w.must(err)
 	for _, o := range pods.Items {
-		left = append(left, "pod "+o.Name)
+		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.HoldFinalizer) {
+			left = append(left, "pod "+o.Name)
+		}
 	}
 	for _, o := range w.Journals() {
 		left = append(left, "journal "+o.Name)
@@ -38,13 +40,6 @@ func (w *World) Leftovers() []string {
 	for _, o := range claims.Items {
 		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) || strings.HasPrefix(o.Name, "drydock-") {
 			left = append(left, "claim "+o.Name)
-		}
-	}
-	sets, err := w.Kube.AppsV1().StatefulSets(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: api.FrozenLabel})
-	w.must(err)
-	for _, o := range sets.Items {
-		if status, err := api.LoadResize(&o); err != nil || !status.Active() && !status.Held() {
-			left = append(left, "frozen set "+o.Name)
 		}
 	}
 	for _, v := range w.Volumes() {
@@ -133,7 +128,7 @@ func (w *World) scene() string {
 		return err.Error()
 	}
 	for _, o := range pods.Items {
-		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v", o.Name, o.Spec.NodeName, o.Status.Phase, o.DeletionTimestamp))
+		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v, finalizers %v", o.Name, o.Spec.NodeName, o.Status.Phase, o.DeletionTimestamp, o.Finalizers))
 	}
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, everything)
 	if err != nil {

@@ -10,13 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
-	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 )
 
 const (
@@ -40,19 +38,25 @@ type Node struct {
 	versions map[string]int
 	// newest version of the data behind a claim's name.
 	newest map[string]int
-	// started and ended are the pods that have begun and finished their work: what is seen may be older.
+	// started and ended are the pods that have begun and finished their work. The watch may show older states.
 	started, ended map[types.UID]bool
-	violations     []string
-	// Warning is what every mover warns of, in JSON; none if it is empty.
+	// writers are the pods of sets that run.
+	writers map[types.UID]writer
+	// wanted is the volume with older data that a user wants behind a claim's name again.
+	wanted     map[string]string
+	violations []string
+	// Warning is what every mover warns of; none if it is empty.
 	Warning string
-	// FailMovers makes every mover exit with a failure: that of a full target, unless FailCode and FailReason say another.
-	FailMovers bool
-	FailCode   int32
-	FailReason string
-	// Hold keeps movers and cleanup pods running, HoldWarm the movers that copy beside the pods.
+	// FailMovers makes every first pass end with a failure, FailFinal every final pass: that of a full target, unless Failure says another.
+	FailMovers, FailFinal bool
+	Failure               moverreport.MemberReport
+	// NeverConverge: the first passes do not get short enough.
+	NeverConverge bool
+	// HoldWarm keeps first passes from ending, Hold final passes and cleanup pods.
 	Hold, HoldWarm bool
-	// HoldPods keeps the pods of sets from starting, as a database that waits for its operator.
-	HoldPods bool
+	// HoldPods keeps the pods of sets from starting, as a database that waits for its operator; HoldStops keeps those that were told
+	// to stop from ending.
+	HoldPods, HoldStops bool
 	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
 	FailCleaners, EvictCleaners bool
 	// Full: there is room for no pod that has to be on this very node.
@@ -67,11 +71,9 @@ type Node struct {
 func startNode(t testing.TB, w *World) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{t: t, w: w, cancel: cancel, done: make(chan struct{}),
-		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}, ended: map[types.UID]bool{}, cleaners: newCleaners()}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	if _, err := w.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatalf("creating node: %v", err)
-	}
+		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}, ended: map[types.UID]bool{},
+		writers: map[types.UID]writer{}, wanted: map[string]string{}, cleaners: newCleaners()}
+	machines.report(t, w.Kube, nodeName)
 	changed := w.cluster.changes(t, w.Namespace)
 	go func() {
 		defer close(n.done)
@@ -83,7 +85,7 @@ func startNode(t testing.TB, w *World) *Node {
 	return n
 }
 
-// idleLook is how long a node rests at most: a test that changes how it behaves tells nobody.
+// idleLook is how long a node rests at most: a test may change its behavior at any time.
 const idleLook = 100 * time.Millisecond
 
 // work looks once and does what is to be done. What it sees may be old by a moment, as what a kubelet sees; every write is refused
@@ -94,6 +96,7 @@ func (n *Node) work(ctx context.Context) {
 	n.provision(ctx, claims, pods)
 	n.grow(ctx, claims)
 	n.watchClaims(claims)
+	n.missPods(pods)
 	n.runPods(ctx, pods)
 	n.reclaim(ctx)
 }
@@ -124,11 +127,11 @@ func (n *Node) Version(volume, claim string) (has, newest int) {
 	return n.versions[volume], n.newest[claim]
 }
 
-// Recede makes what the volume has the newest data of the claim: somebody wants it back, and gives up what came after.
+// Recede says that a user wants the older data of the volume behind the claim's name again, and gives up all newer data.
 func (n *Node) Recede(claim, volume string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.newest[claim] = n.versions[volume]
+	n.wanted[claim] = volume
 }
 
 // Lost are the claims whose newest data is on no volume any more (I1).
@@ -194,31 +197,47 @@ func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 			AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode, StorageClassName: *c.Spec.StorageClassName,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: provisioner, VolumeHandle: string(c.UID)}},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: provisioner, FSType: "ext4", VolumeHandle: string(c.UID)}},
 			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
 		},
 	}
 }
 
-// runPods schedules what can run, lets it run, and lets go of what is to end.
+// runPods schedules pods, runs them, and ends the deleted ones.
 func (n *Node) runPods(ctx context.Context, pods []*corev1.Pod) {
 	for _, pod := range pods {
 		switch {
 		case n.gone(pod):
-		case pod.DeletionTimestamp != nil:
+		case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "":
 			n.endPod(ctx, pod)
+		case pod.DeletionTimestamp != nil: // the API server ends it
 		case pod.Spec.NodeName == "":
-			if !n.waits(pod) {
+			if len(pod.Spec.SchedulingGates) == 0 && !n.waits(pod) {
 				n.schedule(ctx, pod)
 			}
+		case isMover(pod) && (pod.Status.Phase == corev1.PodPending || pod.Status.Phase == corev1.PodRunning):
+			n.runMover(ctx, pod)
+		case pod.Status.Phase == corev1.PodPending && n.attachedElsewhere(pods, pod):
 		case pod.Status.Phase == corev1.PodPending:
 			n.startPod(ctx, pod)
 		case isCleaner(pod):
 			n.runCleaner(ctx, pod)
-		case pod.Status.Phase == corev1.PodRunning && pod.Labels[api.OperationLabel] != "":
-			n.endMover(ctx, pod)
 		}
 	}
+}
+
+// attachedElsewhere reports whether another machine has a volume of the pod's attached, since it runs a pod with the same claim. The
+// attach/detach controller waits for its end (kubernetes pkg/controller/volume/attachdetach/reconciler).
+func (n *Node) attachedElsewhere(pods []*corev1.Pod, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(other *corev1.Pod) bool {
+		done := other.Status.Phase == corev1.PodSucceeded || other.Status.Phase == corev1.PodFailed
+		if done || other.Spec.NodeName == "" || other.Spec.NodeName == pod.Spec.NodeName || n.gone(other) {
+			return false
+		}
+		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && mounts(other, v.PersistentVolumeClaim.ClaimName)
+		})
+	})
 }
 
 // waits reports whether the pod has a claim that is not bound, as far as is seen.
@@ -268,84 +287,12 @@ func (n *Node) volumesOf(ctx context.Context, pod *corev1.Pod, kubelet bool) (ma
 	return volumes, true
 }
 
-// startPod runs a pod. One of a set finds its data and writes.
-func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
-	volumes, ok := n.volumesOf(ctx, pod, true)
-	if !ok || n.lacksImage(ctx, pod) {
-		return
-	}
-	n.mu.Lock()
-	if n.HoldPods && pod.Labels[api.OperationLabel] == "" {
-		n.mu.Unlock()
-		return
-	}
-	if !n.started[pod.UID] && pod.Labels[api.OperationLabel] == "" {
-		for claim, volume := range volumes {
-			has, exists := n.versions[volume]
-			if !exists || has != n.newest[claim] {
-				n.violations = append(n.violations, fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
-					pod.Name, volume, has, exists, claim, n.newest[claim]))
-			}
-			n.latest++
-			n.versions[volume], n.newest[claim] = n.latest, n.latest
-		}
-	}
-	n.started[pod.UID] = true
-	n.mu.Unlock()
-	n.mountGrown(ctx, pod)
-	n.setStatus(ctx, pod, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: ptr.To(metav1.Now()),
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}})
-}
-
-// endMover ends a copy.
-func (n *Node) endMover(ctx context.Context, pod *corev1.Pod) {
-	if len(pod.Status.ContainerStatuses) > 1 || n.befalls(ctx, pod) { // only its sidecar is left
-		return
-	}
-	volumes, ok := n.volumesOf(ctx, pod, true)
-	warm := slices.Contains(pod.Spec.Containers[0].Args, "--warm")
-	n.mu.Lock()
-	if n.Hold && !warm || n.HoldWarm && warm || !ok || n.lost[pod.Spec.NodeName] {
-		n.mu.Unlock()
-		return
-	}
-	code, phase, message := int32(0), corev1.PodSucceeded, `{"result":"copied","bytes":1,"files":1,"digest":"d"}`
-	if n.Warning != "" {
-		message = `{"result":"copied","bytes":1,"files":1,"digest":"d","warnings":[` + n.Warning + `]}`
-	}
-	if n.FailMovers {
-		code, phase, message = 4, corev1.PodFailed, `{"result":"failed","reason":"NoSpace","message":"no space left on the target"}`
-		if n.FailReason != "" {
-			code, message = n.FailCode, n.FailReason
-		}
-	} else if !n.ended[pod.UID] {
-		source, target := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName, pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName
-		n.versions[volumes[target]] = n.versions[volumes[source]]
-		if warm {
-			n.versions[volumes[target]] = -1 // a copy of a volume that is written to is none yet
-		}
-	}
-	n.ended[pod.UID] = true
-	sidecar := n.Sidecar
-	n.mu.Unlock()
-	status := corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
-		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}}
-	if sidecar {
-		status = withSidecar(status)
-	}
-	n.setStatus(ctx, pod, status)
-}
-
-func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) {
+// setStatus writes the kubelet's report. It reports false if the API server did not take it: then it is written at the next look.
+func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) bool {
 	pod = pod.DeepCopy()
 	pod.Status = status
-	_, _ = n.w.Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-}
-
-func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
-	n.reportEnd(ctx, pod)
-	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
-		Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	_, err := n.w.Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err == nil
 }
 
 // reclaim destroys released volumes whose policy says so.

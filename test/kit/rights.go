@@ -25,7 +25,8 @@ import (
 var installed sync.Once
 
 // installRights applies the accounts, roles and fences of config/, as it gives them for a whole cluster, and waits until the fences
-// are in force. The policies about frozen sets are left out: a test that needs them installs them for its namespace.
+// are in force. The policies about held members and sleeping sets are left out: a test that needs them installs them for its
+// namespace.
 func installRights(t testing.TB) {
 	t.Helper()
 	installed.Do(func() { InstallRights(t, APIPath(t), Settings().Image) })
@@ -45,7 +46,7 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 		files = append(files, found...)
 	}
 	files = slices.DeleteFunc(files, func(path string) bool {
-		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "frozen-")
+		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "held-") || filepath.Base(path) == "sleeping-sets.yaml"
 	})
 	args := []string{"--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts"}
 	for _, file := range files {

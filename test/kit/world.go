@@ -49,8 +49,10 @@ type World struct {
 	// cluster is what is seen of the API server, changed is told of what happens in this world; nil for a cluster with machines.
 	cluster *cluster
 	changed <-chan struct{}
-	// Patience is how long Eventually waits; zero is 90 s.
+	// Patience is how long Eventually waits; zero is three minutes.
 	Patience time.Duration
+	// scaled is what TryScale has asked for last, scaledLate what it has asked of a set that was being deleted.
+	scaled, scaledLate []int32
 }
 
 // NewWorld makes a namespace and starts its Node. Both end with the test.
@@ -239,8 +241,8 @@ func Root(t testing.TB) string {
 func Settings() api.Settings {
 	return api.Settings{
 		Image: "dev.local/drydock:dev", AllowTags: true, Parallelism: 4, Retention: time.Hour,
-		PlanTimeout: time.Minute, ShrinkMargin: 7, ExpandTimeout: time.Minute, ExpandPatience: time.Minute, CopyTimeout: time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
-		SwitchTimeout: time.Minute, ReadyTimeout: time.Minute, ProgressPeriod: 10 * time.Second, ProgressTimeout: time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
+		PlanTimeout: time.Minute, ShrinkMargin: 7, ExpandTimeout: time.Minute, ExpandPatience: time.Minute, CopyTimeout: 15 * time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
+		SwitchTimeout: time.Minute, ReadyTimeout: 4 * time.Minute, ProgressPeriod: 10 * time.Second, ProgressTimeout: time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 		CleanupTries: 3, CleanupBackoff: time.Second, CleanupTimeout: time.Minute, CleanupPods: 3,
 	}
 }
@@ -387,9 +389,25 @@ func (w *World) Scale(name string, replicas int) {
 // TryScale is Scale for a set that may be gone at the moment.
 func (w *World) TryScale(name string, replicas int) {
 	w.T.Helper()
-	if err := w.tryPatchSet(name, []byte(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))); err != nil && !apierrors.IsNotFound(err) {
+	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
 		w.T.Errorf("scaling set %s: %v", name, err)
+	case set.DeletionTimestamp != nil: // it may go before anyone has read that
+		w.scaledLate = append(w.scaledLate, int32(replicas))
+	default:
+		w.scaled, w.scaledLate = []int32{int32(replicas)}, nil
 	}
+}
+
+// Asked returns the replicas that a set may have which was made with so many, and scaled by TryScale alone since.
+func (w *World) Asked(made int32) []int32 {
+	if len(w.scaled) == 0 {
+		return append([]int32{made}, w.scaledLate...)
+	}
+	return append(w.scaled[:1:1], w.scaledLate...)
 }
 
 // PatchSet merges a patch into the StatefulSet.
@@ -413,7 +431,7 @@ func (w *World) tryPatchSet(name string, body []byte) error {
 // Eventually waits until check says nothing. It fails the test with what check said last.
 func (w *World) Eventually(what string, check func() string) {
 	w.T.Helper()
-	deadline, longest := time.Now().Add(cmp.Or(w.Patience, 90*time.Second)), 100*time.Millisecond
+	deadline, longest := time.Now().Add(cmp.Or(w.Patience, 3*time.Minute)), 100*time.Millisecond
 	if w.changed != nil {
 		longest = 400 * time.Millisecond // it is told
 	}

@@ -37,7 +37,7 @@ func (c *cleaner) set() setType {
 	return set
 }
 
-// step does what people do once the set's ordinals are accounted for. It says what is still to come.
+// step plays the user once the ordinals of the set are accounted for. It returns what the user waits for.
 func (c *cleaner) step() string {
 	set := c.Set("web")
 	if set == nil {
@@ -83,7 +83,7 @@ func (c *cleaner) run(saboteur *kit.Saboteur) *kit.Drive {
 	return fresh
 }
 
-// judge checks that what was left behind is gone, and only that; and that the set is whole where it stays.
+// judge checks that only the unneeded claims are gone, and that a set that stays is complete.
 func (c *cleaner) judge(drive *kit.Drive, claims ...string) {
 	c.t.Helper()
 	c.Eventually("nothing is left behind (I9)", func() string {
@@ -174,21 +174,23 @@ func everyCleanup(t *testing.T, remove bool) {
 	}
 }
 
-// inTheWay is what somebody else does at a write of a cleanup, and how many replicas there are in the end.
+// inTheWay is an action of a user at a write of a cleanup, with the number of replicas at the end.
 var inTheWay = map[string]struct {
 	act      interference
 	replicas int
 }{
-	"somebody scales the set up": {func(w *kit.World) { w.TryScale("web", 3) }, 3},
-	"somebody scales the set up and down again": {func(w *kit.World) {
+	"a user scales the set up": {func(w *kit.World) { w.TryScale("web", 3) }, 3},
+	"a user scales the set up and down again": {func(w *kit.World) {
 		w.TryScale("web", 3)
 		w.TryScale("web", 1)
 	}, 1},
-	"somebody deletes the set and applies it again": {func(w *kit.World) { applyAgain(w, w.CleanedSet("web", 3, "data", "logs")) }, 3},
-	"somebody removes every pod": {func(w *kit.World) {
+	"a user deletes the set and applies it again": {func(w *kit.World) {
+		applyAgain(w, w.CleanedSet("web", 3, "data", "logs"), metav1.DeletePropagationBackground)
+	}, 3},
+	"a user removes every pod": {func(w *kit.World) {
 		_ = w.Kube.CoreV1().Pods(w.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
 	}, 1},
-	"somebody removes the document": {func(w *kit.World) {
+	"a user removes the document": {func(w *kit.World) {
 		w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupAnnotation))
 	}, 1},
 }
@@ -219,7 +221,7 @@ func TestCleanupSurvivesOthers(t *testing.T) {
 						return c.step()
 					}
 					if replicas := *c.Set("web").Spec.Replicas; int(replicas) != other.replicas {
-						c.TryScale("web", other.replicas) // before the disturbance nobody had asked for it
+						c.TryScale("web", other.replicas) // it was not asked for before the disturbance
 						return fmt.Sprintf("it has %d replicas", replicas)
 					}
 					return ""

@@ -1,5 +1,5 @@
 // Package sim enumerates what can go wrong between any two writes. An operation runs on the real control plane; at
-// write k the process dies, or the API server refuses, or somebody else interferes. Then new functions start with
+// write k the process dies, or the API server refuses, or a user interferes. Then new functions start with
 // nothing but the objects and the tick, and the operation has to end well, with every claim whole.
 package sim
 
@@ -21,13 +21,24 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// interference is what somebody else does at write k.
+// interference is an action of a user at write k.
 type interference func(w *kit.World)
+
+// disturbance is an action of a user at a write of a resize.
+type disturbance struct {
+	act interference
+	// loses: it asks for a loss of data.
+	loses bool
+	// ends, where what was done is taken back once the resize waits for that.
+	ends interference
+}
 
 // method is a way of a resize.
 type method struct {
 	name, request string
 	set           func() setType
+	// rolling stops one member at a time.
+	rolling bool
 	// before is what happens in the world before the operation; nil for nothing.
 	before func(w *kit.World)
 }
@@ -38,6 +49,8 @@ var methods = []method{
 	{name: "expand and copy", request: "data=128Mi,logs=64Mi@" + kit.OtherClass, set: func() setType { return growing("logs") }},
 	{name: "shrink", request: "data=32Mi", set: func() setType { return newSet() }},
 	{name: "another class and access mode", request: "data=64Mi@" + kit.OtherClass + ":RWX", set: func() setType { return newSet() }},
+	{name: "rolling", request: "data=128Mi@" + kit.OtherClass, set: func() setType { return two() }, rolling: true},
+	{name: "two together", request: "data=128Mi", set: func() setType { return two() }},
 	{name: "block", request: "data=128Mi", set: func() setType { return raw() }},
 	{name: "rollback", request: "data=128Mi", set: func() setType { return newSet() }, before: resizedAndRegretted},
 }
@@ -46,14 +59,21 @@ var methods = []method{
 func resizedAndRegretted(w *kit.World) {
 	drive := w.Drive(nil)
 	done := w.Finish(drive, "web")
-	w.Eventually("the owner goes on", func() string {
+	w.Eventually("the owner is resumed", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
 		return paused(w)
 	})
-	w.Node.Recede("data-web-0", done.Claims[0].OldVolume)
+	w.Node.Recede("data-web-0", done.Moves()[0].OldVolume)
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation, done.Operation))
+}
+
+// two has two members.
+func two() setType {
+	set := newSet()
+	set.Spec.Replicas = ptr.To[int32](2)
+	return set
 }
 
 // raw has a claim that its pods use as a device.
@@ -72,19 +92,39 @@ func growing(more ...string) setType {
 	return set
 }
 
-func (m method) interferences() map[string]interference {
-	return map[string]interference{
-		"somebody scales the set up": func(w *kit.World) { w.TryScale("web", 2) },
-		"somebody scales the set up and down again": func(w *kit.World) {
-			w.TryScale("web", 2)
-			w.TryScale("web", 0)
-		},
-		"somebody deletes the set and applies it again": func(w *kit.World) { applyAgain(w, m.set()) },
+// disturbances are by name what others do to the set of a resize.
+func (m method) disturbances() map[string]disturbance {
+	all := map[string]disturbance{
+		"a user scales the set up": {act: func(w *kit.World) { w.TryScale("web", 3) }},
+		"a user scales the set up and down again": {loses: true, act: func(w *kit.World) {
+			w.TryScale("web", 3)
+			w.TryScale("web", 0) // with whenScaled Delete
+		}},
+		"a user deletes the set and applies it again": {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationBackground) }},
+		"a user replaces the set around its pods":     {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationOrphan) }},
+		"a user deletes the pod by force":             {act: func(w *kit.World) { w.ForceDeletePod("web-0") }},
+		"a user takes the hold off":                   {act: func(w *kit.World) { w.ReleasePod("web-0") }},
+		"a user deletes the claim of a running pod": {act: func(w *kit.World) {
+			if w.PodRuns("web-0") && !leavesWithPod(w) { // else it is gone at once, and the set gets an empty one
+				w.TryDeleteClaim("data-web-0")
+			}
+		}},
 	}
+	if m.rolling {
+		all["a user allows no disruption for a while"] = disturbance{
+			act: func(w *kit.World) { w.AllowAway("web", 0) }, ends: func(w *kit.World) { w.AllowAway("web", 1) }}
+	}
+	return all
 }
 
-func applyAgain(w *kit.World, set setType) {
-	_ = w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{})
+// leavesWithPod reports whether pod web-0 is being stopped for other claims than data-web-0, which nothing puts back.
+func leavesWithPod(w *kit.World) bool {
+	record := w.Status("web")
+	return record != nil && record.Active() && record.Member(0) != nil && isStopped(record.Member(0)) && record.Move("data-web-0") == nil
+}
+
+func applyAgain(w *kit.World, set setType, propagation metav1.DeletionPropagation) {
+	_ = w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &propagation})
 	set.Namespace = w.Namespace
 	for range 100 {
 		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{}); err == nil {
@@ -107,11 +147,11 @@ func TestResizeSurvivesEverySabotage(t *testing.T) {
 func TestResizeSurvivesOthers(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		if m.before != nil {
-			return // others would start pods on what is given up, of which the model does not tell what is the newest
+			return // a pod of others would write to the volumes that are given up, and the newest data cannot be told then
 		}
-		for name, act := range m.interferences() {
+		for name, d := range m.disturbances() {
 			for _, k := range schedules(t, n) {
-				schedule(t, fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) { interfered(t, m, k, act) })
+				schedule(t, fmt.Sprintf("%s after write %d", name, k), func(t *testing.T) { interfered(t, m, k, d) })
 			}
 		}
 	})
@@ -162,7 +202,7 @@ const ownerKind = "Prometheus"
 
 var owner, _ = owners.BuiltIn().Find("monitoring.coreos.com", ownerKind)
 
-// paused says what the owner is, if it is not what it was.
+// paused describes the owner if it differs from the owner before the operation; empty if it does not.
 func paused(w *kit.World) string {
 	now := w.Custom(owner, ownerKind, "main")
 	if owner.Paused(now) || len(now.GetAnnotations()) != 1 {
@@ -171,13 +211,13 @@ func paused(w *kit.World) string {
 	return ""
 }
 
-// cleanRun counts the writes of an operation that nobody disturbs.
+// cleanRun counts the writes of an undisturbed operation.
 func cleanRun(t *testing.T, m method) int {
 	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
-	witness := witnessOf(w, saboteur, resizeTruths)
+	witness := witnessOf(w, saboteur, resizeTruths(m))
 	drive := w.Drive(saboteur)
-	judge(t, w, drive, w.Finish(drive, "web"), 1)
+	judge(t, w, drive, w.Finish(drive, "web"), *m.set().Spec.Replicas)
 	witness.judge()
 	writes := saboteur.Writes()
 	t.Logf("%s: %d writes:\n%s", m.name, len(writes), strings.Join(writes, "\n"))
@@ -197,8 +237,15 @@ func newWorld(t *testing.T, m method) *kit.World {
 	w.DefineKind(owner, ownerKind)
 	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)
 	w.CreateSet(m.set())
+	if m.rolling {
+		w.AllowAway("web", 1)
+	}
 	w.OwnedBy("web", resource)
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: m.request})
+	asked := map[string]string{api.ResizeAnnotation: m.request}
+	if m.rolling {
+		asked[api.StrategyAnnotation] = string(api.StrategyRolling)
+	}
+	w.Annotate("web", asked)
 	if m.before != nil {
 		m.before(w)
 	}
@@ -208,7 +255,7 @@ func newWorld(t *testing.T, m method) *kit.World {
 func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 	w := newWorld(t, m)
 	saboteur, fresh := &kit.Saboteur{At: k, What: what}, &kit.Saboteur{}
-	witness, after := witnessOf(w, saboteur, resizeTruths), witnessOf(w, fresh, resizeTruths)
+	witness, after := witnessOf(w, saboteur, resizeTruths(m)), witnessOf(w, fresh, resizeTruths(m))
 	drive := h.of(w.Drive(saboteur))
 	w.Eventually("the sabotage has happened", func() string {
 		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
@@ -218,28 +265,39 @@ func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 		return "it has not"
 	})
 	drive = h.of(w.Drive(fresh))
-	judge(t, w, drive, w.Finish(drive, "web"), 1)
+	judge(t, w, drive, w.Finish(drive, "web"), *m.set().Spec.Replicas)
 	witness.judge()
 	after.judge()
 }
 
-func interfered(t *testing.T, m method, k int, act interference) {
+func interfered(t *testing.T, m method, k int, d disturbance) {
 	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
-	done := false
-	witness := witnessOf(w, saboteur, nil) // others may scale the set down, and with whenScaled Delete that costs its data
-	saboteur.OnWrite = func(string) {
+	witness := witnessOf(w, saboteur, disturbedTruths(m))
+	witness.loses = d.loses
+	done, before := false, []string(nil)
+	saboteur.OnWrite = func(write string) {
 		if !done && len(saboteur.Writes()) >= k {
 			done = true
-			act(w)
+			d.act(w)
+			before = w.Away("web", int(*m.set().Spec.Replicas))
 		}
+		if d.ends != nil && done {
+			witness.budget(write, before)
+		}
+		witness.look(write)
 	}
 	drive := w.Drive(saboteur)
 	w.Eventually("the operation ends and nothing is left", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if status := w.Status("web"); status != nil && !status.Phase.Terminal() {
+		status := w.Status("web")
+		if d.ends != nil && done && waitsForBudget(status) {
+			d.ends(w)
+			d.ends = nil
+		}
+		if status != nil && !status.Phase.Terminal() {
 			return fmt.Sprintf("phase %s: %s", status.Phase, status.Message)
 		}
 		return strings.Join(w.Leftovers(), ", ")
@@ -248,8 +306,13 @@ func interfered(t *testing.T, m method, k int, act interference) {
 	if set == nil {
 		t.Fatal("the set is gone")
 	}
-	judge(t, w, drive, w.Status("web"), 1, 2, 0)
+	judge(t, w, drive, w.Status("web"), *m.set().Spec.Replicas, 3, 0)
 	witness.judge()
+}
+
+// waitsForBudget reports whether the resize says that a budget keeps it from stopping a member.
+func waitsForBudget(record *api.Resize) bool {
+	return record != nil && record.Reason == api.GateClosed && strings.Contains(record.Message, "disruption budget")
 }
 
 // judge checks the invariants at the end of an operation. What was left to do after its end is the tick's.
@@ -273,7 +336,9 @@ func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Resize, rep
 	})
 	var claims []string
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		claims = append(claims, t.Name+"-web-0")
+		for ordinal := range replicas[0] {
+			claims = append(claims, fmt.Sprintf("%s-web-%d", t.Name, ordinal))
+		}
 	}
 	if *set.Spec.Replicas == 0 {
 		claims = nil // scaled down when the operation was over, with whenScaled Delete: it was asked for

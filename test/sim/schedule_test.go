@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	part = flag.Int("part", 29, "how many of a hundred writes are tried in each way")
+	part = flag.Int("part", 14, "how many of a hundred writes are tried in each way")
 	seed = flag.Uint64("seed", 0, "seed of the sample; 0 takes one from the clock")
 	at   = flag.Int("at", 0, "try only this write")
 )
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// schedule is one way in which an operation is disturbed.
+// schedule runs a test of one disturbance of an operation.
 func schedule(t *testing.T, name string, try func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -71,26 +71,26 @@ func seeds(t *testing.T, writes int) []uint64 {
 	return all
 }
 
-// hash lets each test have a sample of its own from one seed.
+// hash gives each test a different sample from the same seed.
 func hash(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return h.Sum64()
 }
 
-var counts sync.Map // by what is counted: func() int
+var counts sync.Map // operation to func() int
 
-// counted counts once, whoever asks first.
+// counted calls count once for all callers.
 func counted(t *testing.T, what string, count func() int) int {
 	once, _ := counts.LoadOrStore(what, sync.OnceValue(count))
 	n := once.(func() int)()
 	if n == 0 {
-		t.Fatalf("the run of %s that nobody disturbs has failed, so there is nothing to count on", what)
+		t.Fatalf("the undisturbed run of %s has failed, so its writes are not known", what)
 	}
 	return n
 }
 
-// world is one of many on a machine that may be busy: how long something takes is not what is tried here.
+// world makes one of many worlds on a machine that may be busy, so its timeouts are long: durations are not tested here.
 func world(t *testing.T) *kit.World {
 	w := kit.BorrowWorld(t)
 	w.Patience = 5 * time.Minute

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/owners"
@@ -38,7 +40,7 @@ type sleeper struct {
 	means
 	t      *testing.T
 	claims string // their UIDs: none is ever deleted
-	// disturbed says that somebody interferes, so that the set may not sleep at all.
+	// disturbed: a user interferes, so the set may not sleep at all.
 	disturbed bool
 }
 
@@ -67,7 +69,7 @@ func newSleepingSet() setType {
 	return set
 }
 
-// operate does what an operator does that knows its stop.
+// operate plays an operator that supports a stop.
 func (s *sleeper) operate() {
 	if s.by != owners.ByStop {
 		return
@@ -88,7 +90,7 @@ func (s *sleeper) unready() string {
 	return ""
 }
 
-// step does what people do: they need the set once it sleeps. It says what is still to come.
+// step plays the user, who needs the set once it sleeps. It returns what the user waits for.
 func (s *sleeper) step() string {
 	set := s.Set("web")
 	if set == nil {
@@ -154,7 +156,7 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 	})
 }
 
-// countSleep counts the writes of a sleep and a wake-up that nobody disturbs.
+// countSleep counts the writes of an undisturbed sleep and wake-up.
 func countSleep(t *testing.T, by means) int {
 	return counted(t, "sleep of "+by.kind, func() int {
 		s, saboteur := newSleeper(t, by), &kit.Saboteur{}
@@ -167,7 +169,7 @@ func countSleep(t *testing.T, by means) int {
 	})
 }
 
-// sleepTruths: whoever finds the objects as they are now knows how many replicas there were.
+// sleepTruths check that the objects tell how many replicas the set had.
 func sleepTruths(_ *kit.World, set setType) string {
 	sleep, err := api.LoadSleep(set)
 	switch {
@@ -176,7 +178,7 @@ func sleepTruths(_ *kit.World, set setType) string {
 	case sleep.Active() && sleep.Set.UID != set.UID:
 		return fmt.Sprintf("I3: the document is of set %s, this is %s", sleep.Set.UID, set.UID)
 	case *set.Spec.Replicas != 3 && (sleep == nil || sleep.Phase.Terminal() || sleep.Replicas != 3):
-		return fmt.Sprintf("I4: the set has %d replicas, and no document tells of 3", *set.Spec.Replicas)
+		return fmt.Sprintf("I4: the set has %d replicas, and no document says 3", *set.Spec.Replicas)
 	}
 	return ""
 }
@@ -202,19 +204,19 @@ func everySabotage(t *testing.T, by means) {
 	}
 }
 
-// meddling is what somebody else does at a write of a sleep, and how many replicas there may be in the end.
+// meddling is an action of a user at a write of a sleep, with the allowed numbers of replicas at the end.
 var meddling = map[string]struct {
 	act      interference
 	replicas []int32
 }{
-	"somebody uses the set":      {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) }, []int32{3}},
-	"somebody scales the set up": {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
-	"somebody deletes the set and applies it again": {func(w *kit.World) {
+	"a user uses the set":      {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) }, []int32{3}},
+	"a user scales the set up": {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
+	"a user deletes the set and applies it again": {func(w *kit.World) {
 		set := newSleepingSet()
 		set.Annotations[api.LastActivityAnnotation] = kit.Ago(0) // the new one is used
-		applyAgain(w, set)
+		applyAgain(w, set, metav1.DeletePropagationBackground)
 	}, []int32{3}},
-	"somebody takes the operator's pause away": {func(w *kit.World) {
+	"a user takes the operator's pause away": {func(w *kit.World) {
 		w.TryUnannotateCustom(pauses.row, pauses.kind, "main", pauses.row.Pause[0].Key)
 	}, []int32{3}},
 }

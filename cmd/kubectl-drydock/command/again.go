@@ -32,14 +32,14 @@ func (s *session) again(ctx context.Context, l api.Letter, set *appsv1.StatefulS
 		return event.Event{}, err
 	}
 	if object == nil || !belongs(object, set) {
-		// It is gone, and with it what the event would say. The functions look for themselves.
+		// The object is gone, so the event has no data. The functions read the live objects.
 		return events.NewByHand(events.ObjectChanged, ref, uuid.NewString(), lookers...), nil
 	}
 	return events.NewSource(events.SourceUpdate, l.Source, uuid.NewString(), object)
 }
 
-// belongs reports whether the object is the set, or linked to it. Whoever may annotate a set can write letters; they must
-// not make somebody else send other objects of the namespace around.
+// belongs reports whether the object is the set, or linked to it. Every user with the right to annotate a set can write letters, and must
+// not make another user send events about other objects of the namespace.
 func belongs(object *unstructured.Unstructured, set *appsv1.StatefulSet) bool {
 	if object.GetKind() == events.KindStatefulSet {
 		return object.GetUID() == set.UID

@@ -1,5 +1,6 @@
-// Package command is kubectl drydock: it says what a resize would do, puts old volumes back, sends events by hand, asks for a retry, sends dead
-// letters again, and lets go of everything before Drydock is uninstalled. What it decides is decided from the live objects, and what it writes on a StatefulSet goes through plans, as in the functions.
+// Package command is kubectl drydock: it tells the consequences of a resize and how far it is, approves stops, puts old volumes back, sends
+// events by hand, asks for a retry, sends dead letters again, and releases everything before Drydock is uninstalled. It decides from the
+// live objects, and its writes on a StatefulSet go through plans, as in the functions.
 package command
 
 import (
@@ -16,7 +17,7 @@ import (
 	"drydock.dev/shared/kube"
 )
 
-// writer is what the executor of plans knows this program as.
+// writer is the name of this program for the executor of plans.
 const writer api.Function = "kubectl"
 
 // New makes the command with everything below it.
@@ -24,7 +25,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:           "kubectl-drydock",
-		Short:         "Plans, rollbacks, events, retries, dead letters, rights and the release of Drydock, by hand",
+		Short:         "Plans, progress, approvals, rollbacks, events, retries, dead letters, rights and the release of Drydock, by hand",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drydock"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -34,11 +35,12 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: time.Now}
-	root.AddCommand(newPlan(tool), newRollback(tool), newEmit(tool), newRetry(tool), newRedeliver(tool), newRBAC(tool), newRelease(tool))
+	root.AddCommand(newPlan(tool), newStatus(tool), newApprove(tool), newRollback(tool), newEmit(tool), newRetry(tool), newRedeliver(tool),
+		newRBAC(tool), newRelease(tool))
 	return root
 }
 
-// tool is what the commands share.
+// tool has the flags and streams that the commands share.
 type tool struct {
 	genericiooptions.IOStreams
 	config *genericclioptions.ConfigFlags

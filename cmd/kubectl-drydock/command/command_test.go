@@ -81,7 +81,7 @@ func (c *cluster) run(t *testing.T, args ...string) (string, error) {
 
 // TestEmitThroughTheAPIServer: from a laptop the Broker is reached as a Service behind the API server's proxy.
 func TestEmitThroughTheAPIServer(t *testing.T) {
-	c := newCluster(t, build.Set("web", build.Status(build.Operation(api.Copying))))
+	c := newCluster(t, build.Set("web", build.Status(build.Operation(api.Moving))))
 	out, err := c.run(t, "emit", "object.changed", "sts/web", "--concerns", "backup restore")
 	if err != nil || !strings.Contains(out, "sent to broker drydock/default") {
 		t.Fatalf("%q, %v", out, err)
@@ -111,7 +111,8 @@ func TestEmitAboutAGroup(t *testing.T) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	header := c.posted[0].Header
-	if header.Get("Ce-Group") != "orders" || header.Get("Ce-Namespace") != "shop" || header.Get("Ce-Name") != "" || header.Get("Ce-Subject") != "" {
+	if header.Get("Ce-Group") != "orders" || header.Get("Ce-Namespace") != "shop" || header.Get("Ce-Name") != "" ||
+		header.Get("Ce-Subject") != "" {
 		t.Errorf("%v", header)
 	}
 }
@@ -120,7 +121,8 @@ func TestEmitPrints(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
 	for _, args := range [][]string{{"--dry-run=client"}, {"--dry-run"}, {"-o", "yaml"}, {"-o", "json"}} {
 		out, err := c.run(t, append([]string{"emit", "resource.update", "web"}, args...)...)
-		if err != nil || !strings.Contains(out, events.SourceUpdate) || !strings.Contains(out, "specversion") || strings.HasPrefix(out, "{") != (args[len(args)-1] == "json") {
+		if err != nil || !strings.Contains(out, events.SourceUpdate) || !strings.Contains(out, "specversion") ||
+			strings.HasPrefix(out, "{") != (args[len(args)-1] == "json") {
 			t.Errorf("%q prints %q, %v", args, out, err)
 		}
 	}

@@ -107,13 +107,14 @@ func (o *emit) run(ctx context.Context, typed string, arguments []string) error 
 // warnOfOrder tells that an order without a token has no effect on most clusters.
 func (s *sink) warnOfOrder(out io.Writer, eventType string) {
 	if events.IsOrder(eventType) && s.token == "" {
-		fmt.Fprintf(out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n", events.OrderAnnotation(eventType))
+		fmt.Fprintf(out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n",
+			events.OrderAnnotation(eventType))
 	}
 }
 
 // event makes the event about the set that the argument names, or about the group.
 func (o *emit) event(ctx context.Context, eventType string, arguments []string, concerns []api.Function) (*session, event.Event, error) {
-	argument := "group" // a session is about one set; that of a group is not asked for it
+	argument := "group" // a session names one set or a group
 	if o.group == "" {
 		argument = arguments[0]
 	}

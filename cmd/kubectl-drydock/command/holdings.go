@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // holdings reads every set that Drydock holds anything of, in order of namespace and name.
@@ -44,6 +45,9 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 		}
 		s.sort(ctx, at(link.Namespace, link.Set.Name), revision, link)
 	}
+	if err := s.heldPods(ctx, at); err != nil {
+		return nil, err
+	}
 	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
@@ -62,9 +66,46 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 	return all, err
 }
 
-// marked reports whether the set has a mark of Drydock's that has to go. Its configuration and the documents of what has ended stay.
+// heldPods finds the pods that carry the hold, and the claims of their namespaces.
+func (s *session) heldPods(ctx context.Context, at func(namespace, name string) *release.Input) error {
+	of := map[string][]*release.Input{} // by namespace
+	err := kube.Pages(ctx, s.client, plan.Pods, s.namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
+		for i := range l.Items {
+			pod := &l.Items[i]
+			link, err := api.LoadLink(pod)
+			if err != nil || link == nil || link.Role != api.RoleHeld || !sts.Held(pod) {
+				continue
+			}
+			in := at(pod.Namespace, link.Set.Name)
+			in.Held = append(in.Held, pod)
+			if !slices.Contains(of[pod.Namespace], in) {
+				of[pod.Namespace] = append(of[pod.Namespace], in)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for namespace, sets := range of {
+		var claims []*corev1.PersistentVolumeClaim
+		gather := func(l *corev1.PersistentVolumeClaimList) {
+			for i := range l.Items {
+				claims = append(claims, &l.Items[i])
+			}
+		}
+		if err := kube.Pages(ctx, s.client, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, gather); err != nil {
+			return err
+		}
+		for _, in := range sets {
+			in.Claims = claims
+		}
+	}
+	return nil
+}
+
+// marked reports whether the set has a label, finalizer or active record of Drydock. Its configuration and ended records stay.
 func marked(set *appsv1.StatefulSet) bool {
-	for _, label := range []string{api.ManagedLabel, api.FrozenLabel, api.FinalizerLabel} {
+	for _, label := range []string{api.ManagedLabel, api.FinalizerLabel} {
 		if _, ok := set.Labels[label]; ok {
 			return true
 		}
@@ -73,7 +114,7 @@ func marked(set *appsv1.StatefulSet) bool {
 	return records.Resizing() || records.Sleeping() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
-// sort adds a record to what is known of its set.
+// sort adds a record to the facts about its set.
 func (s *session) sort(ctx context.Context, in *release.Input, revision *appsv1.ControllerRevision, link *api.Link) {
 	switch link.Role {
 	case api.RoleSleep:
@@ -87,7 +128,7 @@ func (s *session) sort(ctx context.Context, in *release.Input, revision *appsv1.
 	}
 }
 
-// follow reads the owner that the record is about.
+// follow reads the owner that the record names.
 func (s *session) follow(ctx context.Context, o *release.Owner) error {
 	doc, err := api.LoadPausedOwner(o.Record)
 	if err != nil {

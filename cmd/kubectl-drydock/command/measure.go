@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
@@ -43,7 +44,8 @@ func (s *session) measure(ctx context.Context, nodes []string) (measured map[str
 			err = s.takeIn(body, measured)
 		}
 		if err != nil {
-			unread = append(unread, fmt.Sprintf("how full the volumes on node %s are is not known, since its kubelet's summary cannot be read: %s", node, printable(err.Error())))
+			unread = append(unread, fmt.Sprintf("how full the volumes on node %s are is not known, since its kubelet's summary cannot be read: %s",
+				node, printable(err.Error())))
 		}
 	}
 	return measured, unread
@@ -64,6 +66,20 @@ func (s *session) takeIn(body []byte, measured map[string]forecast.Usage) error 
 	return nil
 }
 
+// budgets lists the PodDisruptionBudgets of the session's namespace, and tells if they cannot be read.
+func (s *session) budgets(ctx context.Context) (budgets []policyv1.PodDisruptionBudget, unread []string) {
+	var list policyv1.PodDisruptionBudgetList
+	body, found, err := s.raw.get(ctx, "/apis/policy/v1/namespaces/"+url.PathEscape(s.namespace)+"/poddisruptionbudgets")
+	if err == nil && found {
+		err = json.Unmarshal(body, &list)
+	}
+	if err != nil {
+		return nil, []string{"which PodDisruptionBudgets count the set's pods is not known, since they cannot be listed: " +
+			printable(err.Error())}
+	}
+	return list.Items, nil
+}
+
 // observeSettings reads the functions' settings. Where they cannot be read they are taken to be the defaults, and that is said.
 func (s *session) observeSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
 	config, why := &corev1.ConfigMap{}, ""
@@ -81,15 +97,16 @@ func (s *session) observeSettings(ctx context.Context, name string, into *api.Se
 		}
 	}
 	if why != "" {
-		assumed = append(assumed, fmt.Sprintf("the functions' settings are the defaults, since ConfigMap %s cannot be read: %s; name another with --settings", name, why))
+		assumed = append(assumed, fmt.Sprintf("the functions' settings are the defaults, since ConfigMap %s cannot be read: %s; name another "+
+			"with --settings", name, why))
 	}
 	if err := settings.Fill(into, config.Data); err != nil {
 		return assumed, err
 	}
 	if into.Image == "" {
 		into.Image = unknownImage
-		assumed = append(assumed, fmt.Sprintf("the movers' image is not known, since ConfigMap %s does not set DRYDOCK_IMAGE; their pod is tried with image %s",
-			name, unknownImage))
+		assumed = append(assumed, fmt.Sprintf("the movers' image is not known, since ConfigMap %s does not set DRYDOCK_IMAGE; their pod is "+
+			"tried with image %s", name, unknownImage))
 	}
 	return assumed, nil
 }

@@ -43,7 +43,7 @@ func TestResolveType(t *testing.T) {
 			t.Errorf("%q: %v does not say which types there are", typed, err)
 		}
 	}
-	if n := len(typeNames()); n != 19 {
+	if n := len(typeNames()); n != 20 {
 		t.Errorf("%d types", n)
 	}
 }
@@ -89,7 +89,6 @@ func TestProxyPath(t *testing.T) {
 
 func TestRetryable(t *testing.T) {
 	resize := build.Resize("data=128Mi")
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	status := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
 	cleanup := func(phase api.Phase) build.Option {
 		doc := build.Operation(phase, func(s *api.Resize) { s.Kind = api.KindCleanup })
@@ -103,13 +102,14 @@ func TestRetryable(t *testing.T) {
 		set  *appsv1.StatefulSet
 		want string // part of the refusal; empty if there is something to take up
 	}{
-		"it failed":                              {build.Set("web", resize, status(api.Failed)), ""},
-		"it was refused":                         {build.Set("web", resize, status(api.Refused)), ""},
-		"held, and nobody asks any more":         {build.Set("web", build.Status(held)), ""},
+		"it failed":      {build.Set("web", resize, status(api.Failed)), ""},
+		"it was refused": {build.Set("web", resize, status(api.Refused)), ""},
+		"a rollback failed": {build.Set("web", resize, build.Status(build.Operation(api.Failed, build.Rollback(build.ID)))),
+			"kubectl drydock rollback"},
 		"failed, and nobody asks any more":       {build.Set("web", status(api.Failed)), "nothing is asked for any more"},
 		"its cleanup failed":                     {build.Set("web", cleanup(api.Failed)), ""},
 		"its cleanup ended well":                 {build.Set("web", cleanup(api.Succeeded)), "there was no operation"},
-		"it runs":                                {build.Set("web", resize, status(api.Copying)), "runs, in phase Copying"},
+		"it runs":                                {build.Set("web", resize, status(api.Moving)), "runs, in phase Moving"},
 		"it succeeded":                           {build.Set("web", resize, status(api.Succeeded)), "succeeded"},
 		"nobody ever asked":                      {build.Set("web"), "there was no operation"},
 		"it has not begun":                       {build.Set("web", resize), "no operation has begun"},
@@ -132,8 +132,9 @@ func letters() []api.Letter {
 			Extensions: map[string]string{"kind": "StatefulSet", "namespace": "shop", "name": "web"}, Time: at,
 			Destination: "http://backup.drydock.svc.cluster.local", Code: 422, Message: "no \x1b[2Jroom"},
 		{Type: events.SourceUpdate, Source: "https://10.96.0.1:443", ID: "random", Subject: "/apis/v1/namespaces/shop/pods/mover",
-			Extensions: map[string]string{"kind": "Pod", "namespace": "shop", "name": "mover"}, Time: at, Destination: "http://sift.drydock.svc.cluster.local",
-			Resent: &metav1.Time{Time: build.Now.Add(-time.Minute)}},
+			Extensions: map[string]string{"kind": "Pod", "namespace": "shop", "name": "mover"}, Time: at,
+			Destination: "http://sift.drydock.svc.cluster.local",
+			Resent:      &metav1.Time{Time: build.Now.Add(-time.Minute)}},
 	}
 }
 

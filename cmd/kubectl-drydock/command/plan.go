@@ -18,7 +18,7 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// planning says what a resize would do.
+// planning tells the consequences of a resize.
 type planning struct {
 	*tool
 	ask      forecast.Ask
@@ -30,20 +30,22 @@ func newPlan(t *tool) *cobra.Command {
 	o := &planning{tool: t}
 	c := &cobra.Command{
 		Use:   "plan sts/NAME",
-		Short: "Say what a resize would do, for how long the set would be stopped, and what is in its way",
-		Long: "Say what the resize would do that the StatefulSet asks for, or would ask for: how each claim would come by its size, how much\n" +
-			"is copied, for how long the set would be stopped, which quota that needs, and everything for which it would be refused.\n\n" +
+		Short: "Show the consequences of a resize: which members stop for how long, and why it would be refused",
+		Long: "Show the consequences of the resize that the StatefulSet asks for, or of the one in --resize: the method for each claim, the " +
+			"bytes\nto copy, the members that stop, their order and for how long, the quota, and every reason why it would be refused.\n\n" +
 			"Nothing is changed. The API server is asked to try what Drydock would write (dry run), with your rights: it tells what quotas,\n" +
 			"policies and webhooks would refuse. What you may not do yourself is not tried, and is not a reason to refuse.\n\n" +
 			"The exit code is 0 where the resize would go through, or there is nothing to do, and 1 where it would be refused.",
-		Example: "  kubectl drydock plan sts/web\n  kubectl drydock plan sts/web --resize data=20Gi@fast\n" +
+		Example: "  kubectl drydock plan sts/web\n  kubectl drydock plan sts/web --resize data=20Gi@fast --strategy rolling\n" +
 			"  kubectl drydock plan sts/web --resize data=5Gi --method copy -o yaml",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	c.Flags().StringVar(&o.ask.Request, "resize", "", "what would be asked for, instead of what the annotation "+api.ResizeAnnotation+" says")
-	c.Flags().StringVar(&o.ask.Method, "method", "", "auto, expand or copy, instead of what the annotation "+api.ResizeMethodAnnotation+" says")
-	c.Flags().StringVar(&o.settings, "settings", "drydock/drydock-settings", "NAMESPACE/NAME of the ConfigMap with the functions' settings; empty for the defaults")
+	c.Flags().StringVar(&o.ask.Request, "resize", "", "the request, instead of the annotation "+api.ResizeAnnotation)
+	c.Flags().StringVar(&o.ask.Method, "method", "", "auto, expand or copy, instead of the annotation "+api.ResizeMethodAnnotation)
+	c.Flags().StringVar(&o.ask.Strategy, "strategy", "", "whole or rolling, instead of the annotation "+api.StrategyAnnotation)
+	c.Flags().StringVar(&o.settings, "settings", "drydock/drydock-settings", "NAMESPACE/NAME of the ConfigMap with the functions' settings; "+
+		"empty for the defaults")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole plan")
 	return c
 }
@@ -97,6 +99,8 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	if in.Cluster, err = s.client.Cluster(ctx, set.Namespace); err != nil {
 		return nil, err
 	}
+	var unlisted []string
+	in.Budgets, unlisted = s.budgets(ctx)
 	look := forecast.Look(in)
 	measured, unread := s.measure(ctx, look.Nodes())
 	writes, checks := look.Writes()
@@ -104,11 +108,11 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 		checks = append(checks, s.try(ctx, write))
 	}
 	document := look.Document(measured, checks)
-	document.Assumed = append(assumed, unread...)
+	document.Assumed = slices.Concat(assumed, unlisted, unread)
 	return document, nil
 }
 
-// refusal is the error with which the command ends when the resize would be refused.
+// refusal returns the error of the command if the resize would be refused.
 func refusal(d *forecast.Document) error {
 	if d.Verdict != forecast.Refused {
 		return nil

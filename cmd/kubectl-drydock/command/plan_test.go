@@ -18,6 +18,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/resources"
 )
 
 // TestOutcome: what the API server answers to a dry run, and what that means.
@@ -79,24 +80,32 @@ func TestBytesForPeople(t *testing.T) {
 // TestPlanForPeople: as it is printed.
 func TestPlanForPeople(t *testing.T) {
 	q, used := resource.MustParse, int64(3<<29)
-	d := &forecast.Document{Version: 1, Namespace: "shop", Set: "web", Request: "data=20Gi@fast", Verdict: forecast.Refused, Method: api.MethodCopy, Recreate: true,
-		Templates: []api.TemplateTarget{{Name: "data", Size: q("20Gi"), Class: "fast"}},
-		Before:    []resize.Problem{{Reason: api.NotManaged, Message: "the set opts in"}},
-		Refused:   []resize.Problem{{Reason: api.QuotaExceeded, Message: "no room\nat all"}},
+	d := &forecast.Document{Version: 1, Namespace: "shop", Set: "web", Request: "data=20Gi@fast", Verdict: forecast.Refused,
+		Method: api.MethodCopy, Recreate: true, Templates: []api.TemplateTarget{{Name: "data", Size: q("20Gi"), Class: "fast"}},
+		Before:  []resize.Problem{{Reason: api.NotManaged, Message: "the set opts in"}},
+		Refused: []resize.Problem{{Reason: api.QuotaExceeded, Message: "no room\nat all"}},
 		Claims: []forecast.Claim{
-			{Name: "data-web-0", Method: api.MethodCopy, From: q("10Gi"), To: q("20Gi"), Class: "slow", NewClass: "fast", Volume: "pv-0", Used: &used, Capacity: 10 << 30,
-				Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Users: []forecast.User{{Pod: "web-0"}, {Pod: "debug", Foreign: true}}},
-			{Name: "data-web-1", Method: api.MethodCopy, From: q("10Gi"), To: q("20Gi"), Class: "slow", NewClass: "fast", Volume: "pv-1", Capacity: 10 << 30,
-				Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Cold: "no pod uses it"},
+			{Name: "data-web-0", Method: api.MethodCopy, From: q("10Gi"), To: q("20Gi"), Class: "slow", NewClass: "fast", Volume: "pv-0",
+				Used: &used, Capacity: 10 << 30,
+				Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Users: []forecast.User{{Pod: "web-0"},
+					{Pod: "debug", Foreign: true}}},
+			{Name: "data-web-1", Method: api.MethodCopy, From: q("10Gi"), To: q("20Gi"), Class: "slow", NewClass: "fast", Volume: "pv-1",
+				Capacity: 10 << 30, Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
 		},
-		Owner:    &forecast.Owner{APIVersion: "example.com/v1", Kind: "Database", Name: "main", Paused: true, How: "by annotation paused=true"},
-		Copy:     forecast.Copy{Claims: 2, Measured: used, Unmeasured: 10 << 30},
-		Downtime: forecast.Downtime{From: 10, To: 120, Basis: []string{"a start"}, Assumed: []string{"a rate"}, Besides: []string{"the rest"}},
-		Quotas:   []resize.Room{{Quota: "team", Resource: "requests.storage", Hard: q("50Gi"), Used: q("20Gi"), Needs: q("40Gi")}},
-		Checks: []forecast.Check{{Verb: plan.VerbCreate, Resource: plan.Claims, Name: "a", Outcome: forecast.Accepted}, {Verb: plan.VerbCreate, Resource: plan.Claims, Name: "b", Outcome: forecast.Accepted},
+		Strategy: api.StrategyRolling, Cutover: api.CutoverApprove, MemberCheck: "tcp:5432", Hooks: resources.Hooks,
+		Members: []forecast.Member{{Ordinal: 1, Cold: "it has no pod"}, {Ordinal: 0, Pod: "web-0", Node: "node-1", Ready: true, Primary: true}},
+		Budgets: []forecast.Budget{{Name: "web", Allows: 1, Asked: true}},
+		Owner:   &forecast.Owner{APIVersion: "example.com/v1", Kind: "Database", Name: "main", Paused: true, How: "by annotation paused=true"},
+		Copy:    forecast.Copy{Claims: 2, Measured: used, Unmeasured: 10 << 30},
+		Stop: forecast.Stop{Members: 1, From: 10, To: 120, Basis: []string{"a start"}, Assumed: []string{"a rate"},
+			Besides: []string{"the rest"}},
+		Quotas: []resize.Room{{Quota: "team", Resource: "requests.storage", Hard: q("50Gi"), Used: q("20Gi"), Needs: q("40Gi")}},
+		Checks: []forecast.Check{{Verb: plan.VerbCreate, Resource: plan.Claims, Name: "a", Outcome: forecast.Accepted},
+			{Verb: plan.VerbCreate, Resource: plan.Claims, Name: "b", Outcome: forecast.Accepted},
 			{Verb: plan.VerbPatch, Resource: plan.Claims, Name: "c", Outcome: forecast.Accepted},
-			{Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "a", Outcome: forecast.Unchecked, Message: "you may not"}, {Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "b", Outcome: forecast.Unchecked, Message: "you may not"}},
-		Warnings: []string{"a warning"}, Assumed: []string{"a default"},
+			{Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "a", Outcome: forecast.Unchecked, Message: "you may not"},
+			{Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "b", Outcome: forecast.Unchecked, Message: "you may not"}},
+		Warnings: []string{"a warning"}, Suggestions: []string{"a suggestion"}, Assumed: []string{"a default"},
 	}
 	const want = `statefulset.apps/web: data=20Gi@fast would be refused
 
@@ -106,21 +115,32 @@ It would be refused:
 Nothing would happen until
 - NotManaged: the set opts in
 
-CLAIM        METHOD   SIZE           CLASS          ACCESS          OLD VOLUME   IN USE           USED BY                      FIRST COPY
-data-web-0   copy     10Gi -> 20Gi   slow -> fast   ReadWriteOnce   pv-0         1.5 GiB          web-0, debug (not the set's)   while the set runs
-data-web-1   copy     10Gi -> 20Gi   slow -> fast   ReadWriteOnce   pv-1         at most 10 GiB   nobody                       none: no pod uses it
+CLAIM        METHOD   SIZE           CLASS          ACCESS          OLD VOLUME   IN USE           USED BY
+data-web-0   copy     10Gi -> 20Gi   slow -> fast   ReadWriteOnce   pv-0         1.5 GiB          web-0, debug (not the set's)
+data-web-1   copy     10Gi -> 20Gi   slow -> fast   ReadWriteOnce   pv-1         at most 10 GiB   no pod
 
-set        is created again at zero, with its new templates: data=20Gi@fast
+ORDER   MEMBER   NODE     IS               FIRST PASS
+1       1        -        without a pod    none: it has no pod
+2       0        node-1   ready, primary   beside the running pod
+
+set        is created again around its running pods before the first member stops, with its new templates: data=20Gi@fast
 owner      Database main (example.com/v1) is paused: by annotation paused=true
-to copy    1.5 GiB of 2 claims, as the kubelets say, and at most 10 GiB where nobody says how much is in use
-downtime   from 10s to 2m0s
+to copy    1.5 GiB of 2 claims, as the kubelets say, and at most 10 GiB where that is not measured
+strategy   rolling: one member at a time, in the order above; the others keep serving
+stops      when they are approved: kubectl drydock approve -n shop sts/web
+check      tcp:5432 is asked of all other members before each stop, twice, and of each member after its start
+hooks      drydock.dev/before-member has a Job run before each stop; if it fails, the member is not stopped, and the resize ends
+           drydock.dev/after-member has a Job run after each start; if it fails, no other member is stopped, and the resize ends
+stop       from 10s to 2m0s, of one member
            observed: a start
            assumed: a rate
            besides: the rest
+budget     PodDisruptionBudget web would allow 1 of the set's pods to stop now; it is asked before each stop
 quota      team allows 50Gi of requests.storage: 20Gi are used, 40Gi more needed, which is too much
 tried      the API server would take 3 of 5 writes: 2 persistentvolumeclaims, 1 patch persistentvolumeclaims
            not tried: create jobs: you may not
 warning    a warning
+suggestion a suggestion
 unknown    a default
 `
 	var out bytes.Buffer
@@ -138,11 +158,12 @@ unknown    a default
 // TestPlanWithNothingToSay is short.
 func TestPlanWithNothingToSay(t *testing.T) {
 	for request, want := range map[string]string{
-		"":          "statefulset.apps/web: nobody asks for a resize; --resize TEMPLATE=SIZE shows what one would do\n",
+		"":          "statefulset.apps/web: no resize is asked for; --resize TEMPLATE=SIZE shows the consequences of one\n",
 		"data=10Gi": "statefulset.apps/web: data=10Gi: everything is as asked for\n",
 	} {
 		var out bytes.Buffer
-		d := &forecast.Document{Set: "web", Request: request, Verdict: forecast.Nothing, Downtime: forecast.Downtime{None: true}, Assumed: []string{"a default"}}
+		d := &forecast.Document{Set: "web", Request: request, Verdict: forecast.Nothing, Stop: forecast.Stop{None: true},
+			Assumed: []string{"a default"}}
 		if err := printPlan(&out, d); err != nil || out.String() != want || refusal(d) != nil {
 			t.Errorf("%q, %v", out.String(), err)
 		}
@@ -162,13 +183,15 @@ func TestPlanOfAnUnreadableRequestForetellsNothing(t *testing.T) {
 	}
 }
 
-func TestDowntimeForPeople(t *testing.T) {
-	for want, d := range map[string]forecast.Downtime{
-		"none":      {None: true},
-		"about 10s": {From: 10, To: 10},
-		"none: no replica runs. What is copied takes from 1s to 2s": {None: true, From: 1, To: 2},
+func TestStopForPeople(t *testing.T) {
+	for want, s := range map[string]forecast.Stop{
+		"none":                                {None: true},
+		"about 10s, of one member":            {From: 10, To: 10, Members: 1},
+		"from 1s to 2s, of each of 3 members": {From: 1, To: 2, Members: 3},
+		"from 1s to 2s, of all 3 members":     {From: 1, To: 2, Members: 3, Together: true},
+		"none: no member runs. The copies take from 1s to 2s": {None: true, From: 1, To: 2},
 	} {
-		if got := downtimeWords(d); got != want {
+		if got := stopWords(s); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

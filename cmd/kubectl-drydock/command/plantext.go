@@ -1,18 +1,17 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 )
 
@@ -23,7 +22,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 	if d.Verdict == forecast.Refused || d.Verdict == forecast.Waits {
 		printProblems(out, "Nothing would happen until", d.Before)
 	}
-	if err := printClaims(out, d.Claims); err != nil {
+	if err := errors.Join(printClaims(out, d.Claims), printMembers(out, d.Members)); err != nil {
 		return err
 	}
 	if d.Method == "" || knowsNothing(d) {
@@ -33,10 +32,19 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 	f.add("set", setWords(d))
 	f.add("owner", ownerWords(d.Owner))
 	f.add("to copy", copyWords(d.Copy))
-	f.add("downtime", downtimeWords(d.Downtime))
-	f.add("", prefixed("observed: ", d.Downtime.Basis)...)
-	f.add("", prefixed("assumed: ", d.Downtime.Assumed)...)
-	f.add("", prefixed("besides: ", d.Downtime.Besides)...)
+	if d.Method == api.MethodCopy {
+		f.add("strategy", strategyWords(d))
+		f.add("stops", cutoverWords(d))
+		f.add("check", checkWords(d)...)
+		f.add("hooks", hookWords(d)...)
+	}
+	f.add("stop", stopWords(d.Stop))
+	f.add("", prefixed("observed: ", d.Stop.Basis)...)
+	f.add("", prefixed("assumed: ", d.Stop.Assumed)...)
+	f.add("", prefixed("besides: ", d.Stop.Besides)...)
+	for _, b := range d.Budgets {
+		f.add("budget", budgetWords(b))
+	}
 	for _, r := range d.Quotas {
 		f.add("quota", roomWords(r))
 	}
@@ -54,12 +62,12 @@ func verdict(d *forecast.Document) string {
 		return fmt.Sprintf("%s would be refused", printable(d.Request))
 	}
 	if d.Request == "" {
-		return "nobody asks for a resize; --resize TEMPLATE=SIZE shows what one would do"
+		return "no resize is asked for; --resize TEMPLATE=SIZE shows the consequences of one"
 	}
 	return fmt.Sprintf("%s: everything is as asked for", printable(d.Request))
 }
 
-// knowsNothing reports whether the request was refused before it was known what it would change, as one that cannot be read.
+// knowsNothing reports whether the request was refused before its consequences were known, for example because it cannot be read.
 func knowsNothing(d *forecast.Document) bool {
 	return d.Verdict == forecast.Refused && len(d.Claims) == 0 && !d.Recreate
 }
@@ -80,10 +88,10 @@ func printClaims(out io.Writer, claims []forecast.Claim) error {
 	}
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CLAIM\tMETHOD\tSIZE\tCLASS\tACCESS\tOLD VOLUME\tIN USE\tUSED BY\tFIRST COPY")
+	fmt.Fprintln(table, "CLAIM\tMETHOD\tSIZE\tCLASS\tACCESS\tOLD VOLUME\tIN USE\tUSED BY")
 	for _, c := range claims {
 		fmt.Fprintln(table, strings.Join([]string{c.Name, string(c.Method), turns(c.From.String(), c.To.String()), turns(c.Class, c.NewClass),
-			turns(modes(c.Modes), modes(c.NewModes)), c.Volume, inUse(c), users(c.Users), firstCopy(c)}, "\t"))
+			turns(modes(c.Modes), modes(c.NewModes)), c.Volume, inUse(c), users(c.Users)}, "\t"))
 	}
 	return table.Flush()
 }
@@ -124,19 +132,50 @@ func users(all []forecast.User) string {
 		}
 	}
 	if len(names) == 0 {
-		return "nobody"
+		return "no pod"
 	}
 	return strings.Join(names, ", ")
 }
 
-func firstCopy(c forecast.Claim) string {
-	switch {
-	case c.Method != api.MethodCopy:
-		return "-"
-	case c.Cold == "":
-		return "while the set runs"
+// printMembers prints the copied members, in the order of their moves.
+func printMembers(out io.Writer, members []forecast.Member) error {
+	if len(members) == 0 {
+		return nil
 	}
-	return "none: " + c.Cold
+	fmt.Fprintln(out)
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "ORDER\tMEMBER\tNODE\tIS\tFIRST PASS")
+	for i, m := range members {
+		fmt.Fprintln(table, strings.Join([]string{strconv.Itoa(i + 1), strconv.Itoa(m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)},
+			"\t"))
+	}
+	return table.Flush()
+}
+
+func memberState(m forecast.Member) string {
+	switch {
+	case m.Pod == "":
+		return "without a pod"
+	case !m.Ready:
+		return "not ready"
+	case m.Primary:
+		return "ready, primary"
+	}
+	return "ready"
+}
+
+func firstPass(m forecast.Member) string {
+	if m.Cold != "" {
+		return "none: " + m.Cold
+	}
+	return "beside the running pod"
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
 // facts are lines of a title and some words; a line without a title belongs to the one before.
@@ -151,6 +190,7 @@ func (f *facts) add(title string, words ...string) {
 
 func printFacts(out io.Writer, d *forecast.Document, f facts) error {
 	f.add("warning", d.Warnings...)
+	f.add("suggestion", d.Suggestions...)
 	f.add("unknown", d.Assumed...)
 	if len(f) == 0 || d.Verdict == forecast.Nothing {
 		return nil
@@ -169,117 +209,4 @@ func prefixed(prefix string, words []string) []string {
 		all = append(all, prefix+w)
 	}
 	return all
-}
-
-func setWords(d *forecast.Document) string {
-	if !d.Recreate {
-		return "is not created again: its templates are as asked for"
-	}
-	around := "around its running pods, with its new templates"
-	if d.Method == api.MethodCopy {
-		around = "at zero, with its new templates"
-	}
-	var templates []string
-	for _, t := range d.Templates {
-		words := t.Name + "=" + t.Size.String()
-		if t.Class != "" {
-			words += "@" + t.Class
-		}
-		if len(t.Modes) > 0 {
-			words += ":" + modes(t.Modes)
-		}
-		templates = append(templates, words)
-	}
-	return "is created again " + around + ": " + strings.Join(templates, ", ")
-}
-
-func ownerWords(o *forecast.Owner) string {
-	switch {
-	case o == nil:
-		return "none"
-	case o.Paused:
-		return fmt.Sprintf("%s %s (%s) is paused: %s", o.Kind, o.Name, o.APIVersion, o.How)
-	}
-	return fmt.Sprintf("%s %s (%s): %s", o.Kind, o.Name, o.APIVersion, o.How)
-}
-
-func copyWords(c forecast.Copy) string {
-	switch {
-	case c.Claims == 0:
-		return "nothing"
-	case c.Unmeasured == 0:
-		return fmt.Sprintf("%s of %d claims, as the kubelets say", bytesWords(c.Measured), c.Claims)
-	case c.Measured == 0:
-		return fmt.Sprintf("at most %s of %d claims: nobody says how much is in use", bytesWords(c.Unmeasured), c.Claims)
-	}
-	return fmt.Sprintf("%s of %d claims, as the kubelets say, and at most %s where nobody says how much is in use",
-		bytesWords(c.Measured), c.Claims, bytesWords(c.Unmeasured))
-}
-
-func downtimeWords(d forecast.Downtime) string {
-	from, to := time.Duration(d.From)*time.Second, time.Duration(d.To)*time.Second
-	switch {
-	case d.None && to == 0:
-		return "none"
-	case d.None:
-		return fmt.Sprintf("none: no replica runs. What is copied takes from %s to %s", from, to)
-	case from == to:
-		return fmt.Sprintf("about %s", to)
-	}
-	return fmt.Sprintf("from %s to %s", from, to)
-}
-
-func roomWords(r resize.Room) string {
-	words := fmt.Sprintf("%s allows %s of %s: %s are used, %s more needed", r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs)
-	if !r.Retained.IsZero() {
-		words += fmt.Sprintf(", %s are in old volumes that are kept", &r.Retained)
-	}
-	if !r.Enough() {
-		words += ", which is too much"
-	}
-	return words
-}
-
-// triedWords counts the objects that the API server would accept, by kind, and names those that were not tried, with the reason.
-func triedWords(checks []forecast.Check) []string {
-	if len(checks) == 0 {
-		return nil
-	}
-	accepted, kinds := 0, []string{}
-	counts := map[string]int{}
-	var rest []string
-	for _, c := range checks {
-		kind := strings.TrimPrefix(string(c.Verb)+" ", string(plan.VerbCreate)+" ") + string(c.Resource)
-		switch c.Outcome {
-		case forecast.Accepted:
-			accepted++
-			if counts[kind]++; counts[kind] == 1 {
-				kinds = append(kinds, kind)
-			}
-		case forecast.Unchecked:
-			if words := fmt.Sprintf("not tried: %s %s: %s", c.Verb, c.Resource, c.Message); !slices.Contains(rest, words) {
-				rest = append(rest, words)
-			}
-		}
-	}
-	for i, kind := range kinds {
-		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
-	}
-	words := fmt.Sprintf("the API server would take %d of %d writes", accepted, len(checks))
-	if accepted > 0 {
-		words += ": " + strings.Join(kinds, ", ")
-	}
-	return append([]string{words}, rest...)
-}
-
-// bytesWords are bytes for people.
-func bytesWords(n int64) string {
-	value, unit := float64(n), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
-		if value < 1024 {
-			break
-		}
-		value, unit = value/1024, next
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + unit
 }

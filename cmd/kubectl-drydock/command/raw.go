@@ -44,7 +44,8 @@ func (r *raw) post(ctx context.Context, path string, object, answer any) error {
 	if err != nil {
 		return fmt.Errorf("writing to %s: %w", path, err)
 	}
-	body, err = r.rest.Post().AbsPath(path).SetHeader("Accept", "application/json").SetHeader("Content-Type", "application/json").Body(body).DoRaw(ctx)
+	body, err = r.rest.Post().AbsPath(path).SetHeader("Accept", "application/json").SetHeader("Content-Type",
+		"application/json").Body(body).DoRaw(ctx)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func newRBAC(t *tool) *cobra.Command {
 	c.Flags().StringSliceVar(&operators, "owners", nil, "the operators, or all")
 	c.Flags().StringVarP(&file, "file", "f", "", "rows of your own: what DRYDOCK_OWNERS has in the ConfigMap; - for standard input")
 	c.Flags().StringSliceVar(&namespaces, "in", nil, "give the rights in these namespaces only, with RoleBindings, and not in every one")
-	c.Flags().StringVar(&account, "account", "pause-owner", "the ServiceAccount in namespace drydock that --in gives the rights to; Drydock works as this one on Knative and standalone")
+	c.Flags().StringVar(&account, "account", "pause-owner", "the ServiceAccount in namespace drydock that --in gives the rights to; Drydock "+
+		"works as this one on Knative and standalone")
 	_ = c.MarkFlagRequired("owners") // it exists
 	return c
 }

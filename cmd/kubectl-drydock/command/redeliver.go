@@ -28,7 +28,8 @@ func newRedeliver(t *tool) *cobra.Command {
 		Use:   "redeliver sts/NAME [ID...]",
 		Short: "Send the events again that no function took",
 		Long: "Send the events about a StatefulSet again that no function took, all of them or those with the IDs.\n" +
-			"An event that the Broker accepts leaves the list in the annotation " + api.DeadLettersAnnotation + "; if it fails again, it comes back.",
+			"An event that the Broker accepts leaves the list in the annotation " + api.DeadLettersAnnotation +
+			"; if it fails again, it comes back.",
 		Example: "  kubectl drydock redeliver sts/web --list\n  kubectl drydock redeliver sts/web\n  kubectl drydock redeliver sts/web 3f2a91c0",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1:]) },
@@ -113,9 +114,9 @@ func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.Statefu
 		accepted = append(accepted, l.Key())
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: event %s sent to %s (%s)\n", set.Name, e.Type(), to.name, l.Key())
 	}
-	// Also when somebody lost patience meanwhile: what was accepted was accepted.
+	// Also after an interrupt: accepted letters must not stay in the list.
 	if err := s.change(context.WithoutCancel(ctx), func(now []api.Letter) []api.Letter { return drop(now, accepted) }); err != nil {
-		failed = errors.Join(failed, fmt.Errorf("taking what was sent out of the list: %w", err))
+		failed = errors.Join(failed, fmt.Errorf("taking the sent letters out of the list: %w", err))
 	}
 	return failed
 }
@@ -139,7 +140,7 @@ func mark(letters []api.Letter, keys []string, o *redeliver) []api.Letter {
 	return marked
 }
 
-// drop takes the letters out, but for those that came back since they were marked.
+// drop takes the letters out, except letters that came back since they were marked.
 func drop(letters []api.Letter, keys []string) []api.Letter {
 	return slices.DeleteFunc(slices.Clone(letters), func(l api.Letter) bool { return l.Resent != nil && slices.Contains(keys, l.Key()) })
 }
@@ -152,7 +153,7 @@ func (s *session) change(ctx context.Context, change func([]api.Letter) []api.Le
 			return nil, err
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
-		if len(letters) == 0 { // an operation succeeded meanwhile
+		if len(letters) == 0 { // an operation has succeeded since
 			return patch, nil
 		}
 		if letters = change(letters); len(letters) == 0 {

@@ -17,17 +17,19 @@ import (
 // releaser lets go of everything in a namespace, or in the cluster.
 type releaser struct {
 	*tool
-	all, yes bool
+	all, yes, holds bool
 }
 
 func newRelease(t *tool) *cobra.Command {
 	o := &releaser{tool: t}
 	c := &cobra.Command{
-		Use:   "release [--all-namespaces] [--yes]",
+		Use:   "release [--all-namespaces] [--yes] [--holds]",
 		Short: "Wake and release everything before Drydock is uninstalled",
-		Long: "Wake every set that sleeps, resume the owners that are paused, and remove Drydock's labels and finalizers from\n" +
-			"every StatefulSet of the namespace without a running operation. The sets have to opt in again afterwards.\n" +
+		Long: "Release pods that are held, wake every set that sleeps, resume the owners that are paused, and remove Drydock's labels\n" +
+			"and finalizers from every StatefulSet of the namespace without a running operation. The sets have to opt in again afterwards.\n" +
 			"It needs no function to run.\n" +
+			"A set whose resize runs is left: wait for its end, or abort it. Where no function works any more, --holds releases the pods that\n" +
+			"are held for it, each only if all of its claims are bound: without one of them it would start on an empty volume.\n" +
 			"Without --yes it only says what it would do. Run it until nothing is left.",
 		Example: "  kubectl drydock release -n shop\n  kubectl drydock release --all-namespaces --yes",
 		Args:    cobra.NoArgs,
@@ -35,6 +37,8 @@ func newRelease(t *tool) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "every namespace of the cluster")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it")
+	c.Flags().BoolVar(&o.holds, "holds", false, "release held pods although their operation runs; only where no function of Drydock works "+
+		"any more")
 	return c
 }
 
@@ -52,6 +56,7 @@ func (o *releaser) run(ctx context.Context) error {
 	}
 	open, named := 0, 0
 	for _, in := range held {
+		in.Holds = o.holds
 		left, err := o.release(ctx, s, in)
 		if err != nil {
 			return err
@@ -80,7 +85,7 @@ func (o *releaser) run(ctx context.Context) error {
 	return nil
 }
 
-// release writes what is to be written for one set, and says what that is. What changed meanwhile is read again.
+// release makes the writes for one set, and prints them. After a conflict, it reads the set again.
 func (o *releaser) release(ctx context.Context, s *session, in release.Input) (left []string, err error) {
 	if !o.yes {
 		actions, left := release.Decide(in)
@@ -93,6 +98,7 @@ func (o *releaser) release(ctx context.Context, s *session, in release.Input) (l
 			if in, err = s.holding(ctx, in.Namespace, in.Name); err != nil {
 				return plan.Plan{}, err
 			}
+			in.Holds = o.holds
 		}
 		first = false
 		var actions []plan.Action

@@ -104,7 +104,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return nil, records.SleepErr
 	}
 	sleep := records.Sleep
-	if !asked && !status.Held() && sleep != nil && (sleep.Phase == api.Failed || sleep.Phase == api.Refused) {
+	if !asked && sleep != nil && (sleep.Phase == api.Failed || sleep.Phase == api.Refused) {
 		return sleep, nil
 	}
 	nothing := func(format string, args ...any) (operation.Record, error) {
@@ -119,9 +119,10 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return nothing("operation %s runs, in phase %s", status.Operation, status.Phase)
 	case status.Phase == api.Succeeded:
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
-	case status.RollbackGivenUp() != "":
-		return nothing("the last operation was a rollback, which did not take place (%s); ask for it again with kubectl drydock rollback", printable(status.Message))
-	case !asked && !status.Held():
+	case status.IsRollback() && status.Phase == api.Failed:
+		return nothing("the last operation was a rollback, which did not take place (%s); ask for it again with kubectl drydock rollback",
+			printable(status.Message))
+	case !asked:
 		return nothing("operation %s (%s) ended as %s, and nothing is asked for any more; ask with the annotation %s",
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
 	}
@@ -134,6 +135,9 @@ func ending(record operation.Record) string {
 	text := fmt.Sprintf("operation %s (%s) is %s", status.Operation, printable(status.Request), status.Phase)
 	if status.FailedAt != "" {
 		text += fmt.Sprintf(" since it was %s", status.FailedAt)
+	}
+	if status.Reason == "" {
+		return text
 	}
 	return text + fmt.Sprintf(": %s: %s", status.Reason, printable(status.Message))
 }

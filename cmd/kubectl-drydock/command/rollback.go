@@ -16,7 +16,6 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
 )
 
 // rollingBack puts the volumes back that an operation has left behind.
@@ -32,8 +31,9 @@ func newRollback(t *tool) *cobra.Command {
 		Use:   "rollback sts/NAME",
 		Short: "Put back the volumes that a resize has left behind",
 		Long: "Put back the volumes that a resize has left behind, while they are kept, with the templates that the StatefulSet had then.\n" +
-			"The set is stopped for that, and nothing is copied: what was written since the resize is not on these volumes. It stays on those\n" +
-			"that the set has now, which are kept in their turn.\n\n" +
+			"Members are stopped for that, together or one at a time as " + api.StrategyAnnotation +
+			" says, and nothing is copied: data that was\n" +
+			"written since the resize is not on these volumes. It stays on the set's present volumes, which are kept in their turn.\n\n" +
 			"Without --yes it says what would come back, and does nothing. With it, the annotation " + api.RollbackAnnotation + " is written.",
 		Example: "  kubectl drydock rollback sts/web\n  kubectl drydock rollback sts/web --yes",
 		Args:    cobra.ExactArgs(1),
@@ -104,8 +104,8 @@ func chosen(in resize.Input, named string) (string, error) {
 	case len(operations) == 0:
 		return "", fmt.Errorf("StatefulSet %s/%s: no resize has left volumes behind that are still kept", in.Set.Namespace, in.Set.Name)
 	}
-	return "", fmt.Errorf("StatefulSet %s/%s: operations %s have left volumes behind; say which one with --operation", in.Set.Namespace, in.Set.Name,
-		strings.Join(operations, ", "))
+	return "", fmt.Errorf("StatefulSet %s/%s: operations %s have left volumes behind; say which one with --operation", in.Set.Namespace,
+		in.Set.Name, strings.Join(operations, ", "))
 }
 
 // judged is what would come back, if nothing is in the way.
@@ -130,20 +130,28 @@ func judged(in resize.Input, operation string) (*resize.Wish, error) {
 func (o *rollingBack) show(in resize.Input, wish *resize.Wish, operation string) error {
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLAIM\tIS ON\tSIZE\tGETS BACK\tSIZE\tKEPT UNTIL")
-	status := wish.Operation(in)
-	for _, part := range status.Claims {
-		old := in.Volume(part.NewVolume)
-		fmt.Fprintln(table, strings.Join([]string{part.Name, part.OldVolume, part.From.String(), part.NewVolume, part.To.String(),
+	record := wish.Operation(in)
+	for _, move := range record.Moves() {
+		old := in.Volume(move.NewVolume)
+		fmt.Fprintln(table, strings.Join([]string{move.Claim, move.OldVolume, move.From.String(), move.NewVolume, move.To.String(),
 			printable(old.Annotations[api.RetainedUntilAnnotation])}, "\t"))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	since := "operation " + operation + " ended"
-	if last, err := in.Status(); err == nil && last != nil && last.Operation == operation && last.Finished != nil {
+	if last, err := in.Record(); err == nil && last != nil && last.Operation == operation && last.Finished != nil {
 		since = last.Finished.UTC().Format("2006-01-02 15:04:05 MST")
 	}
-	fmt.Fprintf(o.Out, "\nThe set is stopped, and started on these volumes with %d replicas. What was written since %s is not on them: it stays on the "+
-		"volumes that the set has now, which are kept from then on.\n", sts.Replicas(in.Set), since)
+	fmt.Fprintf(o.Out, "\n%s, and started on these volumes. Data that was written since %s is not on them: it stays on the "+
+		"volumes that the set has now, which are kept from then on.\n", stopsFor(record), since)
 	return nil
+}
+
+// stopsFor says how many members a rollback stops at once.
+func stopsFor(record *api.Resize) string {
+	if record.Strategy == api.StrategyRolling {
+		return fmt.Sprintf("%d members are stopped, one at a time", len(record.Members))
+	}
+	return fmt.Sprintf("%d members are stopped together", len(record.Members))
 }

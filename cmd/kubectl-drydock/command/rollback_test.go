@@ -29,7 +29,8 @@ func regretting(status *api.Resize, objects ...metav1.Object) resize.Input {
 
 // leftBy is a volume that the operation has left behind of the claim.
 func leftBy(operation, volume string, options ...build.Option) metav1.Object {
-	link := api.Link{Operation: operation, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Claim: "data-web-0"}
+	link := api.Link{Operation: operation, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"},
+		Claim: "data-web-0"}
 	return build.Volume(volume, build.Claim("data-web-0", "64Mi"), append([]build.Option{build.Released(), build.LinkOf(link),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z")}, options...)...)
 }
@@ -40,12 +41,15 @@ func TestWhichRollback(t *testing.T) {
 		in          resize.Input
 		named, want string
 	}{
-		"the only one":               {regretting(nil, leftBy(build.ID, "pv-a")), "", build.ID},
-		"the one that is named":      {regretting(nil, leftBy(build.ID, "pv-a"), leftBy(other, "pv-b")), other, other},
-		"of several one is named":    {regretting(nil, leftBy(build.ID, "pv-a"), leftBy(other, "pv-b")), "", "0123456789ab, ba9876543210 have left volumes behind; say which one with --operation"},
-		"nothing is left":            {regretting(nil), "", "no resize has left volumes behind"},
-		"what is in use again":       {regretting(nil, leftBy(build.ID, "pv-a", build.TakenBy("debug", "uid-debug"))), "", "no resize has left volumes behind"},
-		"what is about to come back": {regretting(nil, leftBy(build.ID, "pv-a", build.Link(api.RoleReturning, "data-web-0", 0))), "", "no resize has left volumes behind"},
+		"the only one":          {regretting(nil, leftBy(build.ID, "pv-a")), "", build.ID},
+		"the one that is named": {regretting(nil, leftBy(build.ID, "pv-a"), leftBy(other, "pv-b")), other, other},
+		"of several one is named": {regretting(nil, leftBy(build.ID, "pv-a"), leftBy(other, "pv-b")), "",
+			"0123456789ab, ba9876543210 have left volumes behind; say which one with --operation"},
+		"nothing is left": {regretting(nil), "", "no resize has left volumes behind"},
+		"what is in use again": {regretting(nil, leftBy(build.ID, "pv-a", build.TakenBy("debug", "uid-debug"))), "",
+			"no resize has left volumes behind"},
+		"what is about to come back": {regretting(nil, leftBy(build.ID, "pv-a", build.Link(api.RoleReturning, "data-web-0"))), "",
+			"no resize has left volumes behind"},
 	} {
 		got, err := chosen(row.in, row.named)
 		if err != nil {
@@ -60,17 +64,16 @@ func TestWhichRollback(t *testing.T) {
 // TestWhatIsInTheWayOfARollback: it is said before anything is written.
 func TestWhatIsInTheWayOfARollback(t *testing.T) {
 	old := leftBy(build.ID, "pv-a")
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
 	for name, row := range map[string]struct {
 		in   resize.Input
 		want string
 	}{
 		"nothing":                   {regretting(nil, old), ""},
-		"an operation runs":         {regretting(build.Operation(api.Copying), old), "another operation runs"},
-		"one is held":               {regretting(held, old), "was given up in the middle of the switch"},
+		"an operation runs":         {regretting(build.Operation(api.Moving), old), "another operation runs"},
 		"two volumes for one claim": {regretting(nil, old, leftBy(build.ID, "pv-b")), "volumes pv-a and pv-b behind of claim data-web-0"},
-		"somebody else's pod":       {regretting(nil, old, build.Pod("reports", []string{"data-web-0"})), "claim data-web-0 is in use by pod reports"},
-		"nothing is kept":           {regretting(nil), "has left no volume behind"},
+		"somebody else's pod": {regretting(nil, old, build.Pod("reports", []string{"data-web-0"})), "claim data-web-0 is in use by pod " +
+			"reports"},
+		"nothing is kept": {regretting(nil), "has left no volume behind"},
 	} {
 		_, err := judged(row.in, build.ID)
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
@@ -84,7 +87,8 @@ func TestRollbackIsShown(t *testing.T) {
 		status *api.Resize
 		since  string
 	}{
-		"the document tells when":    {build.Operation(api.Succeeded, func(s *api.Resize) { s.Finished = operation.Moment(build.Now) }), "2026-03-01 12:00:00 UTC"},
+		"the document tells when": {build.Operation(api.Succeeded, func(s *api.Resize) { s.Finished = operation.Moment(build.Now) }),
+			"2026-03-01 12:00:00 UTC"},
 		"it is of another operation": {nil, "operation 0123456789ab ended"},
 	} {
 		in := regretting(row.status, leftBy(build.ID, "pv-a"))
@@ -100,7 +104,7 @@ func TestRollbackIsShown(t *testing.T) {
 		want := `CLAIM        IS ON           SIZE    GETS BACK   SIZE   KEPT UNTIL
 data-web-0   pv-data-web-0   128Mi   pv-a        64Mi   2026-03-02T12:00:00Z
 
-The set is stopped, and started on these volumes with 2 replicas. What was written since ` + row.since + ` is not on them: it stays on the volumes that the set has now, which are kept from then on.
+1 members are stopped together, and started on these volumes. Data that was written since ` + row.since + ` is not on them: it stays on the volumes that the set has now, which are kept from then on.
 `
 		if out.String() != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, out.String(), want)

@@ -23,7 +23,7 @@ type session struct {
 	apply     *apply.Executor
 	namespace string
 	name      string
-	// rights are what the API server has said that the user may do.
+	// rights are the user's rights as the API server has told them.
 	rights map[string]bool
 }
 
@@ -44,7 +44,7 @@ func parseSet(argument string) (string, error) {
 	return name, nil
 }
 
-// live reads the live StatefulSet. One that does not exist is an error.
+// live reads the live StatefulSet. It is an error if it does not exist.
 func (s *session) live(ctx context.Context) (*appsv1.StatefulSet, error) {
 	set := &appsv1.StatefulSet{}
 	found, err := s.client.Get(ctx, plan.StatefulSets, s.namespace, s.name, set)
@@ -57,7 +57,7 @@ func (s *session) live(ctx context.Context) (*appsv1.StatefulSet, error) {
 	return set, nil
 }
 
-// set is live for what functions have to act on: one that has not opted in is an error, too.
+// set is live for commands that need the functions: it is an error, too, if the set has not opted in.
 func (s *session) set(ctx context.Context) (*appsv1.StatefulSet, error) {
 	set, err := s.live(ctx)
 	switch {
@@ -86,7 +86,7 @@ func (s *session) write(ctx context.Context, decide func(*appsv1.StatefulSet) (*
 	return err
 }
 
-// refOf names the live set in an event, with the operation that its status tells of.
+// refOf names the live set in an event, with the operation in its record.
 func refOf(set *appsv1.StatefulSet) events.Ref {
 	ref := events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion}
 	if status, err := statusOf(set); err == nil && status != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// sendTimeout is longer than a cold start of what is behind a synchronous Broker.
+	// sendTimeout is longer than a cold start of a function behind a synchronous Broker.
 	sendTimeout = 60 * time.Second
 	// maxAnswer bounds how much of an answer is shown.
 	maxAnswer = 512
@@ -34,7 +34,8 @@ type sinkFlags struct {
 func (f *sinkFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.broker, "broker", "drydock/default", "NAMESPACE/NAME of the Broker, which is reached through the API server's proxy")
 	flags.StringVar(&f.url, "url", "", "post to this URL instead, as http://127.0.0.1:9091/drydock/default")
-	flags.StringVar(&f.tokenFile, "token-file", "", "with --url: file with the token that shows who sends an order (sleep, wake, activity, retry); kubectl create token makes one")
+	flags.StringVar(&f.tokenFile, "token-file", "", "with --url: file with the token that shows who sends an order (sleep, wake, activity, "+
+		"retry); kubectl create token makes one")
 }
 
 // sink takes events.
@@ -86,7 +87,8 @@ func (f *sinkFlags) token() (string, error) {
 
 // brokerAddress reads where the Broker takes events.
 func (r *raw) brokerAddress(ctx context.Context, namespace, name string) (string, error) {
-	const instead = "post to the standalone Drydock with --url: it takes events on port 9091 of the pod that holds the Lease drydock-standalone"
+	const instead = "post to the standalone Drydock with --url: it takes events on port 9091 of the pod that holds the Lease " +
+		"drydock-standalone"
 	body, found, err := r.get(ctx, "/apis/eventing.knative.dev/v1/namespaces/"+url.PathEscape(namespace)+"/brokers/"+url.PathEscape(name))
 	switch {
 	case err != nil:
@@ -103,7 +105,8 @@ func (r *raw) brokerAddress(ctx context.Context, namespace, name string) (string
 		return "", fmt.Errorf("reading Broker %s/%s: %w", namespace, name, err)
 	}
 	if broker.Status.Address.URL == "" {
-		return "", fmt.Errorf("broker %s/%s has no address: it is not ready; kubectl describe broker -n %s %s says why", namespace, name, namespace, name)
+		return "", fmt.Errorf("broker %s/%s has no address: it is not ready; kubectl describe broker -n %s %s says why", namespace, name,
+			namespace, name)
 	}
 	return broker.Status.Address.URL, nil
 }
@@ -116,7 +119,8 @@ func proxyPath(address string) (string, error) {
 	}
 	parts := strings.Split(target.Hostname(), ".")
 	if len(parts) < 3 || parts[2] != "svc" || target.Scheme != "http" && target.Scheme != "https" {
-		return "", fmt.Errorf("its address %s is not of a Service in the cluster; post to it with --url from where it can be reached", target.Redacted())
+		return "", fmt.Errorf("its address %s is not of a Service in the cluster; post to it with --url from where it can be reached",
+			target.Redacted())
 	}
 	port := target.Port()
 	if port == "" {

@@ -23,7 +23,8 @@ func (s *session) try(ctx context.Context, write plan.Action) forecast.Check {
 		check.Outcome, check.Message = forecast.Unchecked, "whether you may is not known: "+printable(err.Error())
 		return check
 	case !allowed:
-		check.Outcome, check.Message = forecast.Unchecked, fmt.Sprintf("you may not %s %s in namespace %s", write.Verb, write.Resource, write.Namespace)
+		check.Outcome, check.Message = forecast.Unchecked, fmt.Sprintf("you may not %s %s in namespace %s", write.Verb, write.Resource,
+			write.Namespace)
 		return check
 	}
 	err = s.client.Try(ctx, write)
@@ -31,7 +32,7 @@ func (s *session) try(ctx context.Context, write plan.Action) forecast.Check {
 	return check
 }
 
-// outcome sorts what the API server answers, and takes its words where it does not accept.
+// outcome sorts the API server's answer, with its words if it does not accept.
 func outcome(err error) (forecast.Outcome, string) {
 	trial := kube.TrialOf(err)
 	if trial == kube.Accepted {
@@ -40,7 +41,7 @@ func outcome(err error) (forecast.Outcome, string) {
 	return forecast.Outcome(trial), printable(err.Error())
 }
 
-// warnings are what the API server says besides, each text once: of a Job, that its pods would be refused.
+// warnings are the API server's warnings, each text once, for example that the pods of a Job would be refused.
 type warnings struct{ texts []string }
 
 // HandleWarningHeader takes a warning in (RFC 9111; 299 is the code that the API server gives its own).

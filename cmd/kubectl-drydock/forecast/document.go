@@ -1,6 +1,6 @@
-// Package forecast says what a resize would do to a StatefulSet, without doing any of it: it asks the same judge as
-// detect-resize (shared/resize), builds the same objects as the functions (shared/resources), and estimates how much is copied
-// and for how long the set would be stopped. It is pure; kubectl drydock plan reads, has the API server try, and prints.
+// Package forecast tells the consequences of a resize of a StatefulSet without any of them: it runs the same preflight as detect-resize
+// (shared/resize), builds the same objects as the functions (shared/resources), and estimates the bytes to copy and the time for which
+// members would be stopped. It is pure; kubectl drydock plan reads, has the API server try, and prints.
 package forecast
 
 import (
@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/resources"
 )
 
 // Version is the version of the documents that this code makes. Fields are added without another one.
@@ -19,44 +20,57 @@ const Version = 1
 type Verdict string
 
 const (
-	// Nothing: nobody asks for anything, or everything is as asked for.
+	// Nothing: there is no request, or every claim fulfils it.
 	Nothing Verdict = "Nothing"
 	// Goes: the resize would begin, and nothing is known to be in its way.
 	Goes Verdict = "Goes"
-	// Waits: nothing would begin before what is in Before has happened.
+	// Waits: nothing would begin before the conditions in Before hold.
 	Waits Verdict = "Waits"
 	// Refused: the resize would not go through, for each of the reasons in Refused.
 	Refused Verdict = "Refused"
 )
 
 // Document is what kubectl drydock plan -o json or yaml prints. Sizes and quantities are written as Kubernetes writes them, bytes and
-// seconds as whole numbers. What is absent is empty, or would not be touched.
+// seconds as whole numbers. An absent field is empty, or about a thing that would not be touched.
 type Document struct {
 	Version   int     `json:"version"`
 	Namespace string  `json:"namespace"`
 	Set       string  `json:"set"`
 	Request   string  `json:"request,omitempty"`
 	Verdict   Verdict `json:"verdict"`
-	// Before has to happen before anything would begin: the set opts in, somebody asks, another operation ends.
+	// Before are conditions that must hold before anything would begin: the set opts in, the user asks, another operation ends.
 	Before []resize.Problem `json:"before,omitempty"`
-	// Refused are all reasons for which the resize would be refused, or would fail.
+	// Refused are all reasons why the resize would be refused, or would fail.
 	Refused []resize.Problem `json:"refused,omitempty"`
 	// Warnings are what may go wrong.
 	Warnings []string `json:"warnings,omitempty"`
 	// Method is that of the operation: expand where no claim is copied, else copy. Absent where nothing would be done.
-	Method    api.Method           `json:"method,omitempty"`
-	Claims    []Claim              `json:"claims,omitempty"`
+	Method api.Method `json:"method,omitempty"`
+	Claims []Claim    `json:"claims,omitempty"`
+	// Strategy and Cutover say how many members stop at once, and when. Absent where no claim is copied.
+	Strategy api.Strategy `json:"strategy,omitempty"`
+	Cutover  string       `json:"cutover,omitempty"`
+	// MemberCheck is how members are asked whether they have caught up.
+	MemberCheck string `json:"memberCheck,omitempty"`
+	// Hooks are the Jobs that would run for each member: before it is stopped, and after it has started.
+	Hooks []resources.Hook `json:"hooks,omitempty"`
+	// Members have claims that are copied, in the order of their moves.
+	Members   []Member             `json:"members,omitempty"`
 	Templates []api.TemplateTarget `json:"templates,omitempty"`
-	// Recreate: the set would be created again, with these templates.
-	Recreate bool     `json:"recreate"`
-	Owner    *Owner   `json:"owner,omitempty"`
-	Copy     Copy     `json:"copy"`
-	Downtime Downtime `json:"downtime"`
-	// Quotas are those that count something of the resize.
+	// Recreate: the set would be created again around its running pods, with these templates.
+	Recreate bool   `json:"recreate"`
+	Owner    *Owner `json:"owner,omitempty"`
+	Copy     Copy   `json:"copy"`
+	Stop     Stop   `json:"stop"`
+	// Budgets are the PodDisruptionBudgets that count the set's pods.
+	Budgets []Budget `json:"budgets,omitempty"`
+	// Suggestions are annotations that may suit the set better.
+	Suggestions []string `json:"suggestions,omitempty"`
+	// Quotas are the ResourceQuotas that count an object of the resize.
 	Quotas []resize.Room `json:"quotas,omitempty"`
-	// Checks are what the API server said when it was to try what Drydock would write.
+	// Checks are the API server's answers to dry runs of Drydock's writes.
 	Checks []Check `json:"checks,omitempty"`
-	// Assumed is what was taken for granted because it could not be read.
+	// Assumed are assumptions in place of facts that could not be read.
 	Assumed []string `json:"assumed,omitempty"`
 }
 
@@ -64,21 +78,19 @@ type Document struct {
 type Claim struct {
 	Name     string `json:"name"`
 	Template string `json:"template"`
-	// Method is expand for one that grows on its volume, copy for one that gets another.
+	// Method is expand for a claim that grows on its volume, copy for a claim that gets another volume.
 	Method api.Method        `json:"method"`
 	From   resource.Quantity `json:"from"`
 	To     resource.Quantity `json:"to"`
-	// Class and Modes are what it has, NewClass and NewModes what it would have where that is something else.
+	// Class and Modes are the present ones. NewClass and NewModes are set where they would differ.
 	Class    string                              `json:"class,omitempty"`
 	NewClass string                              `json:"newClass,omitempty"`
 	Modes    []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
 	NewModes []corev1.PersistentVolumeAccessMode `json:"newModes,omitempty"`
-	// Volume is the one that it has. After a copy it is kept for a while.
+	// Volume is the present one. After a copy it is kept for a while.
 	Volume string `json:"volume"`
 	// Users are the pods that use it.
 	Users []User `json:"users,omitempty"`
-	// Cold says, of a claim that is copied, why nothing of it could be copied while the set runs; empty if it could.
-	Cold string `json:"cold,omitempty"`
 	// Used is how many bytes its file system uses, as the kubelet says; absent where that is not known.
 	Used *int64 `json:"used,omitempty"`
 	// Capacity is how many bytes its volume has: there cannot be more to copy.
@@ -93,12 +105,35 @@ type User struct {
 	Foreign bool `json:"foreign,omitempty"`
 }
 
+// Member is one ordinal whose claims are copied.
+type Member struct {
+	Ordinal int `json:"ordinal"`
+	// Pod is the member's pod, and Node where it runs. Both are empty without a pod.
+	Pod  string `json:"pod,omitempty"`
+	Node string `json:"node,omitempty"`
+	// Ready is false for a pod that is not ready, and without one.
+	Ready bool `json:"ready"`
+	// Primary: the pod has the label of the primary.
+	Primary bool `json:"primary,omitempty"`
+	// Cold says why no first pass can be made beside the pod, so that its stop grows with its data; empty if one can.
+	Cold string `json:"cold,omitempty"`
+}
+
+// Budget is a PodDisruptionBudget that counts the set's pods.
+type Budget struct {
+	Name string `json:"name"`
+	// Allows is how many more pods it would allow to stop now.
+	Allows int32 `json:"allows"`
+	// Asked: each member is evicted, and waits until the budget allows it. Else members are stopped together, whatever it says.
+	Asked bool `json:"asked"`
+}
+
 // Owner is what controls the set.
 type Owner struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	// Paused: it would be paused, from before the first copy until the set is ready.
+	// Paused: it would be paused, from before the first pass until the operation has ended.
 	Paused bool `json:"paused"`
 	// How says in words how, or why not.
 	How string `json:"how"`
@@ -109,11 +144,11 @@ type Copy struct {
 	Claims int `json:"claims"`
 	// Measured are the bytes that the kubelets say are in use.
 	Measured int64 `json:"measured"`
-	// Unmeasured is the capacity of the claims of which nobody says how much is in use.
+	// Unmeasured is the capacity of the claims whose use is not known.
 	Unmeasured int64 `json:"unmeasured"`
 }
 
-// Outcome is what the API server said to something that it was only to try.
+// Outcome is the API server's answer to a dry run.
 type Outcome string
 
 const (

@@ -27,10 +27,10 @@ type objects = []metav1.Object
 
 const roomy = "roomy" // the class whose volumes can grow
 
-// world is a cluster in which somebody would ask for the request.
+// world is a cluster with a set, and the request of a forecast.
 func world(request string, groups ...objects) Input {
-	return Input{Ask: Ask{Request: request}, Input: resize.Input{Settings: build.Settings(), Observed: build.World(slices.Concat(groups...)...),
-		Registry: owners.BuiltIn(), Cluster: &sts.Cluster{
+	return Input{Ask: Ask{Request: request}, Input: resize.Input{Settings: build.Settings(),
+		Observed: build.World(slices.Concat(groups...)...), Registry: owners.BuiltIn(), Cluster: &sts.Cluster{
 			Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}, roomy: {AllowVolumeExpansion: ptr.To(true)}}}}}
 }
 
@@ -75,34 +75,39 @@ func reasons(problems []resize.Problem) string {
 
 // TestVerdict: what would become of the request, and what comes before.
 func TestVerdict(t *testing.T) {
-	running, failed := build.Operation(api.Copying), build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Copying })
-	held := build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Switching })
+	running, failed := build.Operation(api.Moving), build.Operation(api.Failed, func(s *api.Resize) { s.FailedAt = api.Moving })
 	asks := build.Resize("data=128Mi")
 	for name, row := range map[string]struct {
 		in     Input
 		want   string
 		claims int
 	}{
-		"somebody asks":                        {world("", set(asks), claims("fixed")), "Goes: ", 2},
-		"somebody would ask":                   {world("data=128Mi", set(), claims("fixed")), "Waits: NotRequested", 2},
-		"for something else":                   {world("data=256Mi", set(asks), claims("fixed")), "Waits: NotRequested", 2},
-		"for the same":                         {world("data=128Mi", set(asks), claims("fixed")), "Goes: ", 2},
-		"nobody asks":                          {world("", set(), claims("fixed")), "Nothing: ", 0},
-		"nobody asks, of a set not opted in":   {world("", set(build.Label(api.ManagedLabel, "")), claims("fixed")), "Nothing: ", 0},
-		"the set has not opted in":             {world("data=128Mi", set(build.Label(api.ManagedLabel, "")), claims("fixed")), "Waits: NotManaged NotRequested", 2},
-		"everything is so":                     {world("data=64Mi", set(), claims("fixed")), "Nothing: ", 0},
-		"an operation runs":                    {world("data=256Mi", set(build.Status(running)), claims("fixed")), "Waits: NotRequested InProgress", 0},
-		"the same has failed":                  {world("", set(asks, build.Status(failed)), claims("fixed")), "Waits: AlreadyRefused", 2},
-		"something else has failed":            {world("data=256Mi", set(build.Status(failed)), claims("fixed")), "Waits: NotRequested", 2},
-		"the set is held at zero":              {world("", set(asks, build.Status(held)), claims("fixed")), "Waits: AlreadyRefused", 0},
-		"the set sleeps":                       {world("", set(asks, build.WithSleep(build.Sleep(api.Asleep))), claims("fixed")), "Waits: InProgress", 2},
-		"the status is unreadable":             {world("", set(asks, build.Annotation(api.StatusAnnotation, "{")), claims("fixed")), "Waits: StatusInvalid", 0},
-		"the set is being deleted":             {world("", set(asks, build.Deleting()), claims("fixed")), "Waits: SetGone", 0},
-		"a claim has no volume yet":            {world("", set(asks), objects{build.Claim("data-web-0", "64Mi", build.OfClass("fixed"), build.On(""))}), "Waits: ClaimNotBound", 1},
-		"a class is unknown":                   {world("data=128Mi@nvme", set(), claims("fixed")), "Refused: UnknownClass", 2},
-		"the request is unreadable":            {world("data=lots", set(), claims("fixed")), "Refused: RequestInvalid", 0},
-		"a claim's link is unreadable":         {world("data=128Mi", set(), claims("fixed", build.Annotation(api.OperationAnnotation, "{}"))), "Refused: LinkInvalid LinkInvalid", 2},
-		"refused, and not even asked for":      {world("data=128Mi", set(build.Owned("Database", "main")), claims("fixed")), "Refused: OwnerNotPausable", 2},
+		"asked for":                       {world("", set(asks), claims("fixed")), "Goes: ", 2},
+		"would be asked for":              {world("data=128Mi", set(), claims("fixed")), "Waits: NotRequested", 2},
+		"for something else":              {world("data=256Mi", set(asks), claims("fixed")), "Waits: NotRequested", 2},
+		"for the same":                    {world("data=128Mi", set(asks), claims("fixed")), "Goes: ", 2},
+		"not asked for":                   {world("", set(), claims("fixed")), "Nothing: ", 0},
+		"not asked for, and not opted in": {world("", set(build.Label(api.ManagedLabel, "")), claims("fixed")), "Nothing: ", 0},
+		"the set has not opted in": {world("data=128Mi", set(build.Label(api.ManagedLabel, "")), claims("fixed")),
+			"Waits: NotManaged NotRequested", 2},
+		"nothing to do": {world("data=64Mi", set(), claims("fixed")), "Nothing: ", 0},
+		"an operation runs": {world("data=256Mi", set(build.Status(running)), claims("fixed")),
+			"Waits: NotRequested InProgress", 0},
+		"the same has failed":       {world("", set(asks, build.Status(failed)), claims("fixed")), "Waits: AlreadyRefused", 2},
+		"something else has failed": {world("data=256Mi", set(build.Status(failed)), claims("fixed")), "Waits: NotRequested", 2},
+		"the set sleeps": {world("", set(asks, build.WithSleep(build.Sleep(api.Asleep))), claims("fixed")),
+			"Waits: InProgress", 2},
+		"the status is unreadable": {world("", set(asks, build.Annotation(api.StatusAnnotation, "{")), claims("fixed")),
+			"Waits: StatusInvalid", 0},
+		"the set is being deleted": {world("", set(asks, build.Deleting()), claims("fixed")), "Waits: SetGone", 0},
+		"a claim has no volume yet": {world("", set(asks), objects{build.Claim("data-web-0", "64Mi", build.OfClass("fixed"),
+			build.On(""))}), "Waits: ClaimNotBound", 1},
+		"a class is unknown":        {world("data=128Mi@nvme", set(), claims("fixed")), "Refused: UnknownClass", 2},
+		"the request is unreadable": {world("data=lots", set(), claims("fixed")), "Refused: RequestInvalid", 0},
+		"a claim's link is unreadable": {world("data=128Mi", set(), claims("fixed", build.Annotation(api.OperationAnnotation, "{}"))),
+			"Refused: LinkInvalid LinkInvalid", 2},
+		"refused, and not even asked for": {world("data=128Mi", set(build.Owned("Database", "main")), claims("fixed")),
+			"Refused: OwnerNotPausable", 2},
 		"refused by the API server, and alike": {world("", set(asks), claims("fixed")), "Refused: Rejected Rejected", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,29 +141,26 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestClaims: how each comes by its size, what of it is copied when, and how much there is.
+// TestClaims: how each comes by its size, and how much there is to copy.
 func TestClaims(t *testing.T) {
 	usage := map[string]Usage{"data-web-0": {Used: 10 << 20, Capacity: 60 << 20}, "data-web-1": {Used: 1 << 20, Capacity: 1 << 40}}
-	rwop := build.Edit(func(c *corev1.PersistentVolumeClaim) {
-		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
-	})
 	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
-	elsewhere := build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = "" })
 	for name, row := range map[string]struct {
 		in    Input
 		want  string // of the first claim
 		bytes string
 		nodes int
 	}{
-		"grows":                     {world("data=128Mi", set(), claims(roomy), pods()), "expand 64Mi>128Mi roomy> by web-0", "0 claims: 0 + 0", 0},
-		"copied":                    {world("data=128Mi@fast", set(), claims("fixed"), pods()), "copy 64Mi>128Mi fixed>fast by web-0, 10485760 used", "2 claims: 10485760 + 67108864", 1},
-		"no pod":                    {world("data=128Mi", set(), claims("fixed")), "copy 64Mi>128Mi fixed> cold: no pod uses it, 10485760 used", "2 claims: 10485760 + 67108864", 0},
-		"one pod only":              {world("data=128Mi", set(), claims("fixed", rwop), pods()), "copy 64Mi>128Mi fixed> by web-0 cold: ReadWriteOncePod: no second pod may use it, 10485760 used", "2 claims: 10485760 + 67108864", 1},
-		"the set is at zero":        {world("data=128Mi", set(build.Replicas(0)), claims("fixed")), "copy 64Mi>128Mi fixed> cold: the set is at zero, 10485760 used", "2 claims: 10485760 + 67108864", 0},
-		"the pod waits for a node":  {world("data=128Mi", set(), claims("fixed"), pods(elsewhere)), "copy 64Mi>128Mi fixed> by web-0 cold: pod web-0 is on no node, 10485760 used", "2 claims: 10485760 + 67108864", 0},
-		"the pod ends":              {world("data=128Mi", set(), claims("fixed"), pods(build.Deleting())), "copy 64Mi>128Mi fixed> by web-0 cold: pod web-0 is about to end, 10485760 used", "2 claims: 10485760 + 67108864", 1},
-		"a device is copied whole":  {world("data=128Mi", set(), claims("fixed", block), pods()), "copy 64Mi>128Mi fixed> by web-0", "2 claims: 0 + 134217728", 1},
-		"somebody else uses it too": {world("data=128Mi", set(), claims("fixed"), pods(), objects{build.Pod("debug", []string{"data-web-0"})}), "copy 64Mi>128Mi fixed> by web-0 by debug!, 10485760 used", "2 claims: 10485760 + 67108864", 1},
+		"grows": {world("data=128Mi", set(), claims(roomy), pods()), "expand 64Mi>128Mi roomy> by web-0", "0 claims: 0 + 0",
+			0},
+		"copied": {world("data=128Mi@fast", set(), claims("fixed"), pods()), "copy 64Mi>128Mi fixed>fast by web-0, 10485760 " +
+			"used", "2 claims: 10485760 + 67108864", 1},
+		"no pod": {world("data=128Mi", set(), claims("fixed")), "copy 64Mi>128Mi fixed>, 10485760 used",
+			"2 claims: 10485760 + 67108864", 0},
+		"a device is copied whole": {world("data=128Mi", set(), claims("fixed", block), pods()), "copy 64Mi>128Mi fixed> by web-0",
+			"2 claims: 0 + 134217728", 1},
+		"another pod uses it, too": {world("data=128Mi", set(), claims("fixed"), pods(), objects{build.Pod("debug", []string{"data-web-0"})}),
+			"copy 64Mi>128Mi fixed> by web-0 by debug!, 10485760 used", "2 claims: 10485760 + 67108864", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			look := Look(row.in)
@@ -167,9 +169,6 @@ func TestClaims(t *testing.T) {
 			got := fmt.Sprintf("%s %s>%s %s>%s", c.Method, &c.From, &c.To, c.Class, c.NewClass)
 			for _, u := range c.Users {
 				got += " by " + u.Pod + map[bool]string{true: "!"}[u.Foreign]
-			}
-			if c.Cold != "" {
-				got += " cold: " + c.Cold
 			}
 			if c.Used != nil {
 				got += fmt.Sprintf(", %d used", *c.Used)
@@ -191,7 +190,7 @@ func TestClaims(t *testing.T) {
 func TestShrinkThatDoesNotFit(t *testing.T) {
 	in := world("data=32Mi", set(build.Resize("data=32Mi")), claims("fixed"), pods())
 	in.Settings.ShrinkMargin = 10
-	for used, want := range map[int64]string{20 << 20: "Goes 0", 30 << 20: "Goes 1", 33 << 20: "Refused 0"} {
+	for used, want := range map[int64]string{20 << 20: "Goes 1", 30 << 20: "Goes 2", 33 << 20: "Refused 1"} { // one is about the templates
 		d := Look(in).Document(map[string]Usage{"data-web-0": {Used: used, Capacity: 60 << 20}}, nil)
 		if got := fmt.Sprintf("%s %d", d.Verdict, len(d.Warnings)); got != want {
 			t.Errorf("with %d used: %s, want %s: %v", used, got, want, d.Refused)
@@ -212,14 +211,17 @@ func TestOwner(t *testing.T) {
 		paused bool
 		how    string
 	}{
-		"known":      {world("data=128Mi", set(known), claims("fixed")), true, "drydock.dev/allow=pause"},
-		"ignored":    {world("data=128Mi", set(known, build.Annotation(api.OwnerPolicyAnnotation, "ignore")), claims("fixed")), false, "owner-policy=ignore"},
-		"unknown":    {world("data=128Mi", set(owned("example.com/v1", "Database")), claims("fixed")), false, "does not know how to pause a Database"},
-		"not asked":  {world("auto", set(known), claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = resources32() }))), false, "not asked"},
+		"known": {world("data=128Mi", set(known), claims("fixed")), true, "drydock.dev/allow=pause"},
+		"ignored": {world("data=128Mi", set(known, build.Annotation(api.OwnerPolicyAnnotation, "ignore")), claims("fixed")), false,
+			"owner-policy=ignore"},
+		"unknown": {world("data=128Mi", set(owned("example.com/v1", "Database")), claims("fixed")), false,
+			"does not know how to pause a Database"},
+		"not asked": {world("auto", set(known),
+			claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = resources32() }))), false, "not asked"},
 		"unreadable": {world("data=128Mi", set(owned("a/b/c", "Database")), claims("fixed")), false, "does not know"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "not asked" { // the claims grow to what the template says, which has no class of its own
+			if name == "not asked" { // the claims grow to the template, which has no class
 				row.in.Set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
 			}
 			o := Look(row.in).Document(nil, nil).Owner
@@ -229,7 +231,7 @@ func TestOwner(t *testing.T) {
 		})
 	}
 	if o := Look(world("data=128Mi", set(), claims("fixed"))).Document(nil, nil).Owner; o != nil {
-		t.Errorf("nobody owns the set, and not %+v", o)
+		t.Errorf("the set has no owner, and not %+v", o)
 	}
 }
 
@@ -237,13 +239,14 @@ func resources32() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("32Mi")}
 }
 
-// TestWrites: what the API server is to try, in order, and how it was made.
+// TestWrites: the writes that the API server is to try, in order.
 func TestWrites(t *testing.T) {
 	const copies = "create persistentvolumeclaims, create jobs, create pods"
 	rootless := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })
 	full := func(in Input) Input {
 		in.Cluster.Quotas = []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{
-			Hard: corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("1")}, Used: corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("1")}}}}
+			Hard: corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("1")},
+			Used: corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("1")}}}}
 		return in
 	}
 	for name, row := range map[string]struct {
@@ -251,20 +254,30 @@ func TestWrites(t *testing.T) {
 		want      string
 		unchecked int
 	}{
-		"grow":                        {world("data=128Mi", set(), claims(roomy)), "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, create statefulsets", 0},
-		"copy":                        {world("data=128Mi", set(), claims("fixed"), pods()), "create controllerrevisions, " + copies + ", " + copies + ", create statefulsets", 0},
-		"the template is so already":  {world("data=64Mi", set(), claims("fixed", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = resources32() }))), "create controllerrevisions, " + copies + ", " + copies, 0},
-		"nobody knows as whom":        {world("data=128Mi", set(rootless), claims("fixed")), "create controllerrevisions, create persistentvolumeclaims, create persistentvolumeclaims, create statefulsets", 0},
-		"a quota has no room for two": {full(world("data=128Mi", set(), claims(roomy))), "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims", 1},
-		"nothing":                     {world("data=64Mi", set(), claims("fixed")), "", 0},
-		"a mistake":                   {world("data=128Mi,db=1Gi", set(), claims("fixed")), "", 0},
+		"grow": {world("data=128Mi", set(), claims(roomy)), "create controllerrevisions, patch persistentvolumeclaims, patch " +
+			"persistentvolumeclaims, create statefulsets", 0},
+		"copy": {world("data=128Mi", set(), claims("fixed"), pods()), "create controllerrevisions, " + copies + ", " + copies +
+			", create statefulsets", 0},
+		"copy, and a Job before each member": {world("data=128Mi", set(build.Annotation(api.BeforeMemberAnnotation,
+			"spec: {containers: [{name: sh, image: x}]}")), claims("fixed"), pods()),
+			"create controllerrevisions, " + copies + ", " + copies + ", create pods, create statefulsets", 0},
+		"the template is so already": {world("data=64Mi", set(), claims("fixed",
+			build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = resources32() }))), "create controllerrevisions, " +
+			copies + ", " + copies, 0},
+		"the user is not known": {world("data=128Mi", set(rootless), claims("fixed")), "create controllerrevisions, create " +
+			"persistentvolumeclaims, create persistentvolumeclaims, create statefulsets", 0},
+		"a quota has no room for two": {full(world("data=128Mi", set(), claims(roomy))), "create controllerrevisions, patch " +
+			"persistentvolumeclaims, patch persistentvolumeclaims", 1},
+		"nothing":   {world("data=64Mi", set(), claims("fixed")), "", 0},
+		"a mistake": {world("data=128Mi,db=1Gi", set(), claims("fixed")), "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes, unchecked := Look(row.in).Writes()
 			var got []string
 			for _, w := range writes {
 				got = append(got, fmt.Sprintf("%s %s", w.Verb, w.Resource))
-				if set, ok := w.Object.(metav1.Object); ok && w.Resource == plan.StatefulSets && (set.GetUID() != "" || set.GetResourceVersion() != "" || set.GetAnnotations()[api.StatusAnnotation] == "") {
+				if set, ok := w.Object.(metav1.Object); ok && w.Resource == plan.StatefulSets &&
+					(set.GetUID() != "" || set.GetResourceVersion() != "" || set.GetAnnotations()[api.StatusAnnotation] == "") {
 					t.Errorf("the set is created as %v", set)
 				}
 			}

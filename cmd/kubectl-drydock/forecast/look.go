@@ -5,33 +5,37 @@ import (
 	"maps"
 	"slices"
 
+	policyv1 "k8s.io/api/policy/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/sts"
 )
 
-// Input is what a forecast is made from.
+// Input has the facts for a forecast.
 type Input struct {
-	// Input is what detect-resize would judge. Its Cluster is read.
+	// Input has the facts that detect-resize would judge. Its Cluster is read.
 	resize.Input
 	Ask Ask
+	// Budgets are the PodDisruptionBudgets of the namespace.
+	Budgets []policyv1.PodDisruptionBudget
 }
 
-// Ask is what somebody would ask for, instead of what the set's annotations say. Empty is what they say.
+// Ask is a request in place of the set's annotations. Where a field is empty, the annotation counts.
 type Ask struct {
-	Request, Method string
+	Request, Method, Strategy string
 }
 
-// Forecast is what would happen, as far as it is known.
+// Forecast knows the consequences of a resize, as far as they can be known.
 type Forecast struct {
-	in      Input // with the set as it would be
+	in      Input // with the supposed set
 	wish    *resize.Wish
-	status  *api.Resize // with which the resize would begin; nil if none would
+	record  *api.Resize // the first record of the resize; nil if none would begin
 	before  []resize.Problem
 	refused []resize.Problem
 }
 
-// Look judges the set as it would be if it had opted in, and if somebody asked.
+// Look judges the set as if it had opted in, and had the annotations of the request.
 func Look(in Input) *Forecast {
 	f := &Forecast{in: in}
 	f.suppose()
@@ -40,10 +44,10 @@ func Look(in Input) *Forecast {
 	}
 	wish := resize.Read(f.in.Input)
 	if wish.Empty() {
-		f.before = nil // nothing is waited for
+		f.before = nil // there is nothing to wait for
 		return f
 	}
-	f.wish, f.status = wish, wish.Operation(f.in.Input)
+	f.wish, f.record = wish, wish.Operation(f.in.Input)
 	f.refused = wish.Problems
 	for _, p := range resize.Unsettled(f.in.Input, wish) {
 		if p.Settles() {
@@ -56,7 +60,7 @@ func Look(in Input) *Forecast {
 	return f
 }
 
-// suppose changes the set, in memory, to one that has opted in and asks.
+// suppose opts the set in and adds the request, in memory.
 func (f *Forecast) suppose() {
 	set, observed := f.in.Set.DeepCopy(), *f.in.Observed
 	observed.Set, f.in.Observed = set, &observed
@@ -66,12 +70,13 @@ func (f *Forecast) suppose() {
 		set.Labels[api.ManagedLabel] = "true"
 	}
 	for _, a := range []struct{ key, value string }{
-		{api.ResizeMethodAnnotation, f.in.Ask.Method}, {api.ResizeAnnotation, f.in.Ask.Request},
+		{api.ResizeMethodAnnotation, f.in.Ask.Method}, {api.StrategyAnnotation, f.in.Ask.Strategy}, {api.ResizeAnnotation, f.in.Ask.Request},
 	} {
 		if a.value == "" || set.Annotations[a.key] == a.value {
 			continue
 		}
-		f.wait(api.NotRequested, "somebody asks for it: kubectl -n %s annotate --overwrite sts %s '%s=%s'", set.Namespace, set.Name, a.key, a.value)
+		f.wait(api.NotRequested, "you ask for it: kubectl -n %s annotate --overwrite sts %s '%s=%s'", set.Namespace, set.Name, a.key,
+			a.value)
 		set.Annotations[a.key] = a.value
 	}
 }
@@ -87,12 +92,11 @@ func (f *Forecast) wait(reason api.Reason, format string, args ...any) {
 	f.before = append(f.before, resize.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// begins reports whether there is a point in going on: a resize could begin now, or when something else has ended that does not
-// change what there is to do.
+// begins reports whether a forecast can be made: a resize could begin now, or after the end of something that does not change its work.
 func (f *Forecast) begins() bool {
 	set := f.in.Set
 	reason, err := resize.Rests(f.in.Input)
-	status, _ := f.in.Status() // err is the same
+	record, _ := f.in.Record() // err is the same
 	switch {
 	case reason == "":
 		return true
@@ -100,20 +104,17 @@ func (f *Forecast) begins() bool {
 		f.before = nil
 		return false
 	case err != nil:
-		f.wait(reason, "somebody mends or removes the annotation %s: %v", api.StatusAnnotation, err)
+		f.wait(reason, "the annotation %s is mended or removed: %v", api.StatusAnnotation, err)
 		return false
 	case reason == api.SetGone:
 		f.wait(reason, "the set, which is being deleted, is created again")
 		return false
-	case status.Active():
-		f.wait(reason, "operation %s (%s) ends, which is %s", status.Operation, status.Request, status.Phase)
-		return false
-	case status.Held():
-		f.wait(reason, "operation %s (%s) ends: it has failed, and holds the set at zero. This goes on with it: kubectl drydock -n %s retry sts/%s",
-			status.Operation, status.Request, set.Namespace, set.Name)
+	case record.Active():
+		f.wait(reason, "operation %s (%s) ends, which is %s", record.Operation, record.Request, record.Phase)
 		return false
 	case reason == api.AlreadyRefused:
-		f.wait(reason, "somebody asks again: the same request is %s (%s). kubectl drydock -n %s retry sts/%s", status.Phase, status.Reason, set.Namespace, set.Name)
+		f.wait(reason, "you ask again: the same request is %s (%s). kubectl drydock -n %s retry sts/%s", record.Phase, record.Reason,
+			set.Namespace, set.Name)
 		f.in.Retry = &resize.Retry{}
 		return true
 	}
@@ -121,25 +122,19 @@ func (f *Forecast) begins() bool {
 	return true
 }
 
-// copied are the claims that would be copied.
-func (f *Forecast) copied() []*api.ClaimStatus {
-	var copied []*api.ClaimStatus
-	if f.status == nil {
+// moves are the claims that would be copied.
+func (f *Forecast) moves() []*api.Move {
+	if f.record == nil {
 		return nil
 	}
-	for i := range f.status.Claims {
-		if f.status.Claims[i].Method != api.MethodExpand {
-			copied = append(copied, &f.status.Claims[i])
-		}
-	}
-	return copied
+	return f.record.Moves()
 }
 
 // Nodes are those whose kubelets know how much is to be copied.
 func (f *Forecast) Nodes() []string {
 	var nodes []string
-	for _, part := range f.copied() {
-		for _, pod := range f.in.Users(part.Name) {
+	for _, move := range f.moves() {
+		for _, pod := range f.in.Users(move.Claim) {
 			if pod.Spec.NodeName != "" {
 				nodes = append(nodes, pod.Spec.NodeName)
 			}

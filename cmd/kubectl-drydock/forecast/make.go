@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,22 +16,26 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Usage is what a kubelet says of the file system of a claim.
+// Usage is a kubelet's report about the file system of a claim, in bytes.
 type Usage struct {
 	Used, Capacity int64
 }
 
-// Document puts together what was judged, what the kubelets measure, by claim, and what the API server said.
+// Document combines the judgement, the kubelets' measurements by claim, and the API server's answers to dry runs.
 func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document {
 	d := &Document{Version: Version, Namespace: f.in.Set.Namespace, Set: f.in.Set.Name, Request: f.in.Set.Annotations[api.ResizeAnnotation],
-		Before: f.before, Refused: slices.Clone(f.refused), Checks: checks, Downtime: Downtime{None: true}}
-	if f.status != nil {
-		d.Method, d.Templates, d.Recreate = f.status.Method, f.status.Templates, f.status.Recreate
+		Before: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
+	if f.record != nil {
+		d.Method, d.Templates, d.Recreate = api.MethodExpand, f.record.Templates, f.record.ReplaceSet
 		d.Owner, d.Quotas = f.owner(), resize.Rooms(f.in.Input, f.wish)
-		for i := range f.status.Claims {
-			d.Claims = append(d.Claims, f.claim(&f.status.Claims[i], measured))
+		d.Claims = f.claims(measured)
+		d.Copy = total(d.Claims)
+		if len(f.record.Members) > 0 {
+			d.Method = api.MethodCopy
+			f.moving(d)
+		} else {
+			d.Stop = f.noStop(d.Claims)
 		}
-		d.Copy, d.Downtime = total(d.Claims), f.downtime(d.Claims)
 		f.fits(d)
 	}
 	d.Refused = append(d.Refused, denials(checks)...)
@@ -44,25 +49,36 @@ func (f *Forecast) verdict(d *Document) Verdict {
 		return Refused
 	case len(d.Before) > 0:
 		return Waits
-	case f.status == nil:
+	case f.record == nil:
 		return Nothing
 	}
 	return Goes
 }
 
-func (f *Forecast) claim(part *api.ClaimStatus, measured map[string]Usage) Claim {
-	live := f.in.Claim(part.Name)
-	c := Claim{Name: part.Name, Template: part.Template, Method: api.MethodExpand, From: part.From, To: part.To, Volume: part.OldVolume,
-		Class: sts.ClassOf(live), NewClass: part.Class, Modes: live.Spec.AccessModes, NewModes: part.Modes, Capacity: f.capacity(part)}
-	for _, pod := range f.in.Users(part.Name) {
+// claims returns the claims that would grow or be copied, by name.
+func (f *Forecast) claims(measured map[string]Usage) []Claim {
+	var all []Claim
+	for _, e := range f.record.Expansions {
+		all = append(all, f.claim(e.Claim, Claim{Template: e.Template, Method: api.MethodExpand, From: e.From, To: e.To, Volume: e.Volume}))
+	}
+	for _, m := range f.moves() {
+		c := f.claim(m.Claim, Claim{Template: m.Template, Method: api.MethodCopy, From: m.From, To: m.To, Volume: m.OldVolume,
+			NewClass: m.Class, NewModes: m.Modes})
+		if usage, known := measured[m.Claim]; known && !sts.IsBlock(f.in.Claim(m.Claim)) && usage.alone(c.Capacity) {
+			c.Used = &usage.Used
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// claim completes the forecast of a claim from the live claim.
+func (f *Forecast) claim(name string, c Claim) Claim {
+	live := f.in.Claim(name)
+	c.Name, c.Class, c.Modes, c.Capacity = name, sts.ClassOf(live), live.Spec.AccessModes, f.capacity(c.From, c.Volume)
+	for _, pod := range f.in.Users(name) {
 		c.Users = append(c.Users, User{Pod: pod.Name, Node: pod.Spec.NodeName, Foreign: !sts.IsPodOf(pod, f.in.Set)})
-	}
-	if part.Method == api.MethodExpand {
-		return c
-	}
-	c.Method, c.Cold = api.MethodCopy, f.cold(part)
-	if usage, known := measured[part.Name]; known && !sts.IsBlock(live) && usage.alone(c.Capacity) {
-		c.Used = &usage.Used
 	}
 	return c
 }
@@ -71,22 +87,13 @@ func (f *Forecast) claim(part *api.ClaimStatus, measured map[string]Usage) Claim
 // system around it has, and uses.
 func (u Usage) alone(capacity int64) bool { return u.Used <= capacity && u.Capacity <= 2*capacity }
 
-func (f *Forecast) capacity(part *api.ClaimStatus) int64 {
-	size := part.From
-	if volume := f.in.Volume(part.OldVolume); volume != nil {
+func (f *Forecast) capacity(size resource.Quantity, name string) int64 {
+	if volume := f.in.Volume(name); volume != nil {
 		if has := volume.Spec.Capacity[corev1.ResourceStorage]; has.Cmp(size) > 0 {
 			size = has
 		}
 	}
 	return size.Value()
-}
-
-// cold says why the claim cannot be copied while the set runs, or nothing.
-func (f *Forecast) cold(part *api.ClaimStatus) string {
-	if sts.Replicas(f.in.Set) == 0 {
-		return "the set is at zero"
-	}
-	return f.in.Cold(f.in.Claim(part.Name))
 }
 
 func total(claims []Claim) Copy {
@@ -105,7 +112,7 @@ func total(claims []Claim) Copy {
 	return sum
 }
 
-// fits compares what is in use with what a smaller volume has, as the mover does before it writes.
+// fits compares the bytes in use with the capacity of a smaller volume, as the mover does before it writes.
 func (f *Forecast) fits(d *Document) {
 	for _, c := range d.Claims {
 		if c.Used == nil || c.To.Value() >= c.Capacity {
@@ -116,9 +123,10 @@ func (f *Forecast) fits(d *Document) {
 		switch {
 		case *c.Used > c.To.Value():
 			d.Refused = append(d.Refused, resize.Problem{Reason: api.CopyFailed, Message: fmt.Sprintf(
-				"claim %s uses %s, which does not fit into %s: the first copy would fail; ask for more, or remove data", c.Name, used, &c.To)})
+				"claim %s uses %s, which does not fit into %s: the first pass would fail; ask for more, or remove data", c.Name, used, &c.To)})
 		case *c.Used+margin > c.To.Value():
-			d.Warnings = append(d.Warnings, fmt.Sprintf("claim %s uses %s; of %s, %d%% have to stay free: the first copy may fail, and the set goes on then",
+			d.Warnings = append(d.Warnings, fmt.Sprintf("claim %s uses %s; of %s, %d%% have to stay free: the first pass may fail, and then "+
+				"no member is stopped",
 				c.Name, used, &c.To, f.in.Settings.ShrinkMargin))
 		}
 	}
@@ -131,7 +139,7 @@ func (f *Forecast) owner() *Owner {
 		return nil
 	}
 	o := &Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
-	gv, _ := schema.ParseGroupVersion(ref.APIVersion) // one that cannot be read is nobody's
+	gv, _ := schema.ParseGroupVersion(ref.APIVersion) // one that cannot be read is in no row
 	row, known := f.in.Registry.Find(gv.Group, ref.Kind)
 	switch {
 	case !f.wish.AsksOwner():
@@ -159,7 +167,7 @@ func settings(row owners.Row) string {
 	return strings.Join(words, ", ")
 }
 
-// denials are the refusals of the API server. What it says of several objects alike is said once.
+// denials returns the refusals of the API server. The same words about several objects of a kind are one problem.
 func denials(checks []Check) []resize.Problem {
 	type kind struct{ words, of string }
 	var order []kind

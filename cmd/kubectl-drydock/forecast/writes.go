@@ -12,24 +12,23 @@ import (
 
 // Writes are what Drydock, and the controllers on its behalf, would send to the API server on the way, as far as the API server can
 // try them before: claims that ask for more, temporary claims, mover Jobs and their pods, the journal, the set with its new
-// templates. The checks are of those that it cannot.
+// templates. The checks are about writes that it cannot try.
 func (f *Forecast) Writes() ([]plan.Action, []Check) {
-	if f.status == nil || len(f.wish.Problems) > 0 {
+	if f.record == nil || len(f.wish.Problems) > 0 {
 		return nil, nil
 	}
 	var writes []plan.Action
-	if len(f.copied()) > 0 || f.status.Recreate {
-		writes = append(writes, plan.Create(plan.ControllerRevisions, resources.MakeJournal(f.in.Set, f.status)))
+	if len(f.record.Members) > 0 || f.record.ReplaceSet {
+		writes = append(writes, plan.Create(plan.ControllerRevisions, resources.MakeJournal(f.in.Set, f.record)))
 	}
-	for i := range f.status.Claims {
-		part := &f.status.Claims[i]
-		if part.Method == api.MethodExpand {
-			writes = append(writes, f.growth(part)...)
-		} else {
-			writes = append(writes, f.copy(part)...)
-		}
+	for i := range f.record.Expansions {
+		writes = append(writes, f.growth(&f.record.Expansions[i])...)
 	}
-	if !f.status.Recreate {
+	for i := range f.record.Members {
+		writes = append(writes, f.copy(&f.record.Members[i])...)
+	}
+	writes = append(writes, f.hooks()...)
+	if !f.record.ReplaceSet {
 		return writes, nil
 	}
 	set, unchecked := f.set()
@@ -37,28 +36,50 @@ func (f *Forecast) Writes() ([]plan.Action, []Check) {
 }
 
 // growth has the claim ask for more, as detect-resize does.
-func (f *Forecast) growth(part *api.ClaimStatus) []plan.Action {
-	claim := f.in.Claim(part.Name)
-	if is := sts.Requested(claim); is.Cmp(part.To) >= 0 {
+func (f *Forecast) growth(e *api.Expansion) []plan.Action {
+	claim := f.in.Claim(e.Claim)
+	if is := sts.Requested(claim); is.Cmp(e.To) >= 0 {
 		return nil
 	}
-	return plan.PatchOf(plan.Claims, claim).Replace(sts.RequestPath, part.To.String(), "request").Actions()
+	return plan.PatchOf(plan.Claims, claim).Replace(sts.RequestPath, e.To.String(), "request").Actions()
 }
 
-// copy makes the temporary claim, the Job, and the pod that the Job's controller would make: much of what may refuse a Job, as
-// the namespace's Pod Security level, looks at pods only.
-func (f *Forecast) copy(part *api.ClaimStatus) []plan.Action {
-	target := resources.MakeTargetClaim(f.in.Claim(part.Name), *part, f.link(part, api.RoleTarget))
-	writes := []plan.Action{plan.Create(plan.Claims, target)}
-	job, err := resize.CopyJob(f.in.Input, f.status, part)
+// copy makes the member's temporary claims, the Job that copies them, and the pod that the Job's controller would make: much of what
+// may refuse a Job, as the namespace's Pod Security level, looks at pods only.
+func (f *Forecast) copy(member *api.Member) []plan.Action {
+	var writes []plan.Action
+	for i := range member.Claims {
+		move := &member.Claims[i]
+		link := api.Link{Operation: f.record.Operation, Role: api.RoleTarget, Namespace: f.in.Set.Namespace, Set: f.record.Set, Claim: move.Claim}
+		writes = append(writes, plan.Create(plan.Claims, resources.MakeTargetClaim(f.in.Claim(move.Claim), move, link)))
+	}
+	options, err := resources.MoverOptionsOf(f.in.Set, f.in.Cluster.MoverConfig)
 	if err != nil {
 		return writes // refused already
 	}
+	placed := *member
+	if pod := f.in.MemberPod(member.Ordinal); pod != nil {
+		placed.Pod, placed.Node = pod.UID, pod.Spec.NodeName
+	}
+	mover, err := resize.MoverOf(f.in.Observed, f.record, &placed, resize.MoverSettings{Options: options, Root: f.in.Cluster.RootMovers,
+		Settings: f.in.Settings})
+	if err != nil {
+		return writes // refused already
+	}
+	mover.First = mover.Node == ""
+	job := resources.MakeMover(mover)
 	return append(writes, plan.Create(plan.Jobs, job), plan.Create(plan.Pods, resources.MakeMoverPod(job)))
 }
 
-func (f *Forecast) link(part *api.ClaimStatus, role api.Role) api.Link {
-	return api.Link{Operation: f.status.Operation, Role: role, Namespace: f.in.Set.Namespace, Set: f.status.Set, Claim: part.Name, Round: f.status.Round}
+// hooks makes the pods that the Jobs before and after members would have.
+func (f *Forecast) hooks() []plan.Action {
+	var writes []plan.Action
+	for _, hook := range resources.Hooks {
+		if pod := resize.HookPod(f.in.Set, hook, f.in.Settings); pod != nil && len(f.record.Members) > 0 {
+			writes = append(writes, plan.Create(plan.Pods, pod))
+		}
+	}
+	return writes
 }
 
 // set creates the set with its new templates, as restore does after it has deleted the present one. The API server says that it
@@ -66,13 +87,10 @@ func (f *Forecast) link(part *api.ClaimStatus, role api.Role) api.Link {
 func (f *Forecast) set() ([]plan.Action, []Check) {
 	if full := f.countsSets(); full != "" {
 		return nil, []Check{{Verb: plan.VerbCreate, Resource: plan.StatefulSets, Name: f.in.Set.Name, Outcome: Denied,
-			Message: "ResourceQuota " + full + " has no room for one more StatefulSet. Raise count/statefulsets.apps by one until the resize has ended"}}
+			Message: "ResourceQuota " + full + " has no room for one more StatefulSet. Raise count/statefulsets.apps by one until the resize has " +
+				"ended"}}
 	}
-	build := resources.MakeHeldSet
-	if f.status.Live() {
-		build = resources.MakeSet
-	}
-	set := build(f.in.Manifest, f.status.Templates, f.status)
+	set := resources.MakeSet(f.in.Manifest, f.record.Templates, f.record)
 	set.SetUID("")
 	set.SetResourceVersion("")
 	return []plan.Action{plan.Create(plan.StatefulSets, set)}, nil

@@ -1,11 +1,12 @@
-// Package release decides how to let go of everything that Drydock holds, before it is uninstalled: sets that sleep, owners that are
-// paused, labels and finalizers. It is pure.
+// Package release decides how to let go of everything that Drydock holds, before it is uninstalled: pods that are held, sets that sleep,
+// owners that are paused, labels and finalizers. It is pure.
 package release
 
 import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
@@ -16,13 +17,18 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Input is what is known of one StatefulSet, or of the records of one that is gone.
+// Input has the facts about one StatefulSet, or about the records of a set that is gone.
 type Input struct {
 	Namespace, Name string
 	Set             *appsv1.StatefulSet // nil: it is gone
 	// Sleeps, Owners and Journals are the records of operations on the set.
 	Sleeps, Journals []*appsv1.ControllerRevision
 	Owners           []Owner
+	// Held are the pods of the set that carry the hold, Claims those of the namespace where there are such pods.
+	Held   []*corev1.Pod
+	Claims []*corev1.PersistentVolumeClaim
+	// Holds: no function works any more, so holds are taken off although an operation runs.
+	Holds bool
 }
 
 // Owner is a custom resource that an operation has paused, with the record of that.
@@ -35,11 +41,15 @@ type Owner struct {
 	Err       error                      // the record or the resource cannot be read
 }
 
-// Decide returns what to write now, and what is left, each with what to do about it. Writing twice is safe.
+// Decide returns the writes to make now, and the objects that are left, each with advice. Writing twice is safe.
 func Decide(in Input) (actions []plan.Action, left []string) {
 	if why := busy(in); why != "" {
-		return nil, []string{why}
+		if in.Holds {
+			actions, left = releaseHolds(in)
+		}
+		return actions, append(left, why)
 	}
+	holds, left := releaseHolds(in)
 	var waits bool
 	if in.Set != nil {
 		actions, waits = releaseSet(in)
@@ -58,14 +68,14 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 			left = append(left, problem)
 		}
 	}
-	return actions, left
+	return append(holds, actions...), left
 }
 
 // busy says why the set cannot be released yet, or is empty.
 func busy(in Input) string {
 	if in.Set == nil {
 		if len(in.Journals) > 0 {
-			return "the StatefulSet is gone in the middle of a resize, and Drydock has to bring it to its end; wait for that"
+			return "the StatefulSet is gone in the middle of a resize, and Drydock has to bring it to its end; wait for that" + in.heldWords()
 		}
 		return ""
 	}
@@ -75,11 +85,8 @@ func busy(in Input) string {
 	case records.ResizeErr != nil:
 		return records.ResizeErr.Error()
 	case resize.Active():
-		return fmt.Sprintf("operation %s runs, in phase %s; wait for its end, or end it with the annotation %s",
-			resize.Operation, resize.Phase, api.AbortAnnotation)
-	case resize.Held():
-		return fmt.Sprintf("operation %s has failed, and a claim is not whole; go on with kubectl drydock retry -n %s sts/%s",
-			resize.Operation, in.Set.Namespace, in.Set.Name)
+		return fmt.Sprintf("operation %s runs, in phase %s; wait for its end, or end it with the annotation %s", resize.Operation,
+			resize.Phase, api.AbortAnnotation) + in.heldWords()
 	case records.CleaningUp():
 		return "a cleanup runs; wait for its end, or end it with the annotation " + api.AbortAnnotation + ", which keeps its claims"
 	case in.Set.DeletionTimestamp != nil:
@@ -109,7 +116,7 @@ func releaseSet(in Input) (actions []plan.Action, waits bool) {
 		}
 		patch.Unannotate(api.SleepAnnotation)
 	}
-	patch.Thaw().Unlabel(api.ManagedLabel).Unlabel(api.FinalizerLabel).RemoveFinalizer(api.CleanupFinalizer)
+	patch.Unlabel(api.ManagedLabel).Unlabel(api.FinalizerLabel).RemoveFinalizer(api.CleanupFinalizer)
 	return patch.Actions(), false
 }
 
@@ -150,7 +157,7 @@ func (o Owner) release() ([]plan.Action, error) {
 	return owners.Release(o.Resource, o.Object, o.Operation)
 }
 
-// resume puts back what the owner had, and removes the record after that.
+// resume puts the owner's settings back, and then removes the record.
 func resume(o Owner) (actions []plan.Action, problem string) {
 	actions, err := o.release()
 	if err != nil {

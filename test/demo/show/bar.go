@@ -14,6 +14,8 @@ type Bar struct {
 	Note  string // what is being done
 	Done  int64  // bytes
 	Total int64  // bytes; zero when not known yet
+	// Amount is how much that is, where it is not bytes.
+	Amount string
 }
 
 // String renders the bar on one line.
@@ -32,6 +34,9 @@ func (b Bar) percent() int {
 }
 
 func (b Bar) amount() string {
+	if b.Amount != "" {
+		return b.Amount
+	}
 	if b.Total <= 0 {
 		return ""
 	}

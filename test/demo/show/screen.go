@@ -51,9 +51,12 @@ type Screen struct {
 	printed map[string]time.Time // when a bar was printed last, where it cannot be drawn again
 }
 
+// NewScreenTo prints lines.
+func NewScreenTo(out io.Writer) *Screen { return &Screen{out: out, printed: map[string]time.Time{}} }
+
 // NewScreen draws on the file if it is a terminal, and prints lines if not.
 func NewScreen(file *os.File) *Screen {
-	s := &Screen{out: file, printed: map[string]time.Time{}}
+	s := NewScreenTo(file)
 	if !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" {
 		return s
 	}

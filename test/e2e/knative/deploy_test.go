@@ -26,7 +26,7 @@ func TestFunctionIsDeployedMidway(t *testing.T) {
 	k.CreateSet(stage.StoppingFor(15, stage.Workload("64Mi"))) // time to deploy, also on a slow machine
 	before := k.Data(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	k.AwaitPhase(t, api.Copying)
+	k.AwaitPhase(t, api.Moving)
 	k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+next)
 	revision := strings.TrimSpace(k.Kubectl(t, "", "-n", drydock, "get", "service.serving.knative.dev", "restore", "-o", "jsonpath={.status.latestReadyRevisionName}"))
 	k.ExpectResized(t, before)

@@ -48,7 +48,7 @@ func (k *knative) removeSource(t *testing.T) {
 func TestI6BrokerKilledMidway(t *testing.T) {
 	k := setUp(t)
 	before := k.begin(t)
-	for _, phase := range []api.Phase{api.Copying, api.Switching} {
+	for _, phase := range []api.Phase{api.Moving, api.Finishing} {
 		k.AwaitPhase(t, phase)
 		k.endPods(t, "knative-eventing", "eventing.knative.dev/brokerRole=ingress")
 		k.endPods(t, "knative-eventing", "messaging.knative.dev/channel=in-memory-channel,messaging.knative.dev/role=dispatcher")

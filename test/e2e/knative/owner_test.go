@@ -24,7 +24,7 @@ func TestI5OwnerIsPausedAndResumed(t *testing.T) {
 	k.OwnedBy("web", owner)
 	before := k.Data(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	k.AwaitPhase(t, api.Copying)
+	k.AwaitPhase(t, api.Moving)
 	if now := k.Custom(row, kind, "main"); !row.Paused(now) {
 		t.Errorf("the set is being stopped, and its owner is not paused: %v", now.Object)
 	}

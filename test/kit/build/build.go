@@ -25,6 +25,8 @@ const (
 	ID = "0123456789ab"
 	// Class is the StorageClass of claims and volumes unless an option says another.
 	Class = "fixed"
+	// NodeName is the node on which pods run.
+	NodeName = "node-1"
 )
 
 // Now is when tests take place.
@@ -116,9 +118,14 @@ func Owned(kind, name string) Option {
 	}
 }
 
-// Link ties the object to the operation on set web.
-func Link(role api.Role, claim string, round int) Option {
-	return LinkOf(api.Link{Operation: ID, Role: role, Namespace: Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: claim, Round: round})
+// Link ties the object to the operation on set web, and to the claim unless that is empty.
+func Link(role api.Role, claim string) Option {
+	return LinkOf(api.Link{Operation: ID, Role: role, Namespace: Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: claim})
+}
+
+// MemberLink ties the object to a member that the operation on set web moves.
+func MemberLink(role api.Role, ordinal int) Option {
+	return LinkOf(api.Link{Operation: ID, Role: role, Namespace: Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Member: &ordinal})
 }
 
 // LinkOf ties the object to an operation.

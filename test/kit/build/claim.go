@@ -25,9 +25,9 @@ func Claim(name, size string, options ...Option) *corev1.PersistentVolumeClaim {
 	return With(claim, options...)
 }
 
-// Target builds the temporary claim, bound to volume pv-NEW-CLAIM, that a mover fills in the round.
-func Target(name, claim, size string, round int, options ...Option) *corev1.PersistentVolumeClaim {
-	target := Claim(name, size, Label("app", ""), Link(api.RoleTarget, claim, round), On("pv-new-"+claim))
+// Target builds the temporary claim, bound to volume pv-new-CLAIM, that a mover fills.
+func Target(claim, size string, options ...Option) *corev1.PersistentVolumeClaim {
+	target := Claim(api.TargetName(ID, claim, 0), size, Label("app", ""), Link(api.RoleTarget, claim), On("pv-new-"+claim))
 	return With(target, options...)
 }
 
@@ -87,10 +87,10 @@ func VolumeOf(claim *corev1.PersistentVolumeClaim, options ...Option) *corev1.Pe
 	return Volume(claim.Spec.VolumeName, claim, options...)
 }
 
-// Held is a volume that an operation has set to Retain.
-func Held(role api.Role, claim string) Option {
+// Retained is a volume that an operation has set to Retain.
+func Retained(role api.Role, claim string) Option {
 	return Edit(func(v *corev1.PersistentVolume) {
-		With(v, Link(role, claim, 0), Annotation(api.ReclaimPolicyAnnotation, string(v.Spec.PersistentVolumeReclaimPolicy)))
+		With(v, Link(role, claim), Annotation(api.ReclaimPolicyAnnotation, string(v.Spec.PersistentVolumeReclaimPolicy)))
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
 }

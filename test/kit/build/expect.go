@@ -18,14 +18,20 @@ import (
 // writes follows from the one before, as operation.States says.
 func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
 	t.Helper()
-	before := encode(o)
-	p := decide()
+	p := judge(t, o, decide, others...)
 	if got := p.String(); got != want {
 		t.Errorf("plan\ngot  %s\nwant %s", got, want)
 	}
 	if got := Summary(StoredRecord(p)); got != next {
 		t.Errorf("stored status\ngot  %s\nwant %s", got, next)
 	}
+}
+
+// judge returns the decision, and checks what is true of every one.
+func judge(t testing.TB, o *sts.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
+	t.Helper()
+	before := encode(o)
+	p := decide()
 	if encode(o) != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, encode(o))
 	}
@@ -42,6 +48,7 @@ func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next s
 			}
 		}
 	}
+	return p
 }
 
 func encode(o *sts.Observed) string {
@@ -67,6 +74,10 @@ func unguarded(o *sts.Observed, others []metav1.Object, a plan.Action) string {
 	switch {
 	case seen == nil:
 		return "the object was not observed"
+	case a.Verb == plan.VerbEvict || a.Resource == plan.Pods && a.Verb == plan.VerbDelete && a.ResourceVersion == "": // whatever its state is by then
+		if a.UID != seen.GetUID() {
+			return fmt.Sprintf("precondition %s, want %s", a.UID, seen.GetUID())
+		}
 	case a.Verb == plan.VerbDelete && (a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
 		return fmt.Sprintf("precondition %s %s, want %s %s", a.UID, a.ResourceVersion, seen.GetUID(), seen.GetResourceVersion())
 	case a.Verb == plan.VerbPatch && a.Ops[0] != plan.Op{Op: "replace", Path: "/metadata/resourceVersion", Value: seen.GetResourceVersion()}:
@@ -84,6 +95,8 @@ func find(o *sts.Observed, others []metav1.Object, a plan.Action) metav1.Object 
 		}
 	case plan.Claims:
 		all = objects(o.Claims)
+	case plan.Pods:
+		all = objects(o.Pods)
 	case plan.Jobs:
 		all = objects(o.Jobs)
 	case plan.ControllerRevisions:

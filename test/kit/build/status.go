@@ -3,6 +3,7 @@ package build
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,37 +16,91 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Operation builds the status of a resize to 128Mi of set web, which had 3 replicas, begun a minute ago. Change it with
-// the options.
+// Operation builds the record of a resize to 128Mi of set web, begun a minute ago. Change it with the options.
 func Operation(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
-	status := &api.Resize{
+	record := &api.Resize{
 		Header: api.Header{
 			Version: api.RecordVersion, Operation: ID, Kind: api.KindResize, Phase: phase,
 			Request: "data=128Mi", Attempt: 1, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(Now.Add(-time.Minute)),
 		},
-		Method: api.MethodCopy, Replicas: 3, Round: 1,
+		Strategy:  api.StrategyWhole,
 		Templates: []api.TemplateTarget{{Name: "data", Size: quantity("128Mi")}},
 	}
 	for _, option := range options {
-		option(status)
+		option(record)
 	}
-	return status
+	return record
 }
 
-// Parts gives the operation claims of 64Mi that go to 128Mi, each in the phase. A copy that is verified is on volume
-// pv-new-CLAIM.
-func Parts(phase api.ClaimPhase, claims ...string) func(*api.Resize) {
-	return func(s *api.Resize) {
+// Rolling has the members stop one after the other.
+func Rolling(r *api.Resize) { r.Strategy = api.StrategyRolling }
+
+// ReplacesSet says that the templates go from 64Mi to 128Mi, for which the set has to be created again.
+func ReplacesSet(r *api.Resize) {
+	r.ReplaceSet = true
+	for _, t := range r.Templates {
+		r.Before = append(r.Before, api.TemplateTarget{Name: t.Name, Size: quantity("64Mi")})
+	}
+}
+
+// Members gives the operation claims of 64Mi that go to 128Mi, as members in the phase: claims of one ordinal are one member. A copy
+// that is verified is on volume pv-new-CLAIM.
+func Members(phase api.MemberPhase, claims ...string) func(*api.Resize) {
+	return func(r *api.Resize) {
 		for _, name := range claims {
 			template, _, _ := strings.Cut(name, "-")
-			part := api.ClaimStatus{Name: name, UID: types.UID("uid-" + name), Template: template, Phase: phase,
-				From: quantity("64Mi"), To: quantity("128Mi"), OldVolume: "pv-" + name}
-			if phase == api.ClaimVerified || phase == api.ClaimSwitched {
-				part.NewVolume = "pv-new-" + name
+			move := api.Move{Claim: name, UID: types.UID("uid-" + name), Template: template, From: quantity("64Mi"), To: quantity("128Mi"), OldVolume: "pv-" + name}
+			switch phase {
+			case api.MemberSwapping, api.MemberStarting, api.MemberMoved:
+				move.NewVolume, move.Digest = "pv-new-"+name, "digest-"+name
 			}
-			s.Claims = append(s.Claims, part)
+			ordinal := ordinalOf(name)
+			if r.Member(ordinal) == nil {
+				r.Members = append(r.Members, Member(ordinal, phase))
+			}
+			member := r.Member(ordinal)
+			member.Claims = append(member.Claims, move)
 		}
 	}
+}
+
+// Member builds a member without claims in the phase, as it is there: copied beside pod web-ORDINAL, or held for ten seconds.
+func Member(ordinal int, phase api.MemberPhase) api.Member {
+	m := api.Member{Ordinal: ordinal, Phase: phase}
+	if phase != api.MemberPending {
+		m.Attempt, m.Pod, m.Node = 1, types.UID(fmt.Sprintf("uid-web-%d", ordinal)), NodeName
+	}
+	switch phase {
+	case api.MemberStopping:
+		m.Held = operation.Moment(Now.Add(-10 * time.Second))
+	case api.MemberFinalPass, api.MemberSwapping:
+		m.Held, m.Stopped = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
+	case api.MemberStarting, api.MemberMoved:
+		m.Held, m.Stopped = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
+		m.Released = operation.Moment(Now.Add(-time.Second))
+	}
+	if m.Held != nil {
+		m.Stops = 1
+	}
+	return m
+}
+
+// EditMember changes the member of the ordinal.
+func EditMember(ordinal int, change func(*api.Member)) func(*api.Resize) {
+	return func(r *api.Resize) { change(r.Member(ordinal)) }
+}
+
+// MemberDue sets the deadline of the member's phase; a negative time is past it.
+func MemberDue(ordinal int, in time.Duration) func(*api.Resize) {
+	return EditMember(ordinal, func(m *api.Member) { m.Deadline = operation.Moment(Now.Add(in)) })
+}
+
+func ordinalOf(claim string) int {
+	ordinal, err := strconv.Atoi(claim[strings.LastIndex(claim, "-")+1:])
+	if err != nil {
+		panic(err)
+	}
+	return ordinal
 }
 
 // Genuine gives the operation the id that Drydock derives for it. Do it last.
@@ -57,29 +112,10 @@ func Genuine(s *api.Resize) {
 	s.Operation = api.OperationID(s.Set.UID, request, s.Attempt)
 }
 
-// Stopped says that the set was scaled to zero so long ago.
-func Stopped(ago time.Duration) func(*api.Resize) {
-	return func(s *api.Resize) {
-		s.Stopping = operation.Moment(Now.Add(-ago))
-		s.Stopped = s.Stopping
-	}
-}
-
-// Quiet says that the set was seen to be quiet in the generation.
-func Quiet(generation int64) func(*api.Resize) {
-	return func(s *api.Resize) {
-		Stopped(time.Minute)(s)
-		s.Generation, s.Quiesced = generation, s.Stopped
-	}
-}
-
 // Due sets the deadline of the phase; a negative time is past it.
 func Due(in time.Duration) func(*api.Resize) {
 	return func(s *api.Resize) { s.Deadline = operation.Moment(Now.Add(in)) }
 }
-
-// Round sets the round of copies.
-func Round(n int) func(*api.Resize) { return func(s *api.Resize) { s.Round = n } }
 
 // Summary renders what the record of a resize or a sleep says on one line, without its message.
 func Summary(record operation.Record) string {
@@ -102,20 +138,40 @@ func summaryOfResize(s *api.Resize) string {
 	if s.FailedAt != "" {
 		fmt.Fprintf(&b, " at %s", s.FailedAt)
 	}
-	fmt.Fprintf(&b, ", attempt %d, round %d, generation %d, replicas %d", s.Attempt, s.Round, s.Generation, s.Replicas)
-	if s.WhenScaled != "" {
-		fmt.Fprintf(&b, ", whenScaled %s", s.WhenScaled)
-	}
+	fmt.Fprintf(&b, ", attempt %d", s.Attempt)
 	if s.Deadline != nil {
 		fmt.Fprintf(&b, ", due in %s", s.Deadline.Sub(Now))
 	}
-	for _, c := range s.Claims {
-		fmt.Fprintf(&b, "; %s %s", c.Name, c.Phase)
-		if c.NewVolume != "" {
-			fmt.Fprintf(&b, " on %s", c.NewVolume)
-		}
-		if c.BytesTotal != 0 {
-			fmt.Fprintf(&b, " %d/%d", c.BytesDone, c.BytesTotal)
+	for _, e := range s.Expansions {
+		fmt.Fprintf(&b, "; %s grows, done %t", e.Claim, e.Done)
+	}
+	for i := range s.Members {
+		b.WriteString("; " + summaryOfMember(&s.Members[i]))
+	}
+	return b.String()
+}
+
+func summaryOfMember(m *api.Member) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s", m.Ordinal, m.Phase)
+	if m.Attempt > 1 {
+		fmt.Fprintf(&b, " attempt %d", m.Attempt)
+	}
+	if m.Pod != "" {
+		fmt.Fprintf(&b, " pod %s", m.Pod)
+	}
+	if m.Locked {
+		b.WriteString(" locked")
+	}
+	if m.Deadline != nil {
+		fmt.Fprintf(&b, " due in %s", m.Deadline.Sub(Now))
+	}
+	if m.Stalled != "" {
+		fmt.Fprintf(&b, " stalled %q", m.Stalled)
+	}
+	for _, move := range m.Claims {
+		if move.NewVolume != "" || move.BytesTotal != 0 {
+			fmt.Fprintf(&b, " (%s on %s, %d/%d, digest %q)", move.Claim, move.NewVolume, move.BytesDone, move.BytesTotal, move.Digest)
 		}
 	}
 	return b.String()
@@ -123,7 +179,7 @@ func summaryOfResize(s *api.Resize) string {
 
 // Rollback makes the operation a rollback of another one.
 func Rollback(of string) func(*api.Resize) {
-	return func(s *api.Resize) { s.Kind, s.Method, s.RollsBack = api.KindRollback, "", of }
+	return func(s *api.Resize) { s.Kind, s.RollsBack = api.KindRollback, of }
 }
 
 // Stored returns the record of a resize that the plan writes on the set, or nil.

@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// WrongStep returns an error if the patch writes a record into the set that does not follow from the one that the set has, as the table
-// operation.States says. A record of another set, or one that cannot be read, is as if there was none.
+// WrongStep returns an error if the patch writes a record into the set that does not follow from the one that the set has, as the tables
+// operation.States and operation.MemberStates say. A record of another set, or one that cannot be read, is as if there was none.
 func WrongStep(set *appsv1.StatefulSet, patch plan.Action) error {
 	records := operation.Of(set)
 	for key, before := range map[string]operation.Record{
@@ -30,9 +30,24 @@ func WrongStep(set *appsv1.StatefulSet, patch plan.Action) error {
 			if err := operation.CheckStep(headOf(before), after); err != nil {
 				return err
 			}
+			if err := wrongMembers(records.Resize, key, text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// wrongMembers returns an error if a member of a resize makes a wrong step in the record.
+func wrongMembers(before *api.Resize, key, text string) error {
+	if key != api.StatusAnnotation {
+		return nil
+	}
+	after := &api.Resize{}
+	if err := json.Unmarshal([]byte(text), after); err != nil {
+		return err
+	}
+	return operation.CheckMemberSteps(before, after)
 }
 
 // headOf returns the header of the record, or nil.

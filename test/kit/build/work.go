@@ -2,14 +2,17 @@ package build
 
 import (
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resources"
 )
 
@@ -27,20 +30,95 @@ func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 		claims = append(claims, fmt.Sprintf("%s-%s-%d", t, set, ordinal))
 	}
 	pod := Pod(fmt.Sprintf("%s-%d", set, ordinal), claims, Label("app", set), Owned("StatefulSet", set))
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	pod.Spec.NodeName = NodeName
+	pod.Spec.Containers = []corev1.Container{{Name: "db", Image: "registry.example/db:1"}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(Now.Add(-time.Minute))}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "db", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return pod
 }
 
-// Mover builds the running pod of the Job that copies a claim.
+// Held is a pod of set web that runs, and that its controller cannot replace.
+func Held(ordinal int) Option {
+	return func(o metav1.Object) {
+		Finalizers(api.HoldFinalizer)(o)
+		MemberLink(api.RoleHeld, ordinal)(o)
+	}
+}
+
+// Stopped is a pod that was told to stop, and whose node has reported that all of its containers have ended.
+func Stopped() Option {
+	return Edit(func(p *corev1.Pod) {
+		Deleting()(p)
+		p.DeletionGracePeriodSeconds = ptr.To[int64](0)
+		p.Status.Phase = corev1.PodSucceeded
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted"}}
+		p.Status.ContainerStatuses = nil
+		for _, c := range p.Spec.Containers {
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: metav1.NewTime(Now.Add(-5 * time.Second))}}})
+		}
+	})
+}
+
+// Node builds the node on which pods run, which is ready.
+func Node(options ...Option) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: meta("", NodeName)}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return With(node, options...)
+}
+
+// Mover builds the running pod of the Job that copies a member of set web, in its first passes.
 func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 	link, err := api.LoadLink(job)
 	if err != nil || link == nil {
 		panic(fmt.Sprintf("job %s has no link: %v", job.Name, err))
 	}
-	pod := Pod(job.Name+"-x", []string{link.Claim, job.Name}, LinkOf(*link), Label("batch.kubernetes.io/job-name", job.Name))
+	claim := fmt.Sprintf("data-web-%d", *link.Member)
+	pod := Pod(job.Name+"-x", []string{claim, api.TargetName(ID, claim, 0)}, LinkOf(*link), Label("batch.kubernetes.io/job-name", job.Name))
 	pod.CreationTimestamp = job.CreationTimestamp
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	pod.Spec.InitContainers = []corev1.Container{{Name: moverreport.FirstContainer}, {Name: moverreport.FinalContainer}}
+	pod.Spec.Containers = []corev1.Container{{Name: moverreport.PinContainer}}
 	return With(pod, options...)
+}
+
+// Waits is a mover whose first passes have converged.
+func Waits() Option {
+	return Edit(func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodPending
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{EndedContainer(moverreport.FirstContainer, moverreport.MemberReport{
+			Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, ForecastSeconds: 1, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 7, Files: 3}}}),
+			runs(moverreport.FinalContainer)}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.PinContainer, State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
+	})
+}
+
+// Copied is a mover that has made its final pass for the hold, and keeps its volumes attached.
+func Copied(signal moverreport.Signal) Option {
+	return EndedFinal(moverreport.MemberReport{Stage: moverreport.FinalContainer,
+		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3, Digest: "d1"}}})
+}
+
+// EndedFinal is a mover whose final pass has ended with the report: well, so that it keeps its volumes attached, or not.
+func EndedFinal(report moverreport.MemberReport) Option {
+	return Edit(func(p *corev1.Pod) {
+		Waits()(p)
+		p.Status.InitContainerStatuses[1] = EndedContainer(moverreport.FinalContainer, report)
+		if p.Status.Phase = corev1.PodFailed; report.Code == moverreport.CodeOK {
+			p.Status.Phase, p.Status.ContainerStatuses = corev1.PodRunning, []corev1.ContainerStatus{runs(moverreport.PinContainer)}
+		}
+	})
+}
+
+func runs(container string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+}
+
+// EndedContainer is the status of a mover's container that has ended with the report.
+func EndedContainer(container string, report moverreport.MemberReport) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: int32(report.Code), Message: string(report.Encode(moverreport.TerminationLogLimit)), FinishedAt: metav1.NewTime(Now)}}}
 }
 
 // InPhase sets a pod's phase.
@@ -48,10 +126,10 @@ func InPhase(phase corev1.PodPhase) Option {
 	return Edit(func(p *corev1.Pod) { p.Status.Phase = phase })
 }
 
-// Job builds the Job that copies a claim of set web in the round, and runs.
-func Job(claim string, round int, options ...Option) *batchv1.Job {
-	job := &batchv1.Job{ObjectMeta: meta(Namespace, api.CopyName(ID, claim, round))}
-	return With(job, append([]Option{Link(api.RoleMover, claim, round)}, options...)...)
+// Job builds the Job that copies a member of set web, and runs.
+func Job(ordinal, attempt int, options ...Option) *batchv1.Job {
+	job := &batchv1.Job{ObjectMeta: meta(Namespace, api.MoverName(ID, ordinal, attempt))}
+	return With(job, append([]Option{MemberLink(api.RoleMover, ordinal)}, options...)...)
 }
 
 // Complete is a Job that succeeded.

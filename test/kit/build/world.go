@@ -17,7 +17,7 @@ import (
 
 // World is what a function observes of StatefulSet web: the objects given. Without a StatefulSet it does not exist.
 func World(objects ...metav1.Object) *sts.Observed {
-	o := &sts.Observed{Now: Now, Name: "web", Volumes: map[string]*corev1.PersistentVolume{},
+	o := &sts.Observed{Now: Now, Name: "web", Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{},
 		ClaimManifests: map[string]*unstructured.Unstructured{}}
 	for _, object := range objects {
 		switch object := object.(type) {
@@ -34,6 +34,8 @@ func World(objects ...metav1.Object) *sts.Observed {
 			o.Jobs = append(o.Jobs, object)
 		case *appsv1.ControllerRevision:
 			o.Journals = append(o.Journals, object)
+		case *corev1.Node:
+			o.Nodes[object.Name] = object
 		case *storagev1.VolumeAttachment:
 			o.Attachments = append(o.Attachments, object)
 		default:

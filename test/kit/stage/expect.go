@@ -40,7 +40,7 @@ func (s *Stage) AwaitPhase(t testing.TB, phase api.Phase) {
 // passed reports whether an operation in phase is is beyond phase want.
 func passed(is, want api.Phase) bool {
 	place := map[api.Phase]int{}
-	for i, p := range []api.Phase{api.Planned, api.Copying, api.Switching, api.Starting, api.Succeeded} {
+	for i, p := range []api.Phase{api.Planned, api.Moving, api.Finishing, api.Succeeded} {
 		place[p] = i
 	}
 	return place[is] > place[want]
@@ -83,7 +83,9 @@ func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Resize {
 	if kept := s.keptVolumes(); kept != 2 {
 		t.Errorf("%d old volumes are kept, want 2", kept)
 	}
-	t.Logf("stopped %s, quiet %s, ready %s", status.Stopped, status.Quiesced, status.Ready)
+	for _, m := range status.Members {
+		t.Logf("member %d: held %s, stopped %s, released %s, ready %s", m.Ordinal, m.Held, m.Stopped, m.Released, m.Ready)
+	}
 	return status
 }
 

@@ -26,7 +26,6 @@ const (
 	Class         = "fixed"
 	OtherClass    = "fixed-2"
 	GrowingClass  = "expandable"
-	CloudClass    = "csi"
 	SlowClass     = "csi-slow" // attaching takes ten seconds, and so does detaching
 )
 
@@ -50,7 +49,7 @@ func In(t testing.TB, namespace string, labels map[string]string) *Stage {
 	return &Stage{World: kit.NewWorldIn(t, config, namespace, labels), Kubeconfig: path}
 }
 
-// cluster is the one that $KUBECONFIG names, or the local node.
+// cluster is the cluster of $KUBECONFIG, or the local node.
 func cluster(t testing.TB) (string, *rest.Config) {
 	t.Helper()
 	path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
@@ -70,7 +69,7 @@ func (s *Stage) Exec(t testing.TB, pod, script string) string {
 	return strings.TrimSpace(s.Kubectl(t, "", "-n", s.Namespace, "exec", pod, "--", "sh", "-c", script))
 }
 
-// Kubectl runs it with the input and returns what it prints.
+// Kubectl runs it with the input and returns its output.
 func (s *Stage) Kubectl(t testing.TB, input string, args ...string) string {
 	t.Helper()
 	output, err := s.TryKubectl(t, input, args...)
@@ -92,13 +91,19 @@ func (s *Stage) TryKubectl(t testing.TB, input string, args ...string) (output, 
 	return stdout.String(), ""
 }
 
-// Start runs a script in a pod of its own, and waits until it runs. It ends with the test, or when it is told to.
+// Start runs a script in a new pod, and waits until it runs. It ends with the test, or when it is told to.
 func (s *Stage) Start(t testing.TB, name, script string) (stop func()) {
+	t.Helper()
+	return s.StartImage(t, WorkloadImage, name, script)
+}
+
+// StartImage is Start with another image that has a shell.
+func (s *Stage) StartImage(t testing.TB, image, name, script string) (stop func()) {
 	t.Helper()
 	ctx, zero := context.Background(), int64(0)
 	pods := s.Kube.CoreV1().Pods(s.Namespace)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &zero,
-		Containers: []corev1.Container{{Name: "sh", Image: WorkloadImage, Command: []string{"sh", "-c", script}}}}}
+		Containers: []corev1.Container{{Name: "sh", Image: image, Command: []string{"sh", "-c", script}}}}}
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("starting pod %s: %v", name, err)
 	}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"drydock.dev/shared/membercopy"
+	"drydock.dev/shared/mover"
+	"drydock.dev/shared/moverreport"
+)
+
+// memberFlags are the arguments of `drydock copy first` and `drydock copy final`.
+type memberFlags struct {
+	stage     string
+	options   membercopy.Options
+	bandwidth int64
+	report    string
+}
+
+// runMember is `drydock copy first` and `drydock copy final`: the containers of a mover that waits for its member. It writes
+// progress and, as the last line, the report to stdout, and returns an exit code of package moverreport.
+func runMember(ctx context.Context, stage string, args []string, stdout, stderr io.Writer) int {
+	flags, err := parseMember(stage, args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return moverreport.CodeOK
+	case err != nil:
+		return endMember(flags, moverreport.MemberReport{Stage: stage, Result: moverreport.ResultFailed, Code: moverreport.CodeUsage,
+			Reason: moverreport.ReasonUsage, Message: err.Error()}, stdout, stderr)
+	}
+	ctx, stop := withSignals(ctx)
+	defer stop()
+	lines := json.NewEncoder(stdout)
+	flags.options.Progress = func(p moverreport.Progress) { _ = lines.Encode(p) } // a reader that went away stops no copy
+	flags.options.Warn = func(text string) { fmt.Fprintln(stderr, "drydock copy:", text) }
+	run := membercopy.First
+	if stage == moverreport.FinalContainer {
+		run = membercopy.Final
+	}
+	return endMember(flags, run(ctx, flags.options), stdout, stderr)
+}
+
+func endMember(flags memberFlags, report moverreport.MemberReport, stdout, stderr io.Writer) int {
+	if report.Code != moverreport.CodeOK {
+		fmt.Fprintln(stderr, "drydock copy:", report.Message)
+	}
+	writeReport(flags.report, report.Encode(moverreport.TerminationLogLimit), stderr)
+	fmt.Fprintf(stdout, "%s\n", report.Encode(16<<10))
+	return report.Code
+}
+
+func parseMember(stage string, args []string, stderr io.Writer) (memberFlags, error) {
+	m := memberFlags{stage: stage}
+	f := flag.NewFlagSet("drydock copy "+stage, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&m.report, "report", "", "also write the report to this `file`, in at most 4096 bytes")
+	f.Int64Var(&m.bandwidth, "bandwidth", 0, "`bytes` read and written in a second beside the running member; 0 means no limit")
+	whatToCopy(f, &m.options)
+	howToCopy(f, &m.options)
+	if stage == moverreport.FinalContainer {
+		howToWait(f, &m.options)
+	}
+	f.Usage = func() { memberUsage(f, stage) }
+	if err := f.Parse(args); err != nil {
+		return m, err
+	}
+	m.options.Limit = mover.NewLimiter(m.bandwidth)
+	return m, m.check(f.NArg())
+}
+
+func whatToCopy(f *flag.FlagSet, o *membercopy.Options) {
+	f.StringVar(&o.Sources, "sources", moverreport.SourceDir, "the `directory` with a volume or device of each claim")
+	f.StringVar(&o.Targets, "targets", moverreport.TargetDir, "the `directory` with the new volume or device of each claim")
+	f.StringVar(&o.Token, "token", "", "the `operation`; a target that another one has begun is refused")
+	f.StringVar(&o.Member, "member", "", "the `UID` of the member's pod; what was verified while another pod ran is read again")
+	f.BoolVar(&o.Refill, "refill", false, "take targets that an earlier final pass of the operation has completed")
+	f.Func("claim", "a claim: `NAME[,device][,margin=PERCENT]`; repeated for each", func(text string) error {
+		c, err := moverreport.ParseClaim(text)
+		o.Claims = append(o.Claims, c)
+		return err
+	})
+}
+
+func howToCopy(f *flag.FlagSet, o *membercopy.Options) {
+	f.DurationVar(&o.MaxStop, "max-stop", 0, "the longest final pass")
+	f.IntVar(&o.Workers, "workers", 0, "files treated at once; 0 means by the number of CPUs")
+	f.DurationVar(&o.Settled, "settled", mover.DefaultSettled, "record only what did not change for so long before a pass")
+	f.DurationVar(&o.Idle, "idle", membercopy.DefaultIdle, "the least pause between passes that wait for a change")
+	f.DurationVar(&o.ProgressInterval, "progress-interval", 2*time.Second,
+		"at most one progress line in this time, and one at each phase change")
+}
+
+func howToWait(f *flag.FlagSet, o *membercopy.Options) {
+	annotations := filepath.Join(moverreport.PodInfoDir, moverreport.AnnotationsFile)
+	f.StringVar(&o.Annotations, "annotations", annotations, "the `file` with the pod's annotations")
+	f.DurationVar(&o.Lease, "lease", moverreport.DefaultLease, "end if the lease does not change for so long")
+	f.DurationVar(&o.Poll, "poll", membercopy.DefaultPoll, "how often the annotations are read")
+}
+
+func (m *memberFlags) check(arguments int) error {
+	o := &m.options
+	names := map[string]bool{}
+	for _, c := range o.Claims {
+		if names[c.Name] {
+			return fmt.Errorf("--claim=%s is given twice", c.Name)
+		}
+		names[c.Name] = true
+	}
+	switch {
+	case arguments > 0:
+		return errors.New("there are arguments that are no flags; see drydock copy " + m.stage + " -h")
+	case len(o.Claims) == 0:
+		return errors.New("--claim is missing")
+	case o.Token == "" || o.Member == "":
+		return errors.New("--token and --member are needed")
+	case o.MaxStop <= 0:
+		return errors.New("--max-stop is needed, and is more than 0")
+	case m.bandwidth < 0 || o.Workers < 0 || o.ProgressInterval < 0:
+		return errors.New("--bandwidth, --workers and --progress-interval cannot be negative")
+	case o.Settled < leastSettled:
+		return fmt.Errorf("--settled is at least %s: time stamps may be that coarse", leastSettled)
+	case o.Idle <= 0 || m.stage == moverreport.FinalContainer && (o.Lease <= 0 || o.Poll <= 0):
+		return errors.New("--idle, --lease and --poll are more than 0")
+	}
+	return nil
+}
+
+func memberUsage(f *flag.FlagSet, stage string) {
+	what := map[string]string{
+		moverreport.FirstContainer: "Copies the claims of a running member, until a final pass would be short.",
+		moverreport.FinalContainer: "Waits beside a running member. When the pod's annotations say that it has stopped, makes the final pass.",
+	}
+	w := f.Output()
+	fmt.Fprintf(w, "usage: drydock copy %s --token=OPERATION --member=UID --max-stop=DURATION --claim=NAME ... [flags]\n\n", stage)
+	fmt.Fprintf(w, "%s\n\nflags:\n", what[stage])
+	f.PrintDefaults()
+	printExitCodes(w)
+}
+
+// writeReport writes a report to a file, if there is to be one. A copy does not fail because its report could not be written: the
+// exit code says it all.
+func writeReport(path string, report []byte, stderr io.Writer) {
+	if path == "" {
+		return
+	}
+	if err := os.WriteFile(path, report, 0o644); err != nil {
+		fmt.Fprintln(stderr, "drydock copy: writing the report:", err)
+	}
+}

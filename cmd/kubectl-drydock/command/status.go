@@ -1,0 +1,181 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"drydock.dev/cmd/kubectl-drydock/progress"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
+)
+
+// telling tells how far the operations of a set are.
+type telling struct {
+	*tool
+	output string
+}
+
+func newStatus(t *tool) *cobra.Command {
+	o := &telling{tool: t}
+	c := &cobra.Command{
+		Use:   "status sts/NAME",
+		Short: "Show how far a resize is, member by member, and why it waits",
+		Long: "Show how far the latest resize or rollback of the StatefulSet is: the phase of each member, how much is copied, how long its " +
+			"stop\ntook or is forecast to take, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.",
+		Example: "  kubectl drydock status sts/web\n  kubectl drydock status sts/web -o yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+	}
+	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: all of it")
+	return c
+}
+
+func (o *telling) run(ctx context.Context, argument string) error {
+	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
+		return fmt.Errorf("-o %s is not a format; write -o json or -o yaml", o.output)
+	}
+	s, err := o.open(argument)
+	if err != nil {
+		return err
+	}
+	set, err := s.live(ctx)
+	if err != nil {
+		return err
+	}
+	observed, err := s.client.Observe(ctx, events.Ref{Namespace: set.Namespace, Name: set.Name})
+	if err != nil {
+		return err
+	}
+	if observed.Set == nil {
+		return fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
+	}
+	document, err := progress.Of(observed)
+	if err != nil {
+		return err
+	}
+	if o.output != "" {
+		return printAs(o.Out, document, o.output)
+	}
+	return printStatus(o.Out, document, observed.Set, observed.Now)
+}
+
+// printStatus prints the resize, member by member, and a line for each other operation.
+func printStatus(out io.Writer, d *progress.Document, set *appsv1.StatefulSet, now time.Time) error {
+	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, headline(d, now))
+	if d.Message != "" {
+		fmt.Fprintf(out, "%s: %s\n", d.Reason, printable(d.Message))
+	}
+	for _, line := range d.Waits {
+		fmt.Fprintf(out, "waits for: %s\n", printable(line))
+	}
+	for _, record := range others(set) {
+		fmt.Fprintf(out, "%s: %s\n", strings.ToLower(string(record.Head().Kind)), ending(record))
+	}
+	return printProgress(out, d)
+}
+
+func headline(d *progress.Document, now time.Time) string {
+	if d.Operation == "" {
+		return "no resize yet"
+	}
+	what := "resize " + printable(d.Request)
+	if d.Kind == api.KindRollback {
+		what = "rollback"
+	}
+	when := "begun " + duration.HumanDuration(now.Sub(d.Started.Time)) + " ago"
+	if d.Finished != nil {
+		when = "ended " + duration.HumanDuration(now.Sub(d.Finished.Time)) + " ago"
+	}
+	words := []string{"operation " + d.Operation, when}
+	if len(d.Members) > 0 {
+		words = append([]string{string(d.Strategy)}, words...)
+	}
+	return fmt.Sprintf("%s is %s (%s)", what, d.Phase, strings.Join(words, ", "))
+}
+
+// others are the records of the set's latest sleep and cleanup that are active.
+func others(set *appsv1.StatefulSet) []operation.Record {
+	var all []operation.Record
+	records := operation.Of(set)
+	if records.Sleep.Active() {
+		all = append(all, records.Sleep)
+	}
+	if records.Cleanup.Active() {
+		all = append(all, records.Cleanup)
+	}
+	return all
+}
+
+func printProgress(out io.Writer, d *progress.Document) error {
+	if len(d.Members)+len(d.Growing) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	if len(d.Growing) > 0 {
+		fmt.Fprintln(table, "CLAIM\tGROWS\tIS")
+	}
+	for _, g := range d.Growing {
+		is := "growing"
+		if g.Done {
+			is = "grown"
+		}
+		fmt.Fprintln(table, strings.Join([]string{printable(g.Claim), turns(g.From.String(), g.To.String()), is}, "\t"))
+	}
+	if len(d.Growing) > 0 && len(d.Members) > 0 {
+		fmt.Fprintln(table)
+	}
+	if len(d.Members) > 0 {
+		fmt.Fprintln(table, "MEMBER\tPHASE\tCLAIMS\tCOPIED\tSTOP\tWAITS FOR")
+	}
+	for _, m := range d.Members {
+		fmt.Fprintln(table, strings.Join([]string{fmt.Sprint(m.Ordinal), string(m.Phase), movesOf(m), copied(m), stopOf(m),
+			orDash(printable(m.Waits))}, "\t"))
+	}
+	return table.Flush()
+}
+
+func movesOf(m progress.Member) string {
+	var words []string
+	for _, c := range m.Claims {
+		to := c.To.String()
+		if c.Class != "" {
+			to += "@" + c.Class
+		}
+		words = append(words, printable(c.Template+" "+turns(c.From.String(), to)))
+	}
+	return strings.Join(words, ", ")
+}
+
+func copied(m progress.Member) string {
+	switch {
+	case m.Bytes == 0:
+		return "-"
+	case m.Copied >= m.Bytes:
+		return bytesWords(m.Bytes)
+	}
+	return fmt.Sprintf("%s of %s", bytesWords(m.Copied), bytesWords(m.Bytes))
+}
+
+// stopOf is how long the member is, was, or will be stopped.
+func stopOf(m progress.Member) string {
+	switch {
+	case m.Down != nil && m.Phase == api.MemberMoved:
+		return fmt.Sprintf("%d s", *m.Down)
+	case m.Down != nil:
+		return fmt.Sprintf("%d s so far", *m.Down)
+	case m.Forecast > 0 && (m.Phase == api.MemberCopying || m.Phase == api.MemberWaiting):
+		return fmt.Sprintf("final pass of %.0f s", m.Forecast)
+	}
+	return "-"
+}

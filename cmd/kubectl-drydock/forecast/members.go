@@ -1,0 +1,122 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resize"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+// moving completes the document of a resize that stops members.
+func (f *Forecast) moving(d *Document) {
+	d.Strategy = f.record.Strategy
+	d.Cutover = cmp.Or(f.in.Set.Annotations[api.CutoverAnnotation], api.CutoverAuto)
+	d.MemberCheck = f.in.Set.Annotations[api.MemberCheckAnnotation]
+	for _, hook := range resources.Hooks {
+		if _, asked := f.in.Set.Annotations[hook.Annotation()]; asked {
+			d.Hooks = append(d.Hooks, hook)
+		}
+	}
+	d.Members, d.Budgets = f.members(), f.budgets()
+	d.Stop = f.stopOf(d.Members, d.Claims)
+	f.warn(d)
+	if f.suggestsRolling(d) {
+		d.Suggestions = append(d.Suggestions, fmt.Sprintf("the set has %d replicas and PodDisruptionBudget %s. If it is replicated, %s=%s "+
+			"moves one member at a time, so that it keeps serving",
+			sts.Replicas(f.in.Set), d.Budgets[0].Name, api.StrategyAnnotation, api.StrategyRolling))
+	}
+}
+
+// members returns the members with claims that are copied, in the order of their moves. Members that stop together stop from the top.
+func (f *Forecast) members() []Member {
+	var all []Member
+	record := f.record.Clone()
+	for range record.Members {
+		next := resize.NextMember(f.in.Observed, record)
+		if f.record.Strategy == api.StrategyWhole {
+			next = highest(record)
+		}
+		all = append(all, f.member(next))
+		next.Phase = api.MemberMoved
+	}
+	return all
+}
+
+// highest is the pending member with the highest ordinal. Members are sorted.
+func highest(record *api.Resize) *api.Member {
+	for i := len(record.Members) - 1; i >= 0; i-- {
+		if m := &record.Members[i]; m.Phase == api.MemberPending {
+			return m
+		}
+	}
+	return nil
+}
+
+func (f *Forecast) member(m *api.Member) Member {
+	member := Member{Ordinal: m.Ordinal, Cold: f.cold(m)}
+	if pod := f.in.MemberPod(m.Ordinal); pod != nil {
+		member.Pod, member.Node, member.Ready, member.Primary = pod.Name, pod.Spec.NodeName, sts.PodReady(pod), sts.IsPrimary(f.in.Set, pod)
+	}
+	return member
+}
+
+// cold says why no mover can copy beside the member's pod, or nothing.
+func (f *Forecast) cold(m *api.Member) string {
+	if f.in.MemberPod(m.Ordinal) == nil && !f.in.Wants(m.Ordinal) {
+		return "it has no pod"
+	}
+	for _, move := range m.Claims {
+		if sts.OnePodOnly(f.in.Claim(move.Claim)) {
+			return "ReadWriteOncePod: no second pod may use claim " + move.Claim
+		}
+	}
+	return ""
+}
+
+// budgets are the PodDisruptionBudgets that select the set's pods.
+func (f *Forecast) budgets() []Budget {
+	var all []Budget
+	for i := range f.in.Budgets {
+		b := &f.in.Budgets[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && selector.Matches(labels.Set(f.in.Set.Spec.Template.Labels)) {
+			all = append(all, Budget{Name: b.Name, Allows: b.Status.DisruptionsAllowed, Asked: f.record.Strategy == api.StrategyRolling})
+		}
+	}
+	return all
+}
+
+// suggestsRolling reports whether the set looks replicated and did not say how its members are to stop.
+func (f *Forecast) suggestsRolling(d *Document) bool {
+	_, said := f.in.Set.Annotations[api.StrategyAnnotation]
+	return !said && sts.Replicas(f.in.Set) >= 3 && len(d.Budgets) > 0
+}
+
+// warn adds consequences that may surprise the user.
+func (f *Forecast) warn(d *Document) {
+	if d.Recreate {
+		d.Warnings = append(d.Warnings, "from the first stop on, the API server refuses every apply of a manifest with the old "+
+			"volumeClaimTemplates, as a whole. Change the manifest when the resize has ended")
+	}
+	rolling := f.record.Strategy == api.StrategyRolling
+	for _, b := range d.Budgets {
+		if rolling && b.Allows < 1 {
+			d.Warnings = append(d.Warnings, fmt.Sprintf("PodDisruptionBudget %s allows no member to stop now: the resize would wait for it", b.Name))
+		}
+	}
+	if rolling && sts.Ordered(f.in.Set) {
+		d.Warnings = append(d.Warnings, "podManagementPolicy is OrderedReady: if another pod is lost while a member is stopped, Kubernetes "+
+			"replaces it only when the member is back. Drydock starts the member again at once then, on its old volumes")
+	}
+	for _, m := range d.Members {
+		if m.Cold != "" && m.Pod != "" {
+			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s has no first pass (%s): its stop grows with its data", m.Pod, m.Cold))
+		}
+	}
+}

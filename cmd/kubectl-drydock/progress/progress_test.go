@@ -1,0 +1,199 @@
+package progress
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit/build"
+)
+
+// world is set web of two members with the record, and their pods.
+func world(record *api.Resize, change func(set *[]build.Option, pods map[int][]build.Option), others ...metav1.Object) *sts.Observed {
+	options, pods := []build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed")}, map[int][]build.Option{0: nil, 1: nil}
+	if record != nil {
+		options = append(options, build.Status(record))
+	}
+	if change != nil {
+		change(&options, pods)
+	}
+	objects := append([]metav1.Object{build.Set("web", options...)}, others...)
+	for ordinal, of := range pods {
+		objects = append(objects, build.With(build.PodOf("web", ordinal, "data"), of...))
+	}
+	return build.World(objects...)
+}
+
+// told renders what is waited for: by the operation, then by each member.
+func told(d *Document) string {
+	words := append([]string{}, d.Waits...)
+	for _, m := range d.Members {
+		text := fmt.Sprintf("%d %s", m.Ordinal, m.Phase)
+		if m.Waits != "" {
+			text += ": " + m.Waits
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, " | ")
+}
+
+func moving(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, "data-web-0", "data-web-1")}, options...)...)
+}
+
+func annotated(key, value string) func(*[]build.Option, map[int][]build.Option) {
+	return func(set *[]build.Option, _ map[int][]build.Option) { *set = append(*set, build.Annotation(key, value)) }
+}
+
+func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
+	stalled := build.EditMember(1, func(m *api.Member) { m.Stalled = "ImagePullBackOff: no such image" })
+	locked := build.EditMember(1, func(m *api.Member) { m.Locked = true })
+	in := func(ordinal int, phase api.MemberPhase) func(*api.Resize) {
+		return build.EditMember(ordinal, func(m *api.Member) { m.Phase = phase })
+	}
+	for name, row := range map[string]struct {
+		record *api.Resize
+		change func(set *[]build.Option, pods map[int][]build.Option)
+		want   string
+	}{
+		"the owner": {build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0")), nil,
+			"pause-owner pauses the owner of the set, or finds none | 0 Pending: its turn"},
+		"first passes": {moving(api.MemberCopying), nil, "1 Copying: the first passes beside its pod | 0 Copying: the first passes beside " +
+			"its pod"},
+		"a stall": {moving(api.MemberCopying, stalled), nil, "1 Copying: its mover: ImagePullBackOff: no such image | 0 Copying: the " +
+			"first passes beside its pod"},
+		"another member": {moving(api.MemberWaiting, in(0, api.MemberCopying)), nil, "1 Waiting: its turn | 0 Copying: the first passes beside " +
+			"its pod"},
+		"your approval": {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "approve"),
+			"an approval: kubectl drydock approve -n shop sts/web, or the annotation drydock.dev/approve=0123456789ab | 1 Waiting: its turn | 0 " +
+				"Waiting: its turn"},
+		"a window": {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "Sat 02:00-04:00 UTC"),
+			"the window Sat 02:00-04:00 UTC | 1 Waiting: its turn | 0 Waiting: its turn"},
+		"the proof that it has stopped": {moving(api.MemberStopping, locked), func(_ *[]build.Option, pods map[int][]build.Option) {
+			pods[0] = []build.Option{build.Finalizers(api.HoldFinalizer), build.Deleting()}
+		}, "1 Stopping: the name of pod web-1 to be free | 0 Stopping: pod web-0 is still running"},
+		"the rest": {moving(api.MemberFinalPass, in(0, api.MemberSwapping)), nil, "1 FinalPass: the final pass | 0 Swapping: claim data-web-0 " +
+			"to be created again, on the volume that is reserved for it"},
+		"the start": {moving(api.MemberStarting, in(0, api.MemberMoved)), nil, "1 Starting: pod web-1 to be ready | 0 Moved"},
+		"a member that has to catch up": {moving(api.MemberStarting, in(0, api.MemberMoved)),
+			func(set *[]build.Option, pods map[int][]build.Option) {
+				*set = append(*set, build.Annotation(api.MemberCheckAnnotation, "tcp:5432"))
+				pods[1] = []build.Option{build.UID("uid-fresh")}
+			}, "1 Starting: pod web-1 to have caught up, as its member check says | 0 Moved"},
+		"a hook after a member": {moving(api.MemberStarting, in(0, api.MemberMoved),
+			build.EditMember(1, func(m *api.Member) { m.Ready = m.Released })), nil, "1 Starting: its Job after-member | 0 Moved"},
+		"what is left": {build.Operation(api.Finishing, build.Members(api.MemberMoved, "data-web-0")), nil,
+			"the objects of the operation to be removed | 0 Moved"},
+		"giving up": {build.Operation(api.Reverting, build.Members(api.MemberKept, "data-web-0")), nil,
+			"held pods to be released; each member stays on the volumes that it has | 0 Kept"},
+		"nothing":      {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil, "0 Moved"},
+		"no operation": {nil, nil, ""},
+		"a claim grows": {build.Operation(api.Expanding, func(r *api.Resize) {
+			r.Expansions = []api.Expansion{{Claim: "data-web-0",
+				To: r.Templates[0].Size}}
+		}), nil, "claim data-web-0 grows to 128Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := Of(world(row.record, row.change))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := told(d); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+// TestStatusSaysWhatKeepsAHeldMember: it is what a user looks for when a member does not come back.
+func TestStatusSaysWhatKeepsAHeldMember(t *testing.T) {
+	const name = "data-web-0"
+	held := func(_ *[]build.Option, pods map[int][]build.Option) {
+		pods[0] = []build.Option{build.Held(0), build.Stopped(),
+			build.Edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](30) })}
+		delete(pods, 1)
+	}
+	one := func(phase api.Phase, member api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+		return build.Operation(phase, append([]func(*api.Resize){build.Members(member, name)}, options...)...)
+	}
+	moved := build.EditMember(0, func(m *api.Member) { m.Claims[0].Moved = true })
+	claim, mine := build.Claim(name, "64Mi"), build.Finalizers("example.com/keep")
+	shared := build.VolumeOf(claim, build.Edit(func(v *corev1.PersistentVolume) {
+		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	}))
+	for title, row := range map[string]struct {
+		record *api.Resize
+		others []metav1.Object
+		want   string
+	}{
+		"the unmount": {one(api.Moving, api.MemberStopping), []metav1.Object{build.Node(), claim, shared},
+			"0 Stopping: node node-1 has not unmounted volume pv-data-web-0 of pod web-0"},
+		"a finalizer of others": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), mine,
+			build.Deleting())},
+			"0 Swapping: claim data-web-0 has the finalizer example.com/keep: another controller keeps it. Find out which one and let it finish, " +
+				"or remove the finalizer if that controller is gone"},
+		"a claim that goes": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Deleting())},
+			"0 Swapping: claim data-web-0 to be replaced"},
+		"a claim that is gone": {one(api.Moving, api.MemberSwapping), nil, "0 Swapping: claim data-web-0 to be created again, on the volume " +
+			"that is reserved for it"},
+		"the binding": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Pending())},
+			"0 Swapping: claim data-web-0 to be bound"},
+		"the others": {one(api.Moving, api.MemberSwapping, moved), []metav1.Object{claim}, "0 Swapping: the members that start together with it"},
+		"the rest":   {one(api.Moving, api.MemberSwapping), []metav1.Object{claim}, "0 Swapping: its new volumes to be bound"},
+		"ended, without a claim": {one(api.Failed, api.MemberKept), nil,
+			"pod web-0 to be released: claim data-web-0 is missing, and without it the pod would start on an empty volume. Put its volume back, " +
+				"see kubectl get pv -l drydock.dev/namespace=shop | 0 Kept"},
+		"ended": {one(api.Failed, api.MemberKept), []metav1.Object{claim}, "pod web-0 to be released: restore takes the finalizer " +
+			"drydock.dev/hold off with the next tick | 0 Kept"},
+		"no record": {nil, []metav1.Object{claim}, "pod web-0 to be released: restore takes the finalizer drydock.dev/hold off with the next " +
+			"tick"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			d, err := Of(world(row.record, held, row.others...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := told(d); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestStatusOfAnUnreadableRecordIsAnError(t *testing.T) {
+	if _, err := Of(world(nil, annotated(api.StatusAnnotation, "{"))); err == nil {
+		t.Error("it cannot be read")
+	}
+}
+
+// TestStopOfAMemberIsCountedFromItsHoldToItsReplacement, as long as it is known.
+func TestStopOfAMemberIsCountedFromItsHoldToItsReplacement(t *testing.T) {
+	ago := func(long time.Duration) *metav1.Time { return operation.Moment(build.Now.Add(-long)) }
+	for name, row := range map[string]struct {
+		member api.Member
+		want   string
+	}{
+		"not held":        {api.Member{Phase: api.MemberWaiting}, "unknown"},
+		"held":            {api.Member{Phase: api.MemberFinalPass, Held: ago(5 * time.Second)}, "5"},
+		"ready":           {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute), Ready: ago(53 * time.Second)}, "7"},
+		"without a pod":   {api.Member{Phase: api.MemberFinalPass, Held: ago(time.Minute), Locked: true}, "unknown"},
+		"given back":      {api.Member{Phase: api.MemberKept, Held: ago(time.Minute)}, "unknown"},
+		"moved, no start": {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute)}, "unknown"},
+	} {
+		got := "unknown"
+		if n := down(&row.member, build.Now); n != nil {
+			got = fmt.Sprint(*n)
+		}
+		if got != row.want {
+			t.Errorf("%s: %s, want %s", name, got, row.want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package backup
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; look at what changed")
+
+type objects = []metav1.Object
+
+// row is a situation, its sentence first.
+type row struct {
+	says string
+	in   Input
+}
+
+func check(t *testing.T, rows ...row) {
+	t.Helper()
+	var cases []build.Case
+	for _, r := range rows {
+		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: told(r.in),
+			Decide: func() plan.Plan { return Decide(r.in) }})
+	}
+	build.Golden(t, *update, cases)
+}
+
+// told renders what the input says besides what was observed.
+func told(in Input) []string {
+	var words []string
+	if in.Rejected != "" {
+		words = append(words, "rejected: "+in.Rejected)
+	}
+	for name, w := range in.Warnings {
+		words = append(words, "warning about "+name+": "+w.Reason+": "+w.Message)
+	}
+	for _, at := range in.Moved {
+		words = append(words, "progress since: "+build.Now.Sub(at).String())
+	}
+	for _, v := range in.Unclaimed {
+		words = append(words, "unclaimed volume: "+v.Name)
+	}
+	return words
+}
+
+func world(groups ...objects) Input {
+	all := objects{build.Node()}
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return Input{Observed: build.World(all...), Settings: build.Settings()}
+}
+
+// but is the input with something else known.
+func but(in Input, change func(*Input)) Input {
+	change(&in)
+	return in
+}
+
+const (
+	web0 = "data-web-0"
+	web1 = "data-web-1"
+	old0 = "pv-data-web-0"
+	id   = build.ID
+)
+
+// moving0 is an operation whose one member is in the phase, with the id that Drydock derives.
+func moving0(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+	return build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, web0)}, options...)...)
+}
+
+func set(record *api.Resize, options ...build.Option) objects {
+	return objects{build.Set("web", append([]build.Option{build.Template("data", "128Mi", "fixed"), build.Status(record)}, options...)...)}
+}
+
+func journal(claims ...string) objects {
+	return objects{build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, claims...)), build.Age(time.Hour))}
+}
+
+func pod(ordinal int, options ...build.Option) objects {
+	return objects{build.With(build.PodOf("web", ordinal, "data"), options...)}
+}
+
+// held is a pod of the set that has stopped, and is kept.
+func held(ordinal int, options ...build.Option) objects {
+	return pod(ordinal, append([]build.Option{build.Held(ordinal), build.Stopped()}, options...)...)
+}
+
+// bare is a claim of which no operation has written anything.
+func bare(name string, options ...build.Option) objects {
+	claim := build.Claim(name, "64Mi", options...)
+	return objects{claim, build.VolumeOf(claim)}
+}
+
+// source is a claim whose volume is retained for the operation.
+func source(name string, options ...build.Option) objects {
+	claim := build.Claim(name, "64Mi", append([]build.Option{build.Link(api.RoleSource, name)}, options...)...)
+	return objects{claim, build.VolumeOf(claim, build.Retained(api.RoleSource, name))}
+}
+
+// target is the temporary claim, with the volume that was provisioned for it.
+func target(name string, options ...build.Option) objects {
+	claim := build.Target(name, "128Mi", options...)
+	return objects{claim, build.VolumeOf(claim)}
+}
+
+// pending is a temporary claim that has no volume yet.
+func pending(name string, options ...build.Option) objects {
+	return objects{build.Target(name, "128Mi", append([]build.Option{build.On("")}, options...)...)}
+}
+
+// provisioned: the record names the new volume.
+var provisioned = build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = "pv-new-data-web-0" })
+
+// copying is a set whose one member is copied, with what backup has made but the mover.
+func copying(options ...func(*api.Resize)) objects {
+	return append(set(moving0(api.MemberCopying, append([]func(*api.Resize){provisioned}, options...)...)),
+		append(journal(web0), append(source(web0), target(web0)...)...)...)
+}
+
+// stopped is a set whose one member has stopped to be copied to the end.
+func stopped(options ...func(*api.Resize)) objects {
+	all := append(set(moving0(api.MemberFinalPass, append([]func(*api.Resize){provisioned}, options...)...)),
+		append(journal(web0), held(0)...)...)
+	return append(all, append(source(web0), target(web0)...)...)
+}
+
+// moverPod is the Job of the attempt, and its pod.
+func moverPod(attempt int, options ...build.Option) objects {
+	job := build.Job(0, attempt)
+	return objects{job, build.Mover(job, append([]build.Option{onNode}, options...)...)}
+}
+
+func onNode(o metav1.Object) { o.(*corev1.Pod).Spec.NodeName = build.NodeName }
+
+// says is a mover whose container has ended with the report.
+func says(container string, report moverreport.MemberReport, phase corev1.PodPhase) build.Option {
+	return build.Edit(func(p *corev1.Pod) {
+		if container == moverreport.FinalContainer {
+			build.EndedFinal(report)(p)
+		} else {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{build.EndedContainer(container, report)}
+		}
+		p.Status.Phase = phase
+	})
+}
+
+func failedJob(attempt int, options ...build.Option) objects {
+	job := build.Job(0, attempt, build.Failed("BackoffLimitExceeded", "it has failed too often"))
+	return objects{job, build.Mover(job, append([]build.Option{onNode, build.InPhase(corev1.PodFailed)}, options...)...)}
+}
+
+// signal is the word by which the member's first mover learns of its stop.
+var signal = signalOf(&moving0(api.MemberFinalPass).Members[0])

@@ -1,0 +1,34 @@
+package backup
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// TestDecisionTakesTimeInProportionToMembers: of a set with hundreds of members, each look is made while members are stopped. So the links of all
+// claims, Jobs and pods must not be read again for each of them.
+func TestDecisionTakesTimeInProportionToMembers(t *testing.T) {
+	allocations := func(members int) float64 {
+		var claims []string
+		all := []metav1.Object{build.Node()}
+		for i := range members {
+			claim, job := build.Claim(fmt.Sprintf("data-web-%d", i), "64Mi"), build.Job(i, 1)
+			target := build.Target(claim.Name, "128Mi")
+			claims = append(claims, claim.Name)
+			all = append(all, claim, target, build.VolumeOf(claim), build.VolumeOf(target), build.PodOf("web", i, "data"), job, build.Mover(job))
+		}
+		record := build.Operation(api.Moving, build.Members(api.MemberCopying, claims...))
+		all = append(all, build.Set("web", build.Replicas(int32(members)), build.Template("data", "64Mi", "fixed"), build.Status(record)),
+			build.Journal(record))
+		in := Input{Observed: build.World(all...), Settings: build.Settings()}
+		return testing.AllocsPerRun(1, func() { Decide(in) })
+	}
+	if few, many := allocations(50), allocations(100); many > 3*few {
+		t.Errorf("%.0f allocations for 50 members, %.0f for 100", few, many)
+	}
+}

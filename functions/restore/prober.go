@@ -1,0 +1,63 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/podprobe"
+)
+
+// forWrites is how much of the event's time the member check leaves for what follows from its answers.
+const forWrites = 5 * time.Second
+
+// askMembers asks the pods by the member check of the set, all within the limit, and returns for each why it has not caught up; empty if it
+// has. Of an answer, only the status code is quoted. It asks no pod if the event's time is too short to wait for all.
+func askMembers(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, limit time.Duration) map[types.UID]string {
+	check, err := idle.MemberCheckOf(set)
+	if deadline, ok := ctx.Deadline(); err != nil || check == nil || ok && time.Until(deadline) < limit+forWrites {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answers := make([]string, len(pods))
+	podprobe.Each(len(pods), func(i int) { answers[i] = askMember(ctx, pods[i], *check, limit) })
+	found := map[types.UID]string{}
+	for i, pod := range pods {
+		found[pod.UID] = answers[i]
+	}
+	return found
+}
+
+// askMember asks one pod. The same answer gives the same words, so that the record is written once.
+func askMember(ctx context.Context, pod *corev1.Pod, check idle.Probe, limit time.Duration) string {
+	code, err := http.StatusOK, error(nil)
+	if check.Kind == idle.ProbeTCP {
+		err = podprobe.Dial(ctx, pod, check.Port)
+	} else {
+		code, err = podprobe.Get(ctx, pod, check)
+	}
+	var number syscall.Errno
+	switch {
+	case err == nil && code >= 200 && code < 300:
+		return ""
+	case err == nil:
+		return fmt.Sprintf("pod %s answers %d to its member check; 200 to 299 mean that it has caught up", pod.Name, code)
+	case pod.Status.PodIP == "":
+		return fmt.Sprintf("pod %s has no address to ask its member check", pod.Name)
+	case ctx.Err() != nil || os.IsTimeout(err):
+		return fmt.Sprintf("pod %s does not answer its member check within %s", pod.Name, limit)
+	case errors.As(err, &number):
+		return fmt.Sprintf("pod %s cannot be asked its member check: %v", pod.Name, number)
+	}
+	return fmt.Sprintf("pod %s gives its member check %s no answer that can be read", pod.Name, check.Kind)
+}

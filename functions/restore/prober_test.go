@@ -1,0 +1,134 @@
+package restore
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// member is a pod of set web with the address.
+func member(ip string) *corev1.Pod {
+	return build.With(build.PodOf("web", 1, "data"), build.Edit(func(p *corev1.Pod) { p.Status.PodIP = ip }))
+}
+
+func portOf(t *testing.T, server *httptest.Server) string {
+	t.Helper()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Port()
+}
+
+func answerOf(t *testing.T, check, ip string, limit time.Duration) string {
+	t.Helper()
+	pod := member(ip)
+	found := askMembers(t.Context(), build.Set("web", build.Annotation(api.MemberCheckAnnotation, check)), []*corev1.Pod{pod}, limit)
+	answer, asked := found[pod.UID]
+	if !asked {
+		return "not asked"
+	}
+	return answer
+}
+
+func TestMemberCheckOverHTTP(t *testing.T) {
+	var strayed atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/good":
+		case "/empty":
+			w.WriteHeader(http.StatusNoContent)
+		case "/moved":
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		case "/slow":
+			<-r.Context().Done()
+		case "/header":
+			w.Header().Set("X-Long", strings.Repeat("x", 1<<20))
+		case "/body":
+			for range 1 << 10 {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return // nobody reads it
+				}
+			}
+		case "/cut":
+			connection, _, _ := w.(http.Hijacker).Hijack()
+			_ = connection.Close()
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte("secret words"))
+		}
+	}))
+	t.Cleanup(server.Close)
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	at := "http:" + portOf(t, server)
+	for name, row := range map[string]struct {
+		check, ip string
+		want      string
+	}{
+		"200":                {at + "/good", "127.0.0.1", ""},
+		"204":                {at + "/empty", "127.0.0.1", ""},
+		"a body without end": {at + "/body", "127.0.0.1", ""},
+		"503": {at + "/behind", "127.0.0.1", "pod web-1 answers 503 to its member check; 200 to 299 mean that it has " +
+			"caught up"},
+		"a redirect": {at + "/moved", "127.0.0.1", "pod web-1 answers 302 to its member check; 200 to 299 mean that it has " +
+			"caught up"},
+		"no answer":                 {at + "/slow", "127.0.0.1", "pod web-1 does not answer its member check within 700ms"},
+		"a header that is too long": {at + "/header", "127.0.0.1", "pod web-1 gives its member check http no answer that can be read"},
+		"an answer that is cut off": {at + "/cut", "127.0.0.1", "pod web-1 gives its member check http no answer that can be read"},
+		"TLS that is not spoken": {"https:" + portOf(t, server), "127.0.0.1", "pod web-1 gives its member check https no answer that " +
+			"can be read"},
+		"a port where nobody listens": {"http:" + portOf(t, closed), "127.0.0.1", "pod web-1 cannot be asked its member check: connection " +
+			"refused"},
+		"a pod without an address":      {at + "/good", "", "pod web-1 has no address to ask its member check"},
+		"a name in place of an address": {at + "/good", "localhost", "pod web-1 gives its member check http no answer that can be read"},
+		"a check that cannot be read":   {"ftp:21", "127.0.0.1", "not asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := answerOf(t, row.check, row.ip, 700*time.Millisecond); got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+	if strayed.Load() > 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+func TestMemberCheckOverTCP(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	if got := answerOf(t, "tcp:"+port, "127.0.0.1", time.Second); got != "" {
+		t.Errorf("a port that takes connections: %q", got)
+	}
+	_ = listener.Close()
+	if got := answerOf(t, "tcp:"+port, "127.0.0.1", time.Second); got != "pod web-1 cannot be asked its member check: connection refused" {
+		t.Errorf("a port that takes none: %q", got)
+	}
+}
+
+// TestMembersAreNotAskedAtTheEndOfAnEvent: an answer that was not waited for is no answer.
+func TestMembersAreNotAskedAtTheEndOfAnEvent(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), forWrites)
+	defer cancel()
+	set := build.Set("web", build.Annotation(api.MemberCheckAnnotation, "tcp:1"))
+	if found := askMembers(ctx, set, []*corev1.Pod{member("127.0.0.1")}, time.Second); len(found) > 0 {
+		t.Errorf("asked: %v", found)
+	}
+}

@@ -1,0 +1,120 @@
+package restore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+func (s swap) successor() api.Link {
+	return api.Link{Operation: s.record.Operation, Role: api.RoleSuccessor, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
+}
+
+// create creates the claim on the volume that is reserved for it. If another process deleted the claim, no volume is reserved: then it gets
+// the new volume if the swap was done, else the old one.
+func (s swap) create() step {
+	if volume := s.reserved(); volume != nil {
+		if volume.Spec.ClaimRef.UID != "" { // its successor was deleted
+			return s.renew(volume)
+		}
+		manifest, err := api.ClaimManifest(volume)
+		if err != nil {
+			return wait("%v", err)
+		}
+		claim := resources.UnblockOwners(manifest)                                                       // settle blocks them again
+		unstructured.RemoveNestedField(claim.Object, "metadata", "annotations", api.OperationAnnotation) // settle adds it
+		return act([]plan.Action{plan.Create(plan.Claims, claim)})
+	}
+	volume, target := s.old, api.Target{Size: s.move.From}
+	if s.new != nil && (s.goesOn() || s.member.Phase == api.MemberStarting) {
+		volume, target = s.new, s.move.Target()
+	}
+	if volume == nil || s.Set == nil || sts.Template(s.Set, s.move.Template) == nil {
+		return wait("claim %s was deleted; its data is on volume %s", s.move.Claim, s.move.OldVolume)
+	}
+	claim := resources.MakeClaim(s.Manifest, s.move.Template, s.move.Claim)
+	return act(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor())))
+}
+
+// unbound handles a claim that the StatefulSet controller has created before restore could. Kubernetes binds it to the reserved volume
+// unless they do not match; then the claim, which has no volume and no data, is deleted.
+func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
+	if volume != nil {
+		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], sts.Requested(claim)
+		differs := sts.ClassOf(claim) != volume.Spec.StorageClassName || attributes(claim) != attributesOf(volume)
+		if differs || wants.Cmp(has) > 0 || !offers(volume, claim.Spec.AccessModes) {
+			return act([]plan.Action{plan.Delete(plan.Claims, claim)})
+		}
+	}
+	return wait("claim %s is not bound yet", claim.Name)
+}
+
+// settle finishes a claim on its volume. It merges the stored manifest into the claim as soon as the volume is bound: the volume controller
+// binds a reserved volume in two workers at once, and when they collide, the claim stays Pending until something writes to it, or for 15 s
+// (kubernetes pkg/controller/volume/persistentvolume, bind and syncVolume). The link, which every claim lacks at first, is that write.
+func settle(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
+	if volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
+		return wait("volume %s is being bound to claim %s", volume.Name, claim.Name)
+	}
+	if merge := mergeManifest(in, claim, volume); len(merge) > 0 {
+		return act(merge)
+	}
+	if claim.Status.Phase != corev1.ClaimBound {
+		return wait("claim %s is being bound to volume %s", claim.Name, volume.Name)
+	}
+	return step{actions: plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions(), on: volume}
+}
+
+// mergeManifest gives a claim the labels, annotations, finalizers and owners of its predecessor. The StatefulSet controller may have
+// created the claim without them.
+func mergeManifest(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) []plan.Action {
+	manifest, err := api.LoadClaim(volume)
+	if err != nil || manifest == nil {
+		return nil
+	}
+	patch := plan.PatchOf(plan.Claims, claim)
+	for _, key := range slices.Sorted(maps.Keys(manifest.Labels)) {
+		patch.Label(key, manifest.Labels[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(manifest.Annotations)) {
+		patch.Annotate(key, manifest.Annotations[key])
+	}
+	for _, finalizer := range manifest.Finalizers {
+		patch.AddFinalizer(finalizer)
+	}
+	mergeOwners(patch, claim, manifest.OwnerReferences, in.Rejected == "")
+	return patch.Actions()
+}
+
+// mergeOwners adds the owners that the claim lacks. With block it also sets blockOwnerDeletion where it was found; the API server may
+// refuse that.
+func mergeOwners(patch *plan.Patch, claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference, block bool) {
+	if len(owners) > 0 && claim.OwnerReferences == nil {
+		patch.Replace("/metadata/ownerReferences", []metav1.OwnerReference{}, "owners")
+	}
+	for _, owner := range owners {
+		blocks := ptr.Deref(owner.BlockOwnerDeletion, false)
+		i := slices.IndexFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+		if i >= 0 && blocks && block {
+			path, is := fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i),
+				ptr.Deref(claim.OwnerReferences[i].BlockOwnerDeletion, false)
+			plan.Set(patch, path, is, true, "blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
+		}
+		if i < 0 {
+			if blocks {
+				owner.BlockOwnerDeletion = ptr.To(block)
+			}
+			patch.Replace("/metadata/ownerReferences/-", owner, "owner "+owner.Kind+" "+owner.Name)
+		}
+	}
+}

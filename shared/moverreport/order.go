@@ -1,0 +1,123 @@
+package moverreport
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Containers of a waiting mover's pod.
+const (
+	FirstContainer = "first"
+	FinalContainer = "final"
+	PinContainer   = "pin"
+)
+
+// Paths in a waiting mover's pod. A claim's volumes are at a directory or device of its name below SourceDir and TargetDir.
+const (
+	SourceDir       = "/source"
+	TargetDir       = "/target"
+	PodInfoDir      = "/podinfo"
+	AnnotationsFile = "annotations"
+	ReportFile      = "/dev/termination-log"
+)
+
+// DefaultLease is how long a waiting mover, or a pin, lives without a renewal of its lease.
+const DefaultLease = 2 * time.Minute
+
+// Order says what the mover of one member does.
+type Order struct {
+	Token     string        // the operation: a target that another one has begun is refused
+	Member    string        // UID of the member's pod: files that were verified while another pod ran are read again
+	Claims    []Claim       // in the order in which they are copied
+	MaxStop   time.Duration // the longest final pass
+	Bandwidth int64         // bytes read and written in a second by passes beside the running member; 0 means no limit
+	Lease     time.Duration // 0 means DefaultLease
+
+	// Refill: an earlier mover of the operation has been sent a signal, so it may have completed some targets. A complete target bears
+	// no mark of its operation any more. Without Refill it is refused, with CodeTargetNotEmpty.
+	Refill bool
+}
+
+// Claim is one claim of a member.
+type Claim struct {
+	Name   string // of the volume claim template
+	Device bool   // a raw block volume
+	Margin int    // percent of the target's size that have to stay free; 0 means that nothing is looked at
+}
+
+// FirstArgs returns the arguments of FirstContainer.
+func (o Order) FirstArgs() []string {
+	return append([]string{"copy", FirstContainer}, o.flags()...)
+}
+
+// FinalArgs returns the arguments of FinalContainer.
+func (o Order) FinalArgs() []string {
+	return append(append([]string{"copy", FinalContainer}, o.flags()...), o.lease())
+}
+
+// PinArgs returns the arguments of PinContainer.
+func (o Order) PinArgs() []string { return []string{"copy", PinContainer, o.lease()} }
+
+func (o Order) lease() string {
+	lease := o.Lease
+	if lease <= 0 {
+		lease = DefaultLease
+	}
+	return "--lease=" + lease.String()
+}
+
+func (o Order) flags() []string {
+	flags := []string{"--report=" + ReportFile, "--token=" + o.Token, "--member=" + o.Member, "--max-stop=" + o.MaxStop.String()}
+	if o.Bandwidth > 0 {
+		flags = append(flags, "--bandwidth="+strconv.FormatInt(o.Bandwidth, 10))
+	}
+	if o.Refill {
+		flags = append(flags, "--refill")
+	}
+	for _, c := range o.Claims {
+		flags = append(flags, "--claim="+c.String())
+	}
+	return flags
+}
+
+// String returns the claim as a --claim flag has it: NAME[,device][,margin=PERCENT].
+func (c Claim) String() string {
+	text := c.Name
+	if c.Device {
+		text += ",device"
+	}
+	if c.Margin > 0 {
+		text += ",margin=" + strconv.Itoa(c.Margin)
+	}
+	return text
+}
+
+// ParseClaim reads what String returns. The name has to be one component of a path.
+func ParseClaim(text string) (Claim, error) {
+	parts := strings.Split(text, ",")
+	c := Claim{Name: parts[0]}
+	if c.Name == "" || c.Name == "." || c.Name == ".." || strings.ContainsAny(c.Name, "/\x00") {
+		return Claim{}, fmt.Errorf("%q does not begin with the name of a claim", text)
+	}
+	for _, part := range parts[1:] {
+		percent, isMargin := strings.CutPrefix(part, "margin=")
+		switch {
+		case part == "device":
+			c.Device = true
+		case isMargin:
+			n, err := strconv.Atoi(percent)
+			if err != nil || n < 1 || n > 99 {
+				return Claim{}, fmt.Errorf("claim %s: the margin %q is not a percentage from 1 to 99", c.Name, percent)
+			}
+			c.Margin = n
+		default:
+			return Claim{}, fmt.Errorf("claim %s: %q is neither device nor margin=PERCENT", c.Name, part)
+		}
+	}
+	if c.Device && c.Margin > 0 {
+		return Claim{}, fmt.Errorf("claim %s: a device has no free space, so it has no margin", c.Name)
+	}
+	return c, nil
+}

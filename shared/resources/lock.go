@@ -1,0 +1,53 @@
+package resources
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+)
+
+// lockGate keeps a lock from being scheduled: it never runs.
+const lockGate = api.Prefix + "lock"
+
+const lockContainer = "lock"
+
+// MakeLock builds the pod that takes the name of a member without a pod, so that none starts while its claims are replaced. It never
+// runs, names no claim, and no selector of the set matches it. It ends with the set, which is not its controller: the StatefulSet
+// controller would take it for a member.
+func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings api.Settings) *corev1.Pod {
+	link := api.Link{Operation: operation, Role: api.RoleHeld, Namespace: set.Namespace, Set: api.SetRef{Name: set.Name, UID: set.UID},
+		Member: &ordinal}
+	return &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: set.Namespace, Name: sts.PodName(set, ordinal), Finalizers: []string{api.HoldFinalizer},
+			Labels:          map[string]string{api.OperationLabel: operation},
+			Annotations:     map[string]string{api.OperationAnnotation: link.Encode()},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID}},
+		},
+		Spec: corev1.PodSpec{
+			SchedulingGates:              []corev1.PodSchedulingGate{{Name: lockGate}},
+			RestartPolicy:                corev1.RestartPolicyNever,
+			AutomountServiceAccountToken: ptr.To(false),
+			EnableServiceLinks:           ptr.To(false),
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65532),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{Name: lockContainer, Image: settings.Image, Args: []string{"version"},
+				SecurityContext: moverSecurity(false), Resources: moverResources()}},
+		},
+	}
+}
+
+// LocksName reports whether MakeLock has built the pod, even if another process has removed its scheduling gate.
+func LocksName(pod *corev1.Pod) bool {
+	return metav1.GetControllerOf(pod) == nil && len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Name == lockContainer
+}
+
+// IsLock reports whether the pod is a lock of the operation, and is held.
+func IsLock(pod *corev1.Pod, operation string) bool {
+	return LocksName(pod) && sts.Held(pod) && api.Linked(pod, operation, api.RoleHeld)
+}

@@ -1,0 +1,206 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// application answers the member check of each pod of a set: every pod has an address of its own, at which this process listens.
+type application struct {
+	port string
+
+	mu     sync.Mutex
+	behind map[string]bool // by the pod's address
+	asked  map[string]int
+}
+
+// newApplication listens, and gives each pod of set web an address as soon as it runs.
+func newApplication(t *testing.T, w *kit.World) *application {
+	t.Helper()
+	a := &application{behind: map[string]bool{}, asked: map[string]int{}}
+	listener, err := net.Listen("tcp4", "0.0.0.0:0")
+	must(t, err)
+	_, a.port, err = net.SplitHostPort(listener.Addr().String())
+	must(t, err)
+	server := &http.Server{Handler: a} //nolint:gosec // of a test
+	go func() { _ = server.Serve(listener) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { giveAddresses(ctx, w) })
+	t.Cleanup(func() {
+		cancel()
+		done.Wait()
+		_ = server.Close()
+	})
+	return a
+}
+
+func addressOf(ordinal string) string { return "127.0.0.1" + ordinal }
+
+// giveAddresses writes what a kubelet does, until the context ends.
+func giveAddresses(ctx context.Context, w *kit.World) {
+	pods := w.Kube.CoreV1().Pods(w.Namespace)
+	for ctx.Err() == nil {
+		watch, err := pods.Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			return
+		}
+		for event := range watch.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || pod.Status.PodIP != "" || pod.Status.Phase != corev1.PodRunning {
+				continue
+			}
+			if ordinal, of := strings.CutPrefix(pod.Name, "web-"); of {
+				body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"podIP":%q,"podIPs":[{"ip":%q}]}}`, pod.UID, addressOf(ordinal), addressOf(ordinal))
+				_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+			}
+		}
+	}
+}
+
+func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	ip, _, _ := net.SplitHostPort(local.String())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked[ip]++
+	if a.behind[ip] {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+// lag has members fall behind, or catch up.
+func (a *application) lag(behind bool, ordinals ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ordinal := range ordinals {
+		a.behind[addressOf(ordinal)] = behind
+	}
+}
+
+// counts returns how often each member was asked.
+func (a *application) counts() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	counts := map[string]int{}
+	for _, ordinal := range []string{"0", "1", "2"} {
+		counts[ordinal] = a.asked[addressOf(ordinal)]
+	}
+	return counts
+}
+
+// untilMessage ticks until the record says so.
+func untilMessage(t *testing.T, w *kit.World, drive *kit.Drive, words string) *api.Resize {
+	t.Helper()
+	var record *api.Resize
+	w.Eventually("the record says: "+words, func() string {
+		if err := drive.Tick(t.Context()); err != nil {
+			return err.Error()
+		}
+		if record = w.Status("web"); record == nil || !strings.Contains(record.Message, words) {
+			text, _ := json.Marshal(record)
+			return string(text)
+		}
+		return ""
+	})
+	return record
+}
+
+func TestRollingResizeWaitsUntilMembersHaveCaughtUp(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	app := newApplication(t, w)
+	w.CreateSet(kit.WorldSet("web", 3, "64Mi", "data"))
+	pods := watchPods(t, w)
+	app.lag(true, "0", "2")
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.StrategyAnnotation: string(api.StrategyRolling),
+		api.MemberCheckAnnotation: "http:" + app.port + "/caught-up"})
+	drive := w.Drive(nil)
+
+	untilMessage(t, w, drive, "pod web-2 is not stopped yet: pod web-0 answers 503 to its member check")
+	pods.expectStarts(t, map[string]int{"web-0": 1, "web-1": 1, "web-2": 1})
+	if out, err := command(t, w, "status", "sts/web"); err != nil || !strings.Contains(out, "pod web-0 answers 503") {
+		t.Errorf("%q, %v", out, err)
+	}
+	if n := app.counts()["2"]; n > 0 {
+		t.Errorf("the member that is to stop was asked %d times", n)
+	}
+	app.lag(false, "0")
+	untilMessage(t, w, drive, "pod web-2 is ready on its new volumes, and has not caught up")
+	if counts := app.counts(); counts["0"] < 3 || counts["1"] < 2 {
+		t.Errorf("the others were asked %v times before the stop, want twice while they had caught up", counts)
+	}
+	pods.expectStarts(t, map[string]int{"web-0": 1, "web-1": 1, "web-2": 2})
+	app.lag(false, "2")
+
+	record := w.Finish(drive, "web")
+	expectPhase(t, record, api.Succeeded)
+	if order := stopOrder(record); !slices.Equal(order, []int{2, 1, 0}) {
+		t.Errorf("the members were stopped in the order %v, want the highest first", order)
+	}
+	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
+	pods.expectStarts(t, map[string]int{"web-0": 2, "web-1": 2, "web-2": 2})
+	pods.expectReady(t, 2)
+}
+
+func TestMemberThatDoesNotCatchUpEndsTheResize(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range []api.Strategy{api.StrategyRolling, api.StrategyWhole} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			app := newApplication(t, w)
+			w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
+			pods := watchPods(t, w)
+			app.lag(true, "1")
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.StrategyAnnotation: string(strategy),
+				api.MemberCheckAnnotation: "http:" + app.port})
+			w.Settings.ReadyTimeout = 5 * time.Second
+
+			record := w.Finish(w.Drive(nil), "web")
+			expectPhase(t, record, api.Failed)
+			if record.Reason != api.NotReady || !strings.Contains(record.Message, "had not caught up within 5s; pod web-1 answers 503") {
+				t.Errorf("%s: %s", record.Reason, record.Message)
+			}
+			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+			starts := map[string]int{"web-0": 1, "web-1": 2}
+			if strategy == api.StrategyWhole {
+				starts["web-0"] = 2
+				if n := app.counts()["0"]; n == 0 {
+					t.Error("member 0 was not asked after its start")
+				}
+			}
+			pods.expectStarts(t, starts)
+		})
+	}
+}
+
+func TestMemberCheckThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.MemberCheckAnnotation: "exec:pg_isready"})
+	drive := w.Drive(nil)
+	record := w.Finish(drive, "web")
+	expectPhase(t, record, api.Refused)
+	if record.Reason != api.CheckInvalid || !strings.Contains(record.Message, `annotation drydock.dev/member-check cannot be read: "exec" is no kind of probe; write "http:PORT/PATH"`) {
+		t.Errorf("%s: %s", record.Reason, record.Message)
+	}
+	w.Annotate("web", map[string]string{api.MemberCheckAnnotation: "tcp:5432"})
+	untilMessage(t, w, drive, "has not caught up: pod web-0 has no address to ask its member check")
+}

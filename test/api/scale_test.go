@@ -1,0 +1,210 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/kit"
+)
+
+// autoscaler is the account with which Kubernetes' own autoscaler scales.
+const autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+
+// TestScaleInEveryPhaseIsLeftAlone: the set has the replicas that an autoscaler or a user gave it last, and every claim is whole.
+func TestScaleInEveryPhaseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{plannedNow, copyNow, waitNow, stoppingNow, finalNow, verifiedNow, swapNow, startNow} {
+		for _, replicas := range []int32{1, 3} {
+			t.Run(fmt.Sprintf("%s, to %d", name, replicas), func(t *testing.T) {
+				t.Parallel()
+				r := newResized(t, stops[name])
+				r.Settings.SwitchTimeout = 5 * time.Minute // for the way to the stop, too
+				drive := r.reach()
+				if err := as(r.World, autoscaler).TryScaleTo("web", replicas); err != nil {
+					t.Fatal(err)
+				}
+				_ = drive.Tick(context.Background())
+				r.stop.release(r.World)
+				expectPhase(t, r.Finish(drive, "web"), api.Succeeded)
+				expectSize(t, r.World, "128Mi", r.claim...)
+				expectWhole(t, r.World, "web", replicas, r.claim...)
+				expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
+			})
+		}
+	}
+}
+
+// TestAutoscalerWorksDuringTheStop: a real HorizontalPodAutoscaler, which without metrics keeps to its bounds, scales the set while both
+// members are held.
+func TestAutoscalerWorksDuringTheStop(t *testing.T) {
+	t.Parallel()
+	r := newResized(t, stops[stoppingNow])
+	drive := r.reach()
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web"},
+		MinReplicas:    ptr.To[int32](3), MaxReplicas: 5,
+	}}
+	if _, err := r.Kube.AutoscalingV2().HorizontalPodAutoscalers(r.Namespace).Create(t.Context(), scaler, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("the autoscaler has scaled the set", func() string {
+		if is := *r.Set("web").Spec.Replicas; is != 3 {
+			return fmt.Sprintf("it has %d replicas", is)
+		}
+		return ""
+	})
+	_ = drive.Tick(context.Background())
+	r.stop.release(r.World)
+	expectPhase(t, r.Finish(drive, "web"), api.Succeeded)
+	expectSize(t, r.World, "128Mi", r.claim...)
+	expectWhole(t, r.World, "web", 3, r.claim...)
+	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
+}
+
+// TestHoldThatIsTakenOffMeansCopyingAgain: the pod starts and writes, so what was copied is stale.
+func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{stoppingNow, finalNow, verifiedNow} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newResized(t, stops[name])
+			drive := r.reach()
+			if name == stoppingNow {
+				r.stop.release(r.World)
+			}
+			ordinal := 0
+			if old := r.Claim("data-web-0"); old == nil || old.DeletionTimestamp != nil || r.size(old.Name) == 128 {
+				ordinal = 1 // the swap of the first has begun before the copy of the other was verified
+			}
+			r.ReleasePod(fmt.Sprintf("web-%d", ordinal))
+			r.Eventually("the pod runs", func() string {
+				if r.Set("web").Status.ReadyReplicas == 0 {
+					return "no pod is ready"
+				}
+				return ""
+			})
+			r.stop.release(r.World)
+			record := r.Finish(drive, "web")
+			expectPhase(t, record, api.Succeeded)
+			if m := record.Member(ordinal); m.Attempt < 2 {
+				t.Errorf("the stale copy was used: %+v", m)
+			}
+			r.expectGivenBack(t, drive)
+		})
+	}
+}
+
+// TestHoldThatIsTakenOffAgainAndAgainEndsTheResize: the members are not stopped in vain for ever.
+func TestHoldThatIsTakenOffAgainAndAgainEndsTheResize(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	drive := w.Drive(&kit.Saboteur{OnWrite: func(string) {
+		if record := w.Status("web"); record != nil && len(record.Members) == 1 && record.Members[0].Phase == api.MemberFinalPass {
+			w.ReleasePod("web-0")
+		}
+	}})
+	record := w.Finish(drive, "web")
+	expectPhase(t, record, api.Failed)
+	if record.Reason != api.StartedByOthers || !strings.Contains(record.Message, "4 times") {
+		t.Error(describe(record))
+	}
+	expectSize(t, w, "64Mi", "data-web-0")
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// TestGitOpsThatAppliesTheOldManifestChangesNothing: its apply is refused from the first stop on, since templates cannot be changed, and
+// does no harm before.
+func TestGitOpsThatAppliesTheOldManifestChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
+	old := manifest(t, 2)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	applied := 0
+	drive := w.Drive(nil)
+	w.Eventually("the operation ends", func() string {
+		if out, err := kubectl(t, w, "apply", "--server-side", "--field-manager=gitops", "--force-conflicts", "-f", old); err == nil {
+			applied++
+		} else {
+			t.Logf("refused: %s", out)
+		}
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if record := w.Status("web"); record == nil || !record.Phase.Terminal() {
+			return describe(record)
+		}
+		return ""
+	})
+	expectPhase(t, w.Status("web"), api.Succeeded)
+	expectSize(t, w, "128Mi", "data-web-0", "data-web-1")
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+	if applied == 0 {
+		t.Error("the manifest was never applied")
+	}
+}
+
+// TestI4WhoMadeTheAutoscaler: what made it might scale from zero, too. It is paused for the time, or nothing is touched.
+func TestI4WhoMadeTheAutoscaler(t *testing.T) {
+	t.Parallel()
+	t.Run("KEDA", func(t *testing.T) {
+		t.Parallel()
+		w, row := kit.NewWorld(t), rowOf(t, "keda.sh", "ScaledObject")
+		w.MayPause(row.Operator)
+		w.DefineKind(row, "ScaledObject")
+		maker := w.CreateCustom(row, "ScaledObject", "main", map[string]any{}, nil)
+		before, stopped := content(maker), 0
+		w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
+		autoscale(t, w, 1, maker)
+		w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+		drive := w.Drive(nil)
+		drive.Passed = func(e event.Event) {
+			if e.Type() == events.BackupCompleted {
+				stopped++
+				if now := w.Custom(row, "ScaledObject", "main"); !row.Paused(now) {
+					t.Errorf("it is not paused: %v", now.Object)
+				}
+			}
+		}
+		expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+		if stopped == 0 {
+			t.Errorf("it was looked at %d times", stopped)
+		}
+		expectResumed(t, w, drive, row, "ScaledObject", before)
+		expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+	})
+	t.Run("somebody whom Drydock does not know", func(t *testing.T) {
+		t.Parallel()
+		w := kit.NewWorld(t)
+		w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
+		maker := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+		made, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "maker"}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		maker.SetName(made.Name)
+		maker.SetUID(made.UID)
+		autoscale(t, w, 1, maker)
+		w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+		status := w.Finish(w.Drive(nil), "web")
+		expectPhase(t, status, api.Failed)
+		if status.Reason != api.OwnerNotPausable || status.FailedAt != api.Planned || wasStopped(status) {
+			t.Errorf("at %s, stopped %v: %s", status.FailedAt, wasStopped(status), describe(status))
+		}
+		expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+	})
+}

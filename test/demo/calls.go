@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/test/demo/show"
+)
+
+// calls counts those that the client makes during the resize.
+type calls struct {
+	screen *show.Screen
+	fail   func(n int64) // tells that so many calls in a row of 25 failed
+
+	mu               sync.Mutex
+	answered, failed int64
+}
+
+// read counts what the client prints from now on, until the context ends.
+func (c *calls) read(ctx context.Context, cluster *cluster, namespace string) error {
+	stream, err := cluster.CoreV1().Pods(namespace).GetLogs(clientName, &corev1.PodLogOptions{Follow: true,
+		SinceSeconds: ptr.To[int64](1)}).Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("reading what the client prints: %w", err)
+	}
+	go func() {
+		defer stream.Close() //nolint:errcheck // read only
+		c.readLines(stream)
+	}()
+	return nil
+}
+
+func (c *calls) readLines(lines io.Reader) {
+	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		var answered, failed int64
+		if n, err := fmt.Sscan(scanner.Text(), &answered, &failed); n == 2 && err == nil {
+			c.add(answered, failed)
+		}
+	}
+}
+
+func (c *calls) add(answered, failed int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered, c.failed = c.answered+answered, c.failed+failed
+	c.screen.Move(show.Bar{Name: clientName, Done: c.answered, Total: c.answered + c.failed, Amount: fmt.Sprintf("%d calls",
+		c.answered+c.failed),
+		Note: fmt.Sprintf("answered, %d failed", c.failed)})
+	if failed > 0 {
+		c.fail(failed)
+	}
+}
+
+// counts returns how many calls were answered, and how many failed.
+func (c *calls) counts() (answered, failed int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered, c.failed
+}
+
+// onFailedCalls shows them among the events.
+func (a *audience) onFailedCalls(n int64) {
+	a.tell(show.Bad, time.Now(), "call", "%d calls of the client failed", n)
+}

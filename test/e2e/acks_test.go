@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// acknowledging is a database that appends numbers to a file, and prints each when it is written: what is printed is acknowledged.
+const acknowledging = `cd /data || exit 1
+[ -e sum ] || { dd if=/dev/urandom of=big bs=1M count=8 2>/dev/null; sha256sum big > sum; } || exit 1
+touch log && i=$(tail -n 1 log) && : ${i:=0} && touch filled || exit 1
+trap exit TERM; while :; do i=$((i+1)); echo $i >> log && echo $i; sleep 0.1 & wait; done`
+
+// acks is a set whose acknowledged numbers are known outside of its volumes.
+type acks struct {
+	service
+	replicas int
+	mu       sync.Mutex
+	last     map[string]int // the highest number that the pod of this name has acknowledged
+}
+
+// newAcks makes the set, and reads from now on what its pods acknowledge.
+func newAcks(t *testing.T, set *appsv1.StatefulSet) *acks {
+	t.Helper()
+	s := &acks{service: service{stage.New(t)}, replicas: int(*set.Spec.Replicas), last: map[string]int{}}
+	s.Patience = 5 * time.Minute
+	s.CreateSet(set)
+	for i := range s.replicas {
+		pod := fmt.Sprintf("web-%d", i)
+		s.untilEnd(t, func(ctx context.Context) { s.follow(ctx, pod) })
+	}
+	s.Eventually("numbers are acknowledged", func() string {
+		if n := len(s.acknowledged()); n < s.replicas {
+			return fmt.Sprintf("%d pods do so", n)
+		}
+		return ""
+	})
+	return s
+}
+
+// acksSet is a set for newAcks.
+func acksSet(replicas int32, strategy api.Strategy) *appsv1.StatefulSet {
+	set := stage.Workload("64Mi")
+	set.Spec.Replicas = ptr.To(replicas)
+	set.Annotations[api.StrategyAnnotation] = string(strategy)
+	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", acknowledging}
+	return set
+}
+
+// follow reads what the pod acknowledges until its container ends.
+func (s *acks) follow(ctx context.Context, pod string) {
+	s.readLog(ctx, pod, func(line string) {
+		n, err := strconv.Atoi(line)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last[pod] = max(s.last[pod], n)
+	})
+}
+
+func (s *acks) acknowledged() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]int{}
+	for pod, n := range s.last {
+		all[pod] = n
+	}
+	return all
+}
+
+// expectWhole waits until the set has its replicas, and checks that no acknowledged number is missing and nothing of Drydock's is left.
+func (s *acks) expectWhole(t *testing.T) {
+	t.Helper()
+	s.Eventually("all replicas are ready", func() string {
+		set := s.Set("web")
+		want := int32(s.replicas)
+		if set == nil || *set.Spec.Replicas != want || set.Status.ReadyReplicas != want || set.Status.Replicas != want {
+			return "they are not"
+		}
+		return ""
+	})
+	for pod, n := range s.acknowledged() {
+		lines := strings.Fields(s.Exec(t, pod, "cat /data/log"))
+		for i, line := range lines {
+			if line != strconv.Itoa(i+1) {
+				t.Fatalf("line %d of %s is %q", i+1, pod, line)
+			}
+		}
+		if len(lines) < n {
+			t.Errorf("%s has %d numbers, and has acknowledged %d", pod, len(lines), n)
+		}
+		s.Exec(t, pod, "cd /data && sha256sum -s -c sum")
+		t.Logf("%s has acknowledged %d of %d numbers", pod, n, len(lines))
+	}
+	s.ExpectNothingLeft(t)
+}
+
+// expectMovedTo waits until a resize of every claim has succeeded, and checks the size that they ask for.
+func (s *acks) expectMovedTo(t *testing.T, size string) *api.Resize {
+	t.Helper()
+	status := s.AwaitEnd(t)
+	if status.Phase != api.Succeeded {
+		t.Fatalf("%s %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	s.expectWhole(t)
+	for i := range s.replicas {
+		if is := s.Claim(fmt.Sprintf("data-web-%d", i)).Spec.Resources.Requests.Storage().String(); is != size {
+			t.Errorf("the claim of member %d asks for %s", i, is)
+		}
+	}
+	return status
+}
+
+// awaitHeld waits until a pod is held, and returns its name.
+func (s *acks) awaitHeld() string {
+	var held []string
+	s.Eventually("a pod is held", func() string {
+		if held = s.HeldPods(); len(held) == 0 {
+			return "none is"
+		}
+		return ""
+	})
+	return held[0]
+}
+
+// crash ends the process of a pod. What runs beside it in the container, as kubectl's shell, is killed then.
+func (s *acks) crash(t *testing.T, pod string) {
+	t.Helper()
+	_, _ = s.TryKubectl(t, "", "-n", s.Namespace, "exec", pod, "--", "kill", "1")
+}

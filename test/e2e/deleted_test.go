@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestSetIsDeletedInEveryWayDuringAResize: the set is deleted in the middle, and created again by others with its old templates and its
+// request: in the foreground while members are held, in the background while a mover waits, and without its pods while one copies. Each
+// time Drydock undoes what it has begun, and begins anew.
+func TestSetIsDeletedInEveryWayDuringAResize(t *testing.T) {
+	t.Parallel()
+	manifest := stage.StoppingFor(3, acksSet(2, api.StrategyWhole))
+	manifest.Annotations[api.ResizeAnnotation] = "data=160Mi"
+	s := newAcks(t, manifest.DeepCopy())
+	drydock(t, s.Stage)
+	for _, step := range []struct {
+		phase api.MemberPhase
+		how   metav1.DeletionPropagation
+	}{
+		{api.MemberStopping, metav1.DeletePropagationForeground},
+		{api.MemberWaiting, metav1.DeletePropagationBackground},
+		{api.MemberCopying, metav1.DeletePropagationOrphan},
+	} {
+		awaitMember(t, s.Stage, step.phase)
+		s.DeleteSet("web", step.how)
+		s.createAgain(t, manifest.DeepCopy())
+	}
+	s.expectMovedTo(t, "160Mi")
+}
+
+// createAgain creates the set as others do who want it to be there: until it is.
+func (s *acks) createAgain(t *testing.T, set *appsv1.StatefulSet) {
+	t.Helper()
+	set.Namespace = s.Namespace
+	s.Eventually("the set is created again", func() string {
+		_, err := s.Kube.AppsV1().StatefulSets(s.Namespace).Create(t.Context(), set, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err.Error()
+		}
+		return ""
+	})
+}

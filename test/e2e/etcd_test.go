@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+const (
+	etcdImage  = "dev.local/etcd:dev" // module test/etcd
+	etcdClient = 2379
+	etcdPeer   = 2380
+)
+
+// etcd is a cluster of three members, one a pod.
+type etcd struct{ service }
+
+func newEtcd(t *testing.T) etcd {
+	t.Helper()
+	s := etcd{service{stage.New(t)}}
+	s.Patience = 5 * time.Minute
+	set := etcdSet()
+	s.namePods(t, set)
+	s.CreateSet(set)
+	s.awaitReady()
+	s.publish(t, set, etcdClient)
+	return s
+}
+
+func etcdSet() *appsv1.StatefulSet {
+	set := stage.Workload("256Mi") // a log of etcd begins with 64 MiB, and the next one is prepared
+	set.Spec.Replicas = ptr.To[int32](served)
+	set.Annotations[api.StrategyAnnotation] = string(api.StrategyRolling)
+	set.Annotations[api.PrimaryAnnotation] = "role=primary"
+	var peers []string
+	for i := range served {
+		peers = append(peers, fmt.Sprintf("web-%d=http://web-%d.web:%d", i, i, etcdPeer))
+	}
+	set.Spec.Template.Spec.Containers[0] = corev1.Container{
+		Name: "etcd", Image: etcdImage, VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+		Env: []corev1.EnvVar{{Name: "NAME", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
+		Args: []string{"--name=$(NAME)", "--data-dir=/data/etcd", "--initial-cluster=" + strings.Join(peers, ","),
+			fmt.Sprintf("--listen-client-urls=http://0.0.0.0:%d", etcdClient),
+			fmt.Sprintf("--advertise-client-urls=http://$(NAME).web:%d", etcdClient),
+			fmt.Sprintf("--listen-peer-urls=http://0.0.0.0:%d", etcdPeer),
+			fmt.Sprintf("--initial-advertise-peer-urls=http://$(NAME).web:%d", etcdPeer),
+			"--heartbeat-interval=500", "--election-timeout=5000"}, // on a busy machine no member takes another one for dead
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5,
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(etcdClient)}}},
+	}
+	return set
+}
+
+// ask calls etcd's JSON gateway through the API server, which reaches pods and Services from wherever the test runs.
+func (s etcd) ask(ctx context.Context, resource, name, path string, question, answer any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	text, err := s.Kube.CoreV1().RESTClient().Post().Namespace(s.Namespace).Resource(resource).SubResource("proxy").
+		Name(fmt.Sprintf("%s:%d", name, etcdClient)).Suffix("v3", path).
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).Do(ctx).Raw()
+	if err != nil {
+		return fmt.Errorf("asking %s for %s: %w", name, path, err)
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// etcdStatus is what a member says of itself and of the leader. The gateway writes numbers of 64 bits as text.
+type etcdStatus struct {
+	Header struct {
+		Member   string `json:"member_id"`
+		Revision string `json:"revision"`
+	} `json:"header"`
+	Leader string `json:"leader"`
+}
+
+// statuses are those of the members that answer.
+func (s etcd) statuses(ctx context.Context) map[string]etcdStatus {
+	all := map[string]etcdStatus{}
+	for i := range served {
+		name, status := fmt.Sprintf("web-%d", i), etcdStatus{}
+		if s.ask(ctx, "pods", name, "maintenance/status", struct{}{}, &status) == nil {
+			all[name] = status
+		}
+	}
+	return all
+}
+
+// leader is the pod that says so itself; empty if none does.
+func (s etcd) leader(ctx context.Context) string {
+	for name, status := range s.statuses(ctx) {
+		if status.Leader != "" && status.Leader == status.Header.Member {
+			return name
+		}
+	}
+	return ""
+}
+
+// lead makes the pod the leader.
+func (s etcd) lead(t *testing.T, pod string) {
+	t.Helper()
+	s.Eventually(pod+" leads", func() string {
+		leader := s.leader(t.Context())
+		if leader == pod {
+			return ""
+		}
+		target := map[string]string{"targetID": s.statuses(t.Context())[pod].Header.Member}
+		return fmt.Sprintf("%s leads: %v", leader, s.ask(t.Context(), "pods", leader, "maintenance/transfer-leadership", target, &struct{}{}))
+	})
+}
+
+// TestEtcdLosesNoAcknowledgedPut: a writer puts keys all through a rolling resize to another class. Every put that was acknowledged is
+// on each member afterwards, there was a quorum at all times, and the leader, which has the highest ordinal, was moved last.
+func TestEtcdLosesNoAcknowledgedPut(t *testing.T) {
+	t.Parallel()
+	s := newEtcd(t)
+	s.lead(t, "web-2")
+	labelled := s.labelLeader(t, s.leader)
+	written := s.write(t)
+	s.awaitAcknowledged(written, 50)
+	drydock(t, s.Stage)
+	status := s.moveToOtherClass(t, "320Mi")
+	s.expectLeaderLast(t, status, labelled)
+	s.expectEveryPut(t, written)
+}

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+)
+
+// TestGateOfARollingResize: a set whose pods are only replaced when they are deleted has a newer pod template, then a partition keeps old
+// pods, then the budget, which is for all pods of the namespace, fails to count those of Jobs. No member is stopped until each of this is
+// over. Each member has to be ready for three seconds before the next one stops.
+func TestGateOfARollingResize(t *testing.T) {
+	t.Parallel()
+	set := acksSet(2, api.StrategyRolling)
+	set.Spec.MinReadySeconds = 3
+	set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+	s := newAcks(t, set)
+	withdraw := s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromString("34%"))})
+	s.PatchSet("web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+	drydock(t, s.Stage)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.awaitClosed("its replacement would be of")
+	s.PatchSet("web", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}}}`)
+	s.awaitClosed("a partition keeps pods of an older revision")
+	s.PatchSet("web", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+	s.awaitClosed("jobs.batch does not implement the scale subresource")
+	withdraw()
+	s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))})
+	status := s.expectMovedTo(t, "160Mi")
+	if pause := status.Member(0).Held.Sub(status.Member(1).Ready.Time); pause < 2*time.Second { // both are rounded
+		t.Errorf("member 0 was held %s after member 1 was ready", pause)
+	}
+}
+
+// budgetForAll makes a budget for all pods of the namespace. What it returns takes it away.
+func (s *acks) budgetForAll(t *testing.T, spec policyv1.PodDisruptionBudgetSpec) (withdraw func()) {
+	t.Helper()
+	spec.Selector = &metav1.LabelSelector{}
+	budgets := s.Kube.PolicyV1().PodDisruptionBudgets(s.Namespace)
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{GenerateName: "all-"}, Spec: spec}
+	made, err := budgets.Create(t.Context(), budget, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually("the budget is in force", func() string {
+		if now, err := budgets.Get(t.Context(), made.Name, metav1.GetOptions{}); err != nil || now.Status.ObservedGeneration < now.Generation {
+			return fmt.Sprintf("it is not: %v", err)
+		}
+		return ""
+	})
+	return func() {
+		if err := budgets.Delete(t.Context(), made.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// awaitClosed waits until the record says that no member is stopped for this reason.
+func (s *acks) awaitClosed(why string) {
+	s.Eventually("the gate is closed: "+why, func() string {
+		status := s.Status("web")
+		if status == nil {
+			return "there is no status"
+		}
+		if anyHeld(status) {
+			return "a member is held"
+		}
+		if status.Reason != api.GateClosed || !strings.Contains(status.Message, why) {
+			return string(status.Reason) + ": " + status.Message
+		}
+		return ""
+	})
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestNodeAgentsAndControllersRestartWhileAMemberIsHeld: the controllers, the container runtime and the kubelet are killed and started
+// again while a pod ends, is held, and its mover waits. No other test runs then, since it would miss them.
+func TestNodeAgentsAndControllersRestartWhileAMemberIsHeld(t *testing.T) {
+	s := newAcks(t, stage.StoppingFor(4, acksSet(2, api.StrategyRolling)))
+	drydock(t, s.Stage)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.awaitHeld()
+	for _, name := range []string{"kube-controller-manager", "containerd", "kubelet"} {
+		restart(t, s.Stage, name)
+	}
+	s.expectMovedTo(t, "160Mi")
+}
+
+// component is a process of the local cluster, as it was started.
+type component struct {
+	process *os.Process
+	command *exec.Cmd
+}
+
+// restart kills a component of the local cluster and starts it again as it was.
+func restart(t *testing.T, s *stage.Stage, name string) {
+	t.Helper()
+	was := findComponent(t, s, name)
+	if was == nil {
+		t.Fatalf("%s does not run beside %s; this test needs the node of make cluster", name, s.Kubeconfig)
+	}
+	if err := was.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually(name+" has ended", func() string {
+		if findComponent(t, s, name) != nil {
+			return "it runs"
+		}
+		return ""
+	})
+	if err := was.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = was.command.Wait() }() // it outlives the test
+}
+
+// findComponent finds the process by its environment, as test/cluster does; nil if there is none. What the process has started has the
+// same environment, and another name.
+func findComponent(t *testing.T, s *stage.Stage, name string) *component {
+	t.Helper()
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(filepath.Dir(s.Kubeconfig), "node")
+	for _, folder := range folders {
+		args, environment := words(folder, "cmdline"), words(folder, "environ")
+		if len(args) > 0 && args[0] == name && slices.Contains(environment, "DRYDOCK_CLUSTER_DIR="+dir) &&
+			slices.Contains(environment, "DRYDOCK_CLUSTER_COMPONENT="+name) {
+			return inspect(t, folder, args, environment)
+		}
+	}
+	return nil
+}
+
+// words are those of a file in /proc, each ended by a zero byte; none of a process that is gone.
+func words(folder, file string) []string {
+	text, err := os.ReadFile(filepath.Join(folder, file))
+	if err != nil || len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}
+
+// inspect reads how the process was started.
+func inspect(t *testing.T, folder string, args, environment []string) *component {
+	t.Helper()
+	link := func(name string) string {
+		target, err := os.Readlink(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target
+	}
+	log, err := os.OpenFile(link("fd/1"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	pid, err := strconv.Atoi(filepath.Base(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &component{process: process, command: &exec.Cmd{Path: link("exe"), Args: args, Env: environment, Dir: link("cwd"),
+		Stdout: log, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}}
+}

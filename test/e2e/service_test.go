@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// evictAll evicts one pod after the other, the highest ordinal first, as a drain would: the control run.
+func (s service) evictAll(t *testing.T) {
+	t.Helper()
+	pods := s.Kube.CoreV1().Pods(s.Namespace)
+	uidOf := func(name string) types.UID {
+		pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return ""
+		}
+		return pod.UID
+	}
+	for i := served - 1; i >= 0; i-- {
+		name := fmt.Sprintf("web-%d", i)
+		was := uidOf(name)
+		s.Eventually(name+" is evicted", func() string { // the budget learns late that the one before is ready
+			if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		s.Eventually(name+" is replaced", func() string {
+			if is := uidOf(name); is == "" || is == was {
+				return "it is not"
+			}
+			return ""
+		})
+		s.awaitReady()
+	}
+}
+
+// expectMoved checks that members were moved one after the other, the highest ordinal first, and have their data on the other class.
+func (s service) expectMoved(t *testing.T, status *api.Resize, before []string) {
+	t.Helper()
+	if after := s.sums(t); !slices.Equal(before, after) {
+		t.Errorf("the data is %v, was %v", after, before)
+	}
+	s.expectOneByOne(t, status, 2, 1, 0)
+}
+
+// expectOneByOne checks that the members were moved in this order, each when the one before was ready, and are on the other class.
+func (s service) expectOneByOne(t *testing.T, status *api.Resize, order ...int) {
+	t.Helper()
+	if len(status.Members) != len(order) {
+		t.Errorf("%d members were moved, want %v", len(status.Members), order)
+	}
+	var before *api.Member
+	for _, ordinal := range order {
+		m := status.Member(ordinal)
+		if m == nil || m.Phase != api.MemberMoved || m.Held == nil || m.Ready == nil {
+			t.Fatalf("member %d: %+v", ordinal, m)
+		}
+		if class := *s.Claim(fmt.Sprintf("data-web-%d", ordinal)).Spec.StorageClassName; class != stage.OtherClass {
+			t.Errorf("member %d is of class %s", ordinal, class)
+		}
+		if before != nil && m.Held.Before(before.Ready) {
+			t.Errorf("member %d was held at %s, and member %d was ready at %s only", ordinal, m.Held, before.Ordinal, before.Ready)
+		}
+		t.Logf("member %d: stopped for %s", ordinal, m.Ready.Sub(m.Held.Time))
+		before = m
+	}
+	s.ExpectNothingLeft(t)
+}
+
+// moveToOtherClass resizes the set to the size on the other class, and returns its record. At no time two members may be away.
+func (s service) moveToOtherClass(t *testing.T, size string) *api.Resize {
+	t.Helper()
+	var status *api.Resize
+	least := s.leastReady(t, func() {
+		s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=" + size + "@" + stage.OtherClass})
+		status = s.AwaitEnd(t)
+	})
+	if status.Phase != api.Succeeded {
+		t.Fatalf("%s %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	if least < served-1 {
+		t.Errorf("%d members were ready", least)
+	}
+	return status
+}
+
+// untilEnd repeats an act, with a pause of 20 ms, until the test ends.
+func (s service) untilEnd(t *testing.T, act func(context.Context)) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	t.Cleanup(func() { stop(); <-ended })
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			act(ctx)
+			<-time.After(20 * time.Millisecond)
+		}
+	}()
+}
+
+// readLog reads the lines that a pod prints until its container ends.
+func (s service) readLog(ctx context.Context, pod string, read func(line string)) {
+	log, err := s.Kube.CoreV1().Pods(s.Namespace).GetLogs(pod, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
+	if err != nil {
+		return // it does not run now
+	}
+	defer log.Close()
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		read(lines.Text())
+	}
+}
+
+// namePods makes the headless Service that gives each pod of the set a name, also while it is not ready.
+func (s service) namePods(t *testing.T, set *appsv1.StatefulSet) {
+	t.Helper()
+	names := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: set.Spec.ServiceName}, Spec: corev1.ServiceSpec{
+		ClusterIP: corev1.ClusterIPNone, Selector: set.Spec.Selector.MatchLabels, PublishNotReadyAddresses: true}}
+	if _, err := s.Kube.CoreV1().Services(s.Namespace).Create(t.Context(), names, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

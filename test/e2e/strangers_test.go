@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/kit/stage"
+)
+
+// applyEachSecond applies the manifest as GitOps does, also where the set is away: it is created then.
+func (s *acks) applyEachSecond(t *testing.T, set *appsv1.StatefulSet) {
+	t.Helper()
+	set.APIVersion, set.Kind = "apps/v1", "StatefulSet"
+	manifest, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.untilEnd(t, func(ctx context.Context) {
+		_, _ = s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(ctx, set.Name, types.ApplyPatchType, manifest,
+			metav1.PatchOptions{FieldManager: "gitops", Force: ptr.To(true)}) // from the first stop on it is refused, for its templates
+		pause(ctx, time.Second)
+	})
+}
+
+func pause(ctx context.Context, long time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(long):
+	}
+}
+
+// moverOf is the mover of the member; nil if there is none.
+func (s *acks) moverOf(t *testing.T, ordinal int) *corev1.Pod {
+	t.Helper()
+	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		link, err := api.LoadLink(&pods.Items[i])
+		if err == nil && link.Role != api.RoleHeld && ptr.Deref(link.Member, -1) == ordinal && pods.Items[i].DeletionTimestamp == nil {
+			return &pods.Items[i]
+		}
+	}
+	return nil
+}
+
+// evict evicts a pod as a drain does.
+func (s *acks) evict(ctx context.Context, pod string) error {
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: pod}}
+	return s.Kube.CoreV1().Pods(s.Namespace).EvictV1(ctx, eviction)
+}
+
+// final reports whether the mover has made its first passes, and waits for the word that its member has stopped.
+func final(mover *corev1.Pod) bool {
+	return slices.ContainsFunc(mover.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == moverreport.FinalContainer && c.State.Running != nil
+	})
+}
+
+// TestRollingResizeAmongStrangers: a manifest with the old templates is applied every second. Before the first stop a mover is evicted, as
+// a drain does, and the next one is told by others that its member has stopped. Then the set is scaled up and down, and members are drained.
+func TestRollingResizeAmongStrangers(t *testing.T) {
+	t.Parallel()
+	manifest := acksSet(served, api.StrategyRolling)
+	manifest.Annotations[api.ResizeAnnotation] = "data=160Mi@" + stage.OtherClass
+	s := newAcks(t, manifest.DeepCopy())
+	s.Patience = 10 * time.Minute                                                                           // the applied manifest may win the race to create the set more than once
+	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(served))}) // a mover waits until it allows a stop
+	s.applyEachSecond(t, manifest)
+	drydock(t, s.Stage)
+	awaitMember(t, s.Stage, api.MemberWaiting)
+	ctx, pods := t.Context(), s.Kube.CoreV1().Pods(s.Namespace)
+	evicted := s.moverOf(t, 2)
+	if err := s.evict(ctx, evicted.Name); err != nil {
+		t.Fatal(err)
+	}
+	var replaced *corev1.Pod
+	s.Eventually("another mover waits", func() string {
+		if replaced = s.moverOf(t, 2); replaced == nil || replaced.UID == evicted.UID || !final(replaced) {
+			return "none does"
+		}
+		return ""
+	})
+	signal := moverreport.Signal{Hold: string(evicted.UID), Attempt: 1}.Encode()
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, moverreport.SignalAnnotation, signal)
+	if _, err := pods.Patch(ctx, replaced.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kube.PolicyV1().PodDisruptionBudgets(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))})
+	least := s.leastReady(t, func() { s.scaleUntilMoved(t) })
+	if least < served-1 {
+		t.Errorf("%d of the members were ready", least)
+	}
+	s.expectWhole(t)
+}
+
+// scaleUntilMoved drains two members, and scales the set up and down, until every claim is of the other class, also that of the member
+// which comes and goes. Another operation begins where the applied manifest has created the set in the moment in which Drydock was about
+// to, and for a claim that comes late.
+func (s *acks) scaleUntilMoved(t *testing.T) {
+	t.Helper()
+	operations, scaled, up, drained := map[string]bool{}, time.Now(), false, []string{"web-0", "web-1"}
+	s.Eventually("every claim is moved", func() string {
+		status := s.Status("web")
+		if status == nil {
+			return "there is no status"
+		}
+		operations[status.Operation] = true
+		if len(drained) > 0 && s.evict(t.Context(), drained[0]) == nil { // the budget allows it when no member is away
+			drained = drained[1:]
+		}
+		if time.Since(scaled) > 6*time.Second { // while a member is held, one more is refused
+			up, scaled = !up && !s.moved(t), time.Now()
+			_ = s.TryScaleTo("web", map[bool]int32{true: served + 1, false: served}[up])
+		}
+		if !status.Phase.Terminal() || up || len(drained) > 0 || !s.moved(t) {
+			return fmt.Sprintf("%s %s: %s", status.Phase, status.Reason, status.Message)
+		}
+		return ""
+	})
+	t.Logf("%d operations", len(operations))
+}
+
+// moved reports whether all claims of the set are of the other class.
+func (s *acks) moved(t *testing.T) bool {
+	t.Helper()
+	claims, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
+		return *c.Spec.StorageClassName != stage.OtherClass
+	})
+}

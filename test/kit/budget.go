@@ -1,0 +1,61 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/sts"
+)
+
+// AllowAway has a PodDisruptionBudget say how many pods of the set may be away, and waits until it is in force.
+func (w *World) AllowAway(set string, most int) {
+	w.T.Helper()
+	ctx, budgets := context.Background(), w.Kube.PolicyV1().PodDisruptionBudgets(w.Namespace)
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: set}, Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: ptr.To(intstr.FromInt(most)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": set}}}}
+	made, err := budgets.Create(ctx, budget, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		made, err = budgets.Get(ctx, set, metav1.GetOptions{})
+		w.must(err)
+		made.Spec = budget.Spec
+		made, err = budgets.Update(ctx, made, metav1.UpdateOptions{})
+	}
+	w.must(err)
+	w.Eventually("the budget is in force", func() string {
+		now, err := budgets.Get(ctx, set, metav1.GetOptions{})
+		w.must(err)
+		if now.Status.ObservedGeneration < made.Generation {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+// Serves reports whether the pod is ready, and was not told to stop.
+func Serves(pod *corev1.Pod) bool {
+	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && sts.PodReady(pod)
+}
+
+// Away are the names of the set's pods that do not serve, of the first ordinals.
+func (w *World) Away(set string, replicas int) []string {
+	w.T.Helper()
+	var away []string
+	for ordinal := range replicas {
+		name := fmt.Sprintf("%s-%d", set, ordinal)
+		pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			w.T.Fatalf("reading pod %s: %v", name, err)
+		}
+		if err != nil || !Serves(pod) {
+			away = append(away, name)
+		}
+	}
+	return away
+}

@@ -1,0 +1,188 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/resize"
+)
+
+// notACopy is the version of a target that was filled from a volume which is written to, or that was filled in part.
+const notACopy = -1
+
+func isMover(pod *corev1.Pod) bool {
+	return pod.Labels[batchv1.JobNameLabel] != "" && len(pod.Spec.InitContainers) > 0 // the Job of a hook has none in tests
+}
+
+// runMover lets a mover do its next step: its first init container makes first passes, its second one waits for the signal and makes the
+// final pass. The kubelet reports the pod as Pending until both have ended. Then the pin runs until the pod is deleted.
+func (n *Node) runMover(ctx context.Context, pod *corev1.Pod) {
+	volumes, ok := n.volumesOf(ctx, pod, true)
+	if !ok || n.lacksImage(ctx, pod) || n.befalls(ctx, pod) {
+		return
+	}
+	switch {
+	case len(pod.Status.InitContainerStatuses) == 0:
+		n.setStatus(ctx, pod, moverStatus(corev1.PodPending, running(moverreport.FirstContainer), waiting(moverreport.FinalContainer)))
+	case resize.Pins(pod):
+	case pod.Status.InitContainerStatuses[0].State.Terminated == nil:
+		n.firstPasses(ctx, pod, volumes)
+	default:
+		n.finalPass(ctx, pod, volumes)
+	}
+}
+
+// firstPasses ends the init container.
+func (n *Node) firstPasses(ctx context.Context, pod *corev1.Pod, volumes map[string]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.HoldWarm {
+		return
+	}
+	report := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, Reason: moverreport.ReasonConverged,
+		Passes: 1, ForecastSeconds: 0.5, MaxStopSeconds: 60, Claims: n.claimReports(pod)}
+	switch {
+	case n.FailMovers:
+		n.setStatus(ctx, pod, failed(pod, n.failure(moverreport.FirstContainer)))
+		return
+	case n.NeverConverge:
+		report.Result, report.Reason, report.Code = moverreport.ResultNotConverged, moverreport.ReasonNotConverged, moverreport.CodeNotConverged
+		report.ForecastSeconds, report.Message = 90, "the final pass would take 90 s"
+		n.setStatus(ctx, pod, failed(pod, report))
+		return
+	}
+	for _, pair := range pairs(pod) {
+		if !n.ended[pod.UID] {
+			n.versions[volumes[pair.target]] = notACopy
+		}
+	}
+	n.setStatus(ctx, pod, moverStatus(corev1.PodPending, ended(moverreport.FirstContainer, report), running(moverreport.FinalContainer)))
+}
+
+// finalPass ends the mover when it was told that the member has stopped.
+func (n *Node) finalPass(ctx context.Context, pod *corev1.Pod, volumes map[string]string) {
+	signal, err := moverreport.ParseSignal(pod.Annotations[moverreport.SignalAnnotation])
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil || n.Hold {
+		return
+	}
+	if n.FailFinal {
+		n.setStatus(ctx, pod, failed(pod, n.failure(moverreport.FinalContainer)))
+		return
+	}
+	report := moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied, Reason: moverreport.ReasonCopied,
+		Signal: &signal, Claims: n.claimReports(pod)}
+	for i, pair := range pairs(pod) {
+		report.Claims[i].Digest = "d"
+		if !n.ended[pod.UID] {
+			n.judgeFinalPass(pair)
+			n.versions[volumes[pair.target]] = n.versions[volumes[pair.source]]
+		}
+	}
+	n.ended[pod.UID] = true
+	status := moverStatus(corev1.PodRunning, pod.Status.InitContainerStatuses[0], ended(moverreport.FinalContainer, report))
+	status.ContainerStatuses[0], status.Conditions = running(moverreport.PinContainer), ready(corev1.ConditionTrue, "")
+	if n.Sidecar {
+		status = withSidecar(status)
+	}
+	n.setStatus(ctx, pod, status)
+}
+
+// judgeFinalPass notes a breach of I1: a pod still writes to what is copied for the last time.
+func (n *Node) judgeFinalPass(pair claimPair) {
+	for uid, writer := range n.writers {
+		if writer.claims[pair.source] != "" {
+			n.violations = append(n.violations, fmt.Sprintf("I1: claim %s is copied for the last time while pod %s (%s) runs", pair.source, writer.name, uid))
+		}
+	}
+}
+
+// claimReports are what a mover reports of its claims.
+func (n *Node) claimReports(pod *corev1.Pod) []moverreport.ClaimReport {
+	var reports []moverreport.ClaimReport
+	for _, pair := range pairs(pod) {
+		report := moverreport.ClaimReport{Name: pair.template, Bytes: 1, Files: 1}
+		if n.Warning != "" {
+			report.Warnings = []string{n.Warning}
+		}
+		reports = append(reports, report)
+	}
+	return reports
+}
+
+// failure is the report of a mover that fails.
+func (n *Node) failure(stage string) moverreport.MemberReport {
+	if n.Failure.Reason != "" {
+		report := n.Failure
+		report.Stage, report.Result = stage, moverreport.ResultFailed
+		return report
+	}
+	return moverreport.MemberReport{Stage: stage, Result: moverreport.ResultFailed, Code: moverreport.CodeNoSpace, Reason: moverreport.ReasonNoSpace,
+		Message: "no space left on the target"}
+}
+
+// claimPair is a claim that a mover copies.
+type claimPair struct{ template, source, target string }
+
+// pairs reads from a mover's pod what it copies: its volumes, two for each claim, and the order that it was given.
+func pairs(pod *corev1.Pod) []claimPair {
+	var claims, templates []string
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			claims = append(claims, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	for _, arg := range pod.Spec.InitContainers[0].Args {
+		if text, is := strings.CutPrefix(arg, "--claim="); is {
+			claim, err := moverreport.ParseClaim(text)
+			if err != nil {
+				panic(err)
+			}
+			templates = append(templates, claim.Name)
+		}
+	}
+	var all []claimPair
+	for i, template := range templates {
+		all = append(all, claimPair{template: template, source: claims[2*i], target: claims[2*i+1]})
+	}
+	return all
+}
+
+// moverStatus is the status of a mover whose pin has not started.
+func moverStatus(phase corev1.PodPhase, first, final corev1.ContainerStatus) corev1.PodStatus {
+	return corev1.PodStatus{Phase: phase, StartTime: ptr.To(metav1.Now()), InitContainerStatuses: []corev1.ContainerStatus{first, final},
+		ContainerStatuses: []corev1.ContainerStatus{waiting(moverreport.PinContainer)}, Conditions: ready(corev1.ConditionFalse, "ContainersNotInitialized")}
+}
+
+// failed is the status of a mover of which the container that runs has ended with the report.
+func failed(pod *corev1.Pod, report moverreport.MemberReport) corev1.PodStatus {
+	if report.Stage == moverreport.FirstContainer {
+		return moverStatus(corev1.PodFailed, ended(moverreport.FirstContainer, report), waiting(moverreport.FinalContainer))
+	}
+	return moverStatus(corev1.PodFailed, pod.Status.InitContainerStatuses[0], ended(moverreport.FinalContainer, report))
+}
+
+func running(container string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, Ready: true, Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}
+}
+
+func waiting(container string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+}
+
+func ended(container string, report moverreport.MemberReport) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: int32(report.Code), Message: string(report.Encode(moverreport.TerminationLogLimit)), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}
+}
+
+func ready(status corev1.ConditionStatus, reason string) []corev1.PodCondition {
+	return []corev1.PodCondition{{Type: corev1.PodReady, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}}
+}

@@ -1,0 +1,122 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+)
+
+// writer is a pod of a set that runs: it writes to the volumes of its claims.
+type writer struct {
+	name   string
+	claims map[string]string // the volume by claim
+}
+
+// startPod runs a pod. One of a set finds its data and writes.
+func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
+	volumes, ok := n.volumesOf(ctx, pod, true)
+	if !ok {
+		return
+	}
+	member := pod.Labels[api.OperationLabel] == ""
+	n.mu.Lock()
+	if n.HoldPods && member {
+		n.mu.Unlock()
+		return
+	}
+	if !n.started[pod.UID] && member {
+		n.begin(pod, volumes)
+	}
+	n.started[pod.UID] = true
+	n.mu.Unlock()
+	n.mountGrown(ctx, pod)
+	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: ptr.To(metav1.Now()), Conditions: ready(corev1.ConditionTrue, "")}
+	for _, c := range pod.Spec.Containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, running(c.Name))
+	}
+	n.setStatus(ctx, pod, status)
+}
+
+// begin has a pod write to its volumes. The caller has locked the node.
+func (n *Node) begin(pod *corev1.Pod, volumes map[string]string) {
+	for claim, volume := range volumes {
+		has, exists := n.versions[volume]
+		if exists && n.wanted[claim] == volume {
+			n.newest[claim] = has // somebody wanted it back, and gave up what came after
+			delete(n.wanted, claim)
+		}
+		if !exists || has != n.newest[claim] {
+			n.violations = append(n.violations, fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
+				pod.Name, volume, has, exists, claim, n.newest[claim]))
+		}
+	}
+	n.writers[pod.UID] = writer{name: pod.Name, claims: volumes}
+	n.write(pod.UID)
+}
+
+// missPods has the pods end that were deleted by force.
+func (n *Node) missPods(pods []*corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for uid := range n.writers {
+		if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid }) {
+			delete(n.writers, uid)
+		}
+	}
+}
+
+// write gives every claim of the pod a new version. The caller has locked the node.
+func (n *Node) write(pod types.UID) {
+	for claim, volume := range n.writers[pod].claims {
+		n.latest++
+		n.versions[volume], n.newest[claim] = n.latest, n.latest
+	}
+}
+
+// endPod has a pod end that was told to: its processes write for the last time, the kubelet reports how they have ended, unmounts the
+// volumes, and then deletes the pod, which leaves one with a finalizer without a grace period (kubernetes pkg/kubelet, SyncTerminatedPod).
+func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
+	n.mu.Lock()
+	if n.HoldStops && !isMover(pod) {
+		n.mu.Unlock()
+		return
+	}
+	if n.writers[pod.UID].claims != nil {
+		n.write(pod.UID)
+		delete(n.writers, pod.UID)
+	}
+	n.mu.Unlock()
+	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	switch {
+	case !terminal && isMover(pod):
+		n.setStatus(ctx, pod, troubled(pod, Deleted))
+		return
+	case !terminal && len(pod.Status.ContainerStatuses) > 0:
+		if !n.setStatus(ctx, pod, stoppedStatus(pod)) {
+			return // it is looked at again
+		}
+	case terminal && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0:
+		return // it is held
+	}
+	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
+		Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+}
+
+// stoppedStatus is what the kubelet reports of a pod whose containers have ended well.
+func stoppedStatus(pod *corev1.Pod) corev1.PodStatus {
+	status := *pod.Status.DeepCopy()
+	status.Phase, status.Conditions = corev1.PodSucceeded, ready(corev1.ConditionFalse, "PodCompleted")
+	for i := range status.ContainerStatuses {
+		status.ContainerStatuses[i].Ready, status.ContainerStatuses[i].Started = false, ptr.To(false)
+		status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
+			StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}
+	}
+	return status
+}

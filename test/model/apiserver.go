@@ -1,0 +1,197 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// Answers of the API server, as shared/apply sorts them.
+var (
+	errConflict = errors.New("conflict")
+	errBudget   = errors.New("the disruption budget web needs more pods ready")
+	errInvalid  = errors.New("invalid")
+)
+
+const (
+	protection = "kubernetes.io/pvc-protection"
+	orphan     = "orphan"
+)
+
+// carryOut does one action of a plan.
+func (w *World) carryOut(a plan.Action) error {
+	switch a.Verb {
+	case plan.VerbCreate:
+		return w.create(a.Resource, a.Object)
+	case plan.VerbPatch:
+		return w.patch(a.Resource, a.Name, a.Ops)
+	case plan.VerbDelete:
+		return w.delete(a.Resource, a.Name, a.UID, a.ResourceVersion, a.Orphan)
+	case plan.VerbEvict:
+		return w.evict(a.Name, a.UID, a.Try)
+	}
+	return nil // a dry run, or an Event
+}
+
+// fresh returns an empty object of the kind.
+func fresh(kind plan.Resource) object {
+	switch kind {
+	case plan.StatefulSets:
+		return &appsv1.StatefulSet{}
+	case plan.ControllerRevisions:
+		return &appsv1.ControllerRevision{}
+	case plan.Claims:
+		return &corev1.PersistentVolumeClaim{}
+	case plan.Volumes:
+		return &corev1.PersistentVolume{}
+	case plan.Jobs:
+		return &batchv1.Job{}
+	}
+	return &corev1.Pod{}
+}
+
+// create makes an object, unless one of the name exists. Claims get the protection that admission gives them (kubernetes
+// plugin/pkg/admission/storage/storageobjectinuseprotection).
+func (w *World) create(kind plan.Resource, from runtime.Object) error {
+	made := fresh(kind)
+	text, err := json.Marshal(from)
+	if err != nil || json.Unmarshal(text, made) != nil {
+		return errInvalid
+	}
+	k := key{kind, made.GetName()}
+	if w.objects[k] != nil {
+		return errConflict
+	}
+	w.incarnations[k]++
+	made.SetUID(types.UID(fmt.Sprintf("%s.%d", made.GetName(), w.incarnations[k])))
+	made.SetCreationTimestamp(metav1.NewTime(w.now))
+	made.SetGeneration(1)
+	switch made := made.(type) {
+	case *corev1.PersistentVolumeClaim:
+		if !slices.Contains(made.Finalizers, protection) {
+			made.Finalizers = append(made.Finalizers, protection)
+		}
+		made.Status.Phase = corev1.ClaimPending
+	case *corev1.Pod:
+		made.Status.Phase = corev1.PodPending
+	}
+	w.store(kind, made)
+	return nil
+}
+
+// patch carries out a JSON patch. A patch that does not fit means that the object is not what was seen. An object that is being deleted
+// takes no new finalizers (kubernetes staging apimachinery pkg/api/validation, ValidateObjectMetaAccessorUpdate).
+func (w *World) patch(kind plan.Resource, name string, ops []plan.Op) error {
+	e := w.objects[key{kind, name}]
+	if e == nil || slices.ContainsFunc(ops, func(op plan.Op) bool {
+		return op.Path == "/metadata/resourceVersion" && op.Value != e.object.GetResourceVersion()
+	}) {
+		return errConflict
+	}
+	body, _ := json.Marshal(slices.DeleteFunc(slices.Clone(ops), func(op plan.Op) bool { return op.Path == "/metadata/resourceVersion" }))
+	change, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return errInvalid
+	}
+	text, err := change.Apply(e.text)
+	if err != nil {
+		return errConflict
+	}
+	next := fresh(kind)
+	if json.Unmarshal(text, next) != nil {
+		return errInvalid
+	}
+	if next.GetDeletionTimestamp() != nil {
+		for _, finalizer := range next.GetFinalizers() {
+			if !slices.Contains(e.object.GetFinalizers(), finalizer) {
+				return errInvalid
+			}
+		}
+	}
+	w.store(kind, next)
+	return nil
+}
+
+// delete begins the deletion of the object, if it is the one that was seen. A pod that runs gets its grace period (kubernetes
+// pkg/registry/core/pod, CheckGracefulDelete).
+func (w *World) delete(kind plan.Resource, name string, uid types.UID, version string, orphaning bool) error {
+	e := w.objects[key{kind, name}]
+	if e == nil || uid != "" && e.object.GetUID() != uid || version != "" && e.object.GetResourceVersion() != version {
+		return errConflict
+	}
+	if e.object.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	next := e.object.DeepCopyObject().(object)
+	next.SetDeletionTimestamp(&metav1.Time{Time: w.now})
+	if orphaning {
+		next.SetFinalizers(append(next.GetFinalizers(), orphan))
+	}
+	if pod, ok := next.(*corev1.Pod); ok {
+		seconds := int64(30)
+		if pod.Spec.NodeName == "" || sts.Done(pod) {
+			seconds = 0
+		}
+		pod.DeletionGracePeriodSeconds = &seconds
+	}
+	w.store(kind, next)
+	return nil
+}
+
+// forceDelete is kubectl delete --force --grace-period=0: the object goes while its processes run on.
+func (w *World) forceDelete(name string) {
+	edit(w, plan.Pods, name, func(p *corev1.Pod) {
+		if p.DeletionTimestamp == nil {
+			p.DeletionTimestamp = &metav1.Time{Time: w.now}
+		}
+		p.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	})
+}
+
+const apiServer = "API server"
+
+// removals are of pods whose grace period was taken away.
+func removals(w *World) []Step {
+	var steps []Step
+	for _, p := range all[*corev1.Pod](w, plan.Pods) {
+		if doomed(p) {
+			steps = append(steps, Step{Who: apiServer, What: "removes pod " + p.Name, do: func(w *World) { delete(w.objects, key{plan.Pods, p.Name}) }})
+		}
+	}
+	return steps
+}
+
+// evict deletes the pod if the PodDisruptionBudget allows it. It counts the pods of the set that are ready and not being deleted
+// (kubernetes pkg/controller/disruption, and pkg/registry/core/pod/storage/eviction.go).
+func (w *World) evict(name string, uid types.UID, try bool) error {
+	pod := w.pod(name)
+	if pod == nil || pod.UID != uid {
+		return errConflict
+	}
+	ready := 0
+	for _, p := range w.memberPods() {
+		if p.DeletionTimestamp == nil && sts.PodReady(p) {
+			ready++
+		}
+	}
+	if w.budget > 0 && !sts.Done(pod) && ready-1 < w.budget {
+		return errBudget
+	}
+	if try {
+		return nil
+	}
+	return w.delete(plan.Pods, name, uid, "", false)
+}

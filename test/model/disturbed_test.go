@@ -1,0 +1,83 @@
+package model
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/api"
+)
+
+// finish runs everything in turn until nothing is left to do. It returns the story and what is wrong at its end, or on its way.
+func finish(w *World) (story []string, problem string) {
+	for turn := range 2000 {
+		steps := w.steps()
+		if len(steps) == 0 {
+			return append(story, "=> "+w.summary()), w.rest()
+		}
+		s := steps[turn%len(steps)]
+		w = w.after(s)
+		story = append(story, s.String())
+		if problem := w.check(); problem != "" {
+			return append(story, "=> "+w.summary()), problem
+		}
+	}
+	return append(story, "=> "+w.summary()), "it does not end"
+}
+
+// until is a bound of time that the environment may change: 0 is none.
+func until(t *testing.T, otherwise time.Duration) time.Time {
+	t.Helper()
+	if text := os.Getenv("DRYDOCK_MODEL_TIME"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		otherwise = d
+	}
+	if otherwise == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(otherwise)
+}
+
+// One disturbance after every step of a fair run, and then a fair run to the end. Without DRYDOCK_MODEL_TIME=0 it is one of twenty-four.
+func TestOneDisturbanceAnywhereBreaksNothing(t *testing.T) {
+	for _, s := range []Scenario{
+		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
+		{Name: "two members, whole", Members: 2, Strategy: api.StrategyWhole, Faults: 1, Prompt: true},
+		{Name: "two members, rolling", Members: 2, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
+		{Name: "two members, whole, parallel", Members: 2, Strategy: api.StrategyWhole, Parallel: true, Faults: 1, Prompt: true},
+		{Name: "one of two members without a pod, rolling", Members: 2, Without: 1, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
+	} {
+		t.Run(s.Name, func(t *testing.T) {
+			runs, one := 0, 24
+			if until(t, time.Hour).IsZero() {
+				one = 1
+			}
+			found := map[string]bool{}
+			w, story := s.World(), []string(nil)
+			for turn := 0; ; turn++ {
+				for i, fault := range w.disturbances() {
+					if (turn+i)%one != 0 {
+						continue
+					}
+					rest, problem := finish(w.after(fault))
+					runs++
+					if problem != "" && !found[problem] {
+						found[problem] = true
+						tell(t, append(append(story[:len(story):len(story)], "*** "+fault.String()), rest...))
+						t.Error(problem)
+					}
+				}
+				steps := w.steps()
+				if len(steps) == 0 {
+					break
+				}
+				step := steps[turn%len(steps)]
+				w, story = w.after(step), append(story, step.String())
+			}
+			t.Logf("%d runs, up to step %d: %s", runs, len(story), w.summary())
+		})
+	}
+}

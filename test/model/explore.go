@@ -1,0 +1,181 @@
+package model
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"time"
+)
+
+// Bounds of an exploration.
+type Bounds struct {
+	States int       // at most so many
+	Until  time.Time // zero: as long as it takes
+}
+
+// Result of an exploration.
+type Result struct {
+	States, Steps, Ends int
+	// Whole: every state within the scenario's bound of faults was visited.
+	Whole bool
+	// Problem is the first invariant found broken, Story the shortest way to it; empty if all hold.
+	Problem string
+	Story   []string
+}
+
+func (r Result) String() string {
+	how := "all"
+	if !r.Whole {
+		how = "the first"
+	}
+	return fmt.Sprintf("%s %d states, %d steps between them, %d ends", how, r.States, r.Steps, r.Ends)
+}
+
+// graph is what was visited. States are numbered in the order in which they were found: the nearest first.
+type graph struct {
+	numbers map[[16]byte]int32
+	parent  []int32
+	step    []uint16  // by which the state was found, among those of its parent
+	back    [][]int32 // from where it can be reached without a fault
+	good    []int32   // ends
+}
+
+// Explore visits every state that can be reached, breadth first.
+func Explore(s Scenario, bounds Bounds) Result {
+	g := &graph{numbers: map[[16]byte]int32{}}
+	root := s.World()
+	g.add(root, 0, 0)
+	queue, result := []*World{root}, Result{}
+	for at := int32(0); len(queue) > 0; at++ {
+		w := queue[0]
+		queue[0], queue = nil, queue[1:]
+		if len(g.parent) >= bounds.States || !bounds.Until.IsZero() && time.Now().After(bounds.Until) {
+			return g.result(s, result, -1, "")
+		}
+		steps := w.next()
+		if !slices.ContainsFunc(steps, func(s Step) bool { return !s.Fault }) {
+			if problem := w.rest(); problem != "" {
+				return g.result(s, result, at, problem)
+			}
+			g.good = append(g.good, at)
+		}
+		for i, step := range steps {
+			next := w.after(step)
+			result.Steps++
+			number, fresh := g.add(next, at, i)
+			if !step.Fault {
+				g.back[number] = append(g.back[number], at)
+			}
+			if !fresh {
+				continue
+			}
+			if problem := next.check(); problem != "" {
+				return g.result(s, result, number, problem)
+			}
+			queue = append(queue, next)
+		}
+	}
+	result.Whole = true
+	if lost := g.hopeless(); lost >= 0 {
+		return g.result(s, result, lost, "from here the operation can never end")
+	}
+	return g.result(s, result, -1, "")
+}
+
+// next are all steps that are possible.
+func (w *World) next() []Step {
+	steps := w.steps()
+	if w.promptly && len(steps) == 1 && steps[0].prompt() {
+		return steps
+	}
+	return append(slices.Clip(steps), w.disturbances()...)
+}
+
+func (g *graph) add(w *World, parent int32, step int) (number int32, fresh bool) {
+	id := w.identity()
+	if number, known := g.numbers[id]; known {
+		return number, false
+	}
+	number = int32(len(g.parent))
+	g.numbers[id] = number
+	g.parent, g.step, g.back = append(g.parent, parent), append(g.step, uint16(step)), append(g.back, nil)
+	return number, true
+}
+
+// hopeless is the nearest state from which no end can be reached, however long everything runs without faults; -1 if there is none.
+func (g *graph) hopeless() int32 {
+	ends := make([]bool, len(g.parent))
+	queue := slices.Clone(g.good)
+	for _, at := range queue {
+		ends[at] = true
+	}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, before := range g.back[at] {
+			if !ends[before] {
+				ends[before] = true
+				queue = append(queue, before)
+			}
+		}
+	}
+	return int32(slices.Index(ends, false))
+}
+
+func (g *graph) result(s Scenario, r Result, at int32, problem string) Result {
+	r.States, r.Ends, r.Problem = len(g.parent), len(g.good), problem
+	if problem != "" {
+		r.Story = g.story(s, at)
+	}
+	return r
+}
+
+// story is the way to a state, found again by the numbers of its steps.
+func (g *graph) story(s Scenario, at int32) []string {
+	var way []uint16
+	for ; at != 0; at = g.parent[at] {
+		way = append(way, g.step[at])
+	}
+	slices.Reverse(way)
+	w, story := s.World(), []string(nil)
+	for _, i := range way {
+		step := w.next()[i]
+		story = append(story, step.String())
+		w = w.after(step)
+	}
+	return append(story, "=> "+w.summary())
+}
+
+// Walk takes random steps until nothing is left to do. The same seed takes the same way.
+func Walk(s Scenario, seed int64, longest int) (story []string, problem string) {
+	r, w := rand.New(rand.NewSource(seed)), s.World()
+	for range longest {
+		steps := w.steps()
+		if len(steps) == 0 {
+			return append(story, "=> "+w.summary()), w.rest()
+		}
+		step := steps[r.Intn(len(steps))]
+		if faults := w.disturbances(); len(faults) > 0 && r.Intn(30) == 0 {
+			step = faults[r.Intn(len(faults))]
+		}
+		w = w.after(step)
+		story = append(story, step.String())
+		if problem := w.check(); problem != "" {
+			return append(story, "=> "+w.summary()), problem
+		}
+	}
+	return append(story, "=> "+w.summary()), "it does not end"
+}
+
+// summary says in a line where the operation stands.
+func (w *World) summary() string {
+	record := w.record()
+	if record == nil {
+		return "no record"
+	}
+	text := fmt.Sprintf("%s %s (%s)", record.Phase, record.Reason, record.Message)
+	for _, m := range record.Members {
+		text += fmt.Sprintf("; member %d %s attempt %d", m.Ordinal, m.Phase, m.Attempt)
+	}
+	return text
+}

@@ -1,0 +1,247 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/functions/backup"
+	"drydock.dev/functions/restore"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+)
+
+const (
+	backupRole = iota
+	restoreRole
+	functionCount
+)
+
+var functionNames = [functionCount]api.Function{api.Backup, api.Restore}
+
+// function is one invocation: its decided writes that are not carried out yet, the API server's refusal in this event, and the objects that
+// its look has read already.
+type function struct {
+	pending []plan.Action
+	refused error
+	early   *sight
+}
+
+// sight is one kind of objects as a look has read them, before the others.
+type sight struct {
+	kind    plan.Resource
+	objects map[key]*entry
+}
+
+// see reads the objects of the kind.
+func (w *World) see(kind plan.Resource) *sight {
+	s := &sight{kind: kind, objects: map[key]*entry{}}
+	for k, e := range w.objects {
+		if k.kind == kind {
+			s.objects[k] = e
+		}
+	}
+	return s
+}
+
+// with is the world as a look sees it that has read the objects of one kind before.
+func (w *World) with(early *sight) *World {
+	seen := *w
+	seen.objects = maps.Clone(w.objects)
+	maps.DeleteFunc(seen.objects, func(k key, _ *entry) bool { return k.kind == early.kind })
+	maps.Copy(seen.objects, early.objects)
+	return &seen
+}
+
+// Settings of the functions.
+var settings = api.Settings{Image: "registry.example/drydock@sha256:0", Parallelism: 4, Retention: 24 * time.Hour, CopyTimeout: 20 * time.Hour,
+	QuiesceTimeout: 15 * time.Minute, StartTimeout: 10 * time.Minute, SwitchTimeout: 15 * time.Minute, ReadyTimeout: 30 * time.Minute,
+	ProgressPeriod: 10 * time.Second, ProgressTimeout: 30 * time.Minute, PlanTimeout: 10 * time.Minute}
+
+// invocations are the next steps of the functions. A look makes a plan, and each of its writes is a step of its own, so that everything
+// else may happen in between. A write that is refused ends the plan. Any event may be lost: the sweep looks whenever it is a function's turn.
+func invocations(w *World) []Step {
+	var steps []Step
+	var seen *sts.Observed
+	for i := range w.functions {
+		f := w.functions[i]
+		if len(f.pending) > 0 {
+			a := f.pending[0]
+			steps = append(steps, Step{Who: string(functionNames[i]), What: a.String(), do: func(w *World) { w.perform(i) }})
+			continue
+		}
+		if !w.turn(functionNames[i]) {
+			continue
+		}
+		if seen == nil {
+			seen = w.observe()
+		}
+		o := seen
+		if f.early != nil {
+			o = w.with(f.early).observe()
+		}
+		p := w.decide(o, i, 0)
+		if writes := writesOf(p); len(writes) > 0 || f.early != nil {
+			steps = append(steps, Step{Who: string(functionNames[i]), What: fmt.Sprintf("looks: %s %s", p.Kind, p.Reason), do: func(w *World) { w.functions[i].pending, w.functions[i].early = writes, nil }})
+		} else if f.refused != nil {
+			steps = append(steps, Step{Who: string(functionNames[i]), What: "ends its event: " + p.String(), do: func(w *World) { w.functions[i].refused = nil }})
+		}
+	}
+	return steps
+}
+
+// writesOf are the actions of a plan that change anything but Events.
+func writesOf(p plan.Plan) []plan.Action {
+	if p.Kind != plan.KindDo {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool { return a.Verb == plan.VerbRecord || a.Verb == plan.VerbTry })
+}
+
+// perform carries out the next action of a function.
+func (w *World) perform(i int) {
+	f := &w.functions[i]
+	a := f.pending[0]
+	w.checkAction(functionNames[i], a)
+	if record := w.record(); i == backupRole && (record == nil || w.set().DeletionTimestamp != nil || record.Phase != api.Moving) {
+		w.late = true
+	}
+	err := w.carryOut(a)
+	switch {
+	case err == nil:
+		version := ""
+		if e := w.objects[key{a.Resource, a.Name}]; e != nil {
+			version = e.object.GetResourceVersion()
+		}
+		f.pending = plan.Follow(a, version, f.pending[1:])
+		return
+	case !errors.Is(err, errConflict):
+		f.refused = err
+	}
+	f.pending = nil
+}
+
+// turn reports whether the sweep calls the function, as the tick and every event about the set do.
+func (w *World) turn(f api.Function) bool {
+	record := w.record()
+	journals := len(all[*appsv1.ControllerRevision](w, plan.ControllerRevisions)) > 0
+	if record == nil || !record.Active() {
+		return f == api.Restore && journals
+	}
+	return slices.Contains(resize.Turn(record), f) || f == api.Restore
+}
+
+func (w *World) decide(o *sts.Observed, i int, waited time.Duration) plan.Plan {
+	refused := w.functions[i].refused
+	if i == restoreRole {
+		in := restore.Input{Observed: o, Namespace: namespace, Settings: settings, Waited: waited}
+		switch {
+		case errors.Is(refused, errBudget):
+			in.Budget = refused.Error()
+		case refused != nil:
+			in.Rejected = refused.Error()
+		}
+		return restore.Decide(in)
+	}
+	in := backup.Input{Observed: o, Settings: settings}
+	if refused != nil {
+		in.Rejected = refused.Error()
+	}
+	for _, v := range all[*corev1.PersistentVolume](w, plan.Volumes) {
+		if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
+			in.Unclaimed = append(in.Unclaimed, v)
+		}
+	}
+	if o.Set != nil {
+		in.Options, in.OptionsErr = resources.MoverOptionsOf(o.Set, nil)
+	}
+	return backup.Decide(in)
+}
+
+// observe is what shared/kube reads.
+func (w *World) observe() *sts.Observed {
+	o := &sts.Observed{Now: w.now, Name: setName, Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{}}
+	if o.Set = w.set(); o.Set != nil {
+		o.Manifest = w.objects[key{plan.StatefulSets, setName}].asManifest("apps/v1", "StatefulSet")
+	}
+	o.Claims = all[*corev1.PersistentVolumeClaim](w, plan.Claims)
+	o.Pods = all[*corev1.Pod](w, plan.Pods)
+	o.Jobs = all[*batchv1.Job](w, plan.Jobs)
+	for _, r := range all[*appsv1.ControllerRevision](w, plan.ControllerRevisions) {
+		if api.LoadRecord(r) != nil {
+			o.Journals = append(o.Journals, r)
+		}
+	}
+	named := o.VolumeNames()
+	for _, v := range all[*corev1.PersistentVolume](w, plan.Volumes) {
+		link, err := api.LoadLink(v)
+		if slices.Contains(named, v.Name) || err == nil && link != nil {
+			o.Volumes[v.Name] = v
+		}
+	}
+	o.ClaimManifests = map[string]*unstructured.Unstructured{}
+	for _, c := range o.Claims {
+		o.ClaimManifests[c.Name] = w.objects[key{plan.Claims, c.Name}].asManifest("v1", "PersistentVolumeClaim")
+	}
+	ready := corev1.ConditionTrue
+	if w.nodeSilent {
+		ready = corev1.ConditionUnknown
+	}
+	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	n.Name = node
+	o.Nodes[node] = n
+	return o
+}
+
+// identify writes what tells states of the function apart: what it will do, and whether the preconditions hold.
+func (f *function) identify(h io.Writer, w *World) {
+	fmt.Fprintln(h, f.refused)
+	if f.early != nil {
+		f.early.identify(h, w)
+	}
+	for _, a := range f.pending {
+		e := w.objects[key{a.Resource, a.Name}]
+		version, uid := "", ""
+		if e != nil {
+			version, uid = e.object.GetResourceVersion(), string(e.object.GetUID())
+		}
+		fmt.Fprintln(h, a.Verb, a.Resource, a.Name, a.ResourceVersion == version, string(a.UID) == uid)
+		for _, op := range a.Ops {
+			if op.Path == "/metadata/resourceVersion" {
+				fmt.Fprintln(h, op.Value == version)
+				continue
+			}
+			text, _ := json.Marshal(op)
+			if a.Resource == plan.ControllerRevisions {
+				text = versions.ReplaceAll(text, []byte("v"))
+			}
+			_, _ = h.Write(text)
+		}
+		if a.Object != nil {
+			text, _ := json.Marshal(a.Object)
+			_, _ = h.Write(text)
+		}
+	}
+}
+
+// identify writes the objects, and whether they have changed since.
+func (s *sight) identify(h io.Writer, w *World) {
+	fmt.Fprintln(h, s.kind)
+	for _, k := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return strings.Compare(a.name, b.name) }) {
+		_, _ = h.Write(s.objects[k].digest[:])
+		fmt.Fprintln(h, k.name, s.objects[k] == w.objects[k])
+	}
+}

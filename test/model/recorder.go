@@ -1,0 +1,156 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+)
+
+// Seen is a version of an object of a real cluster, as a watch shows it. Version is its resourceVersion, which for all kinds comes from one
+// counter.
+type Seen struct {
+	Version int64
+	Gone    bool
+	Object  runtime.Object
+}
+
+// SeenOf returns the event of a watch.
+func SeenOf(o runtime.Object, gone bool) (Seen, error) {
+	known, ok := o.(object)
+	if !ok {
+		return Seen{}, fmt.Errorf("no object of the model: %T", o)
+	}
+	version, err := strconv.ParseInt(known.GetResourceVersion(), 10, 64)
+	return Seen{Version: version, Gone: gone, Object: o}, err
+}
+
+// TraceOf makes a trace of what was seen, from the moment when the resize began to move members. UIDs and names that Kubernetes has chosen
+// become those that the model would choose.
+func TraceOf(seen []Seen) (Trace, error) {
+	seen = slices.Clone(seen)
+	slices.SortStableFunc(seen, func(a, b Seen) int { return int(a.Version - b.Version) })
+	r := &recorder{uids: map[types.UID]string{}, made: map[string]int{}, pods: map[types.UID]string{}, is: Projection{}}
+	for _, s := range seen {
+		if record := recordOf(s.Object); record != nil {
+			r.operation = record.Operation
+		}
+	}
+	var trace Trace
+	for _, s := range seen {
+		change, known := r.see(s)
+		if !known || r.is[change.Object] == change.Is {
+			continue
+		}
+		r.is = r.is.after(change)
+		if record := recordOf(s.Object); trace.Begin == nil && record != nil && record.Phase == api.Moving {
+			trace.Begin = maps.Clone(r.is)
+		} else if trace.Begin != nil {
+			trace.Changes = append(trace.Changes, change)
+		}
+	}
+	if trace.Begin == nil {
+		return trace, fmt.Errorf("no resize has begun to move members among %d changes", len(seen))
+	}
+	return trace, nil
+}
+
+func recordOf(o runtime.Object) *api.Resize {
+	set, ok := o.(*appsv1.StatefulSet)
+	if !ok {
+		return nil
+	}
+	record, _ := api.LoadResize(set)
+	return record
+}
+
+type recorder struct {
+	uids      map[types.UID]string
+	made      map[string]int       // how many objects a name has had
+	pods      map[types.UID]string // of Jobs, by the names that the model gives them
+	operation string
+	is        Projection
+}
+
+// see returns the change. An object that the model does not have is not known.
+func (r *recorder) see(s Seen) (Change, bool) {
+	o := s.Object.DeepCopyObject().(object)
+	kind, ours := kindOf(o)
+	if !ours {
+		return Change{}, false
+	}
+	is := describe(o)
+	r.name(kind, o)
+	change := Change{Object: entryName(kind, o.GetName(), r.operation)}
+	if !s.Gone {
+		change.Is = withoutOperation(r.rename(is), r.operation)
+	}
+	return change, true
+}
+
+// kindOf returns the kind, and whether the model has such objects: of ControllerRevisions, it has Drydock's only.
+func kindOf(o object) (plan.Resource, bool) {
+	switch o := o.(type) {
+	case *appsv1.StatefulSet:
+		return plan.StatefulSets, true
+	case *appsv1.ControllerRevision:
+		return plan.ControllerRevisions, api.LoadRecord(o) != nil
+	case *corev1.PersistentVolumeClaim:
+		return plan.Claims, true
+	case *corev1.PersistentVolume:
+		return plan.Volumes, true
+	case *batchv1.Job:
+		return plan.Jobs, true
+	case *corev1.Pod:
+		return plan.Pods, true
+	}
+	return "", false
+}
+
+// name gives the object the name and the UID that it has in the model.
+func (r *recorder) name(kind plan.Resource, o object) {
+	if owner := metav1.GetControllerOf(o); kind == plan.Pods && owner != nil && owner.Kind == "Job" {
+		if r.pods[o.GetUID()] == "" {
+			r.pods[o.GetUID()] = r.podName(owner.Name)
+		}
+		o.SetName(r.pods[o.GetUID()])
+	}
+	if kind == plan.Volumes {
+		o.SetName(r.rename(o.GetName()))
+		return
+	}
+	if _, known := r.uids[o.GetUID()]; !known {
+		of := string(kind) + "/" + o.GetName()
+		r.made[of]++
+		r.uids[o.GetUID()] = fmt.Sprintf("%s.%d", o.GetName(), r.made[of])
+	}
+}
+
+// podName is the first name that no pod of the Job has.
+func (r *recorder) podName(job string) string {
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("%s-%d", job, n)
+		if _, taken := r.is[entryName(plan.Pods, name, r.operation)]; !taken {
+			return name
+		}
+	}
+}
+
+// rename replaces UIDs by those of the model.
+func (r *recorder) rename(text string) string {
+	for uid, name := range r.uids {
+		text = strings.ReplaceAll(text, string(uid), name)
+	}
+	return text
+}

@@ -1,0 +1,72 @@
+package model
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+)
+
+// What real controllers did, recorded by test/api, the model can do.
+func TestModelCanDoWhatWasRecorded(t *testing.T) {
+	for name, r := range Recordings() {
+		t.Run(name, func(t *testing.T) {
+			trace := recorded(t, name)
+			story, err := Replay(r, trace, ReplayBound)
+			if err != nil {
+				tell(t, story)
+				t.Fatal(err)
+			}
+			t.Logf("%d changes, %d steps of the model", len(trace.Changes), len(story))
+		})
+	}
+}
+
+func recorded(t *testing.T, name string) Trace {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name+".trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	trace, err := ReadTrace(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+// A replay that finds everything possible would prove nothing: what Kubernetes never does is refused, and named.
+func TestReplayNamesTheChangeThatIsNotPossible(t *testing.T) {
+	whole := recorded(t, "one-member-rolling")
+	at := func(object, is string) int {
+		return slices.IndexFunc(whole.Changes, func(c Change) bool { return c.Object == object && strings.HasPrefix(c.Is, is) })
+	}
+	const volume = "persistentvolumes/pv-drydock-OPERATION-191f4772-0.1"
+	held := at("pods/web-0", "placed Succeeded unmounted deleting +"+api.HoldFinalizer)
+	for name, row := range map[string]struct {
+		before int // the change that is put before this one
+		change Change
+	}{
+		"a second pod of the member beside the held one": {held + 1, Change{"pods/web-0", "Pending of web.2"}},
+		"a held pod that goes by itself":                 {held + 1, Change{"pods/web-0", ""}},
+		"a claim that is bound before its volume is": {at(volume, "for") + 1,
+			Change{"persistentvolumeclaims/drydock-OPERATION-191f4772-0", "Bound on pv-drydock-OPERATION-191f4772-0.1 +" + protection}},
+		"a record that skips the proof of the stop": {held - 1, Change{"statefulsets/web", "replicas 1 Moving 0:FinalPass/1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if row.before < 1 {
+				t.Fatal("the trace has no such change")
+			}
+			trace := Trace{Begin: whole.Begin, Changes: slices.Insert(slices.Clone(whole.Changes), row.before, row.change)}
+			_, err := Replay(Recordings()["one-member-rolling"], trace, ReplayBound)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("change %d is not possible in the model: %s", row.before+1, row.change)) {
+				t.Errorf("the model can do it: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,192 @@
+package model
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// statefulSetController is kubernetes pkg/controller/statefulset: stateful_set.go (adoption), stateful_set_control.go (updateStatefulSet,
+// processReplica) and stateful_pod_control.go (claims). Each write is a step. With OrderedReady the first write is the only one.
+func statefulSetController(w *World) []Step {
+	set := w.set()
+	if set == nil || set.DeletionTimestamp != nil {
+		return nil
+	}
+	steps := adopt(w, set)
+	if len(steps) > 0 {
+		return steps
+	}
+	span, ordered := sts.Span(set), sts.Ordered(set)
+	for ordinal := span.Start; ordinal < span.End; ordinal++ {
+		step, wait := replica(w, set, ordinal)
+		steps = append(steps, step...)
+		if ordered && (wait || len(step) > 0) {
+			return append(steps, setStatus(w, set)...)
+		}
+	}
+	steps = append(steps, condemned(w, set)...)
+	return append(append(steps, outdated(w, set)...), setStatus(w, set)...)
+}
+
+const setController = "StatefulSet controller"
+
+// memberPods are the pods that the set controls.
+func (w *World) memberPods() []*corev1.Pod {
+	var own []*corev1.Pod
+	for _, p := range all[*corev1.Pod](w, plan.Pods) {
+		if set := w.set(); set != nil && metav1.IsControlledBy(p, set) {
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// adopt makes the set the controller of pods that have none, if the selector matches.
+func adopt(w *World, set *appsv1.StatefulSet) []Step {
+	var steps []Step
+	for _, p := range all[*corev1.Pod](w, plan.Pods) {
+		if _, member := sts.ParsePodName(set, p.Name); member && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil && sts.Selects(set, p.Labels) {
+			steps = append(steps, Step{Who: setController, What: "adopts pod " + p.Name, do: func(w *World) {
+				edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
+					p.OwnerReferences = append(p.OwnerReferences, *metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")))
+				})
+			}})
+		}
+	}
+	return steps
+}
+
+// replica is processReplica: what is to be written for the ordinal, and whether the ordinals above have to wait for it.
+func replica(w *World, set *appsv1.StatefulSet, ordinal int) (steps []Step, wait bool) {
+	pod := w.pod(sts.PodName(set, ordinal))
+	switch {
+	case pod == nil:
+		return makeMember(w, set, ordinal), true
+	case !metav1.IsControlledBy(pod, set): // the name is taken
+		return nil, true
+	case sts.Done(pod) && pod.DeletionTimestamp == nil:
+		return []Step{{Who: setController, What: "deletes ended pod " + pod.Name, do: func(w *World) { _ = w.delete(plan.Pods, pod.Name, pod.UID, "", false) }}}, true
+	case sts.Done(pod):
+		return nil, true
+	case pod.Status.Phase == corev1.PodPending:
+		return missingClaims(w, set, ordinal), true
+	}
+	return nil, pod.DeletionTimestamp != nil || !sts.PodReady(pod)
+}
+
+// makeMember makes the missing claims of an ordinal, then its pod. A claim that is being deleted stops it (createPersistentVolumeClaims).
+func makeMember(w *World, set *appsv1.StatefulSet, ordinal int) []Step {
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		if claim := w.claim(sts.ClaimName(set, t.Name, ordinal)); claim != nil && claim.DeletionTimestamp != nil {
+			return nil
+		}
+	}
+	if steps := missingClaims(w, set, ordinal); len(steps) > 0 {
+		return steps
+	}
+	name := sts.PodName(set, ordinal)
+	return []Step{{Who: setController, What: "creates pod " + name, do: func(w *World) {
+		w.checkCreation(name)
+		_ = w.create(plan.Pods, memberPod(set, ordinal))
+	}}}
+}
+
+func missingClaims(w *World, set *appsv1.StatefulSet, ordinal int) []Step {
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		name := sts.ClaimName(set, t.Name, ordinal)
+		if w.claim(name) != nil {
+			continue
+		}
+		claim := t.DeepCopy()
+		claim.Name, claim.Namespace, claim.Labels = name, namespace, set.Spec.Selector.MatchLabels
+		return []Step{{Who: setController, What: "creates claim " + name, do: func(w *World) { _ = w.create(plan.Claims, claim) }}}
+	}
+	return nil
+}
+
+// revision is the name of the set's newest revision.
+func revision(set *appsv1.StatefulSet) string {
+	return "rev-" + set.Spec.Template.Annotations["version"]
+}
+
+func memberPod(set *appsv1.StatefulSet, ordinal int) *corev1.Pod {
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = namespace, sts.PodName(set, ordinal)
+	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision(set)
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: t.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: sts.ClaimName(set, t.Name, ordinal)}}})
+	}
+	return pod
+}
+
+// condemned deletes pods beyond the replicas, the highest first.
+func condemned(w *World, set *appsv1.StatefulSet) []Step {
+	span := sts.Span(set)
+	var steps []Step
+	for _, p := range w.memberPods() {
+		if ordinal, ok := sts.ParsePodName(set, p.Name); ok && ordinal >= span.End && p.DeletionTimestamp == nil {
+			steps = append(steps, Step{Who: setController, What: "scales away pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }})
+		}
+	}
+	if sts.Ordered(set) && len(steps) > 1 {
+		return steps[len(steps)-1:]
+	}
+	return steps
+}
+
+// outdated deletes a pod of an older revision, the highest first, while all others are ready.
+func outdated(w *World, set *appsv1.StatefulSet) []Step {
+	if set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return nil
+	}
+	span := sts.Span(set)
+	for ordinal := span.End - 1; ordinal >= span.Start; ordinal-- {
+		p := w.pod(sts.PodName(set, ordinal))
+		if p == nil || !metav1.IsControlledBy(p, set) {
+			return nil
+		}
+		if p.Labels[appsv1.ControllerRevisionHashLabelKey] != revision(set) && p.DeletionTimestamp == nil {
+			return []Step{{Who: setController, What: "rolls out: deletes pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }}}
+		}
+		if !sts.PodReady(p) || p.DeletionTimestamp != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// setStatus is updateStatefulSetStatus.
+func setStatus(w *World, set *appsv1.StatefulSet) []Step {
+	is := statusOf(w, set)
+	if fmt.Sprintf("%+v", set.Status) == fmt.Sprintf("%+v", is) {
+		return nil
+	}
+	return []Step{{Who: setController, What: fmt.Sprintf("reports %d of %d ready", is.ReadyReplicas, sts.Replicas(set)), do: func(w *World) {
+		edit(w, plan.StatefulSets, set.Name, func(s *appsv1.StatefulSet) { s.Status = is })
+	}}}
+}
+
+func statusOf(w *World, set *appsv1.StatefulSet) appsv1.StatefulSetStatus {
+	is := appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, UpdateRevision: revision(set), CurrentRevision: set.Status.CurrentRevision}
+	for _, p := range w.memberPods() {
+		is.Replicas++
+		if sts.PodReady(p) && !sts.Done(p) {
+			is.ReadyReplicas++
+		}
+		if p.Labels[appsv1.ControllerRevisionHashLabelKey] == revision(set) && p.DeletionTimestamp == nil {
+			is.UpdatedReplicas++
+		}
+	}
+	if is.CurrentRevision == "" || is.UpdatedReplicas == sts.Replicas(set) && is.ReadyReplicas == sts.Replicas(set) {
+		is.CurrentRevision = is.UpdateRevision
+	}
+	return is
+}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit"
+)
+
+// sight holds the objects of a resize after a write. The set is read first, so the rest is not older than the record on it.
+type sight struct {
+	*kit.World
+	method method
+	set    setType     // nil while it does not exist
+	record *api.Resize // nil if there is none
+	pods   map[string]*corev1.Pod
+	claims map[string]*corev1.PersistentVolumeClaim
+}
+
+// seen reads the record of a set.
+func seen(w *kit.World, m method, set setType) (*sight, error) {
+	s := &sight{World: w, method: m, set: set, pods: map[string]*corev1.Pod{}, claims: map[string]*corev1.PersistentVolumeClaim{}}
+	if set == nil {
+		return s, nil
+	}
+	var err error
+	s.record, err = api.LoadResize(set)
+	return s, err
+}
+
+// look reads the pods of the members and their claims, one by one: a list that has to be current takes the API server longer.
+func (s *sight) look() error {
+	for ordinal := range s.made() {
+		name := fmt.Sprintf("web-%d", ordinal)
+		pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			s.pods[name] = pod
+		case !apierrors.IsNotFound(err):
+			return err
+		}
+	}
+	for _, name := range s.claimNames() {
+		claim, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			s.claims[name] = claim
+		case !apierrors.IsNotFound(err):
+			return err
+		}
+	}
+	return nil
+}
+
+// resizeTruths returns the checks after each write of an undisturbed resize: a new process that reads the objects can go on, and no pod
+// starts without its data.
+func resizeTruths(m method) truths {
+	return func(w *kit.World, set setType) string {
+		s, err := seen(w, m, set)
+		if err == nil {
+			err = s.look()
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return cmp.Or(s.journalled(), s.recorded(), s.replicas(), s.stopped(), s.backed(), s.held(), s.away(), s.cleared(), s.owned())
+	}
+}
+
+// disturbedTruths returns the checks that hold whatever other processes do.
+func disturbedTruths(m method) truths {
+	return func(w *kit.World, set setType) string {
+		s, err := seen(w, m, set)
+		if err != nil {
+			return err.Error()
+		}
+		return cmp.Or(s.recorded(), s.replicas(), s.owned())
+	}
+}
+
+// journalled checks that a set that does not exist can be created again, with its replicas, and that no member is held then.
+func (s *sight) journalled() string {
+	if s.set != nil {
+		return ""
+	}
+	for name, pod := range s.pods {
+		if sts.Held(pod) {
+			return fmt.Sprintf("I2: the set is replaced while pod %s is held", name)
+		}
+	}
+	for _, journal := range s.Journals() {
+		manifest, err := api.LoadManifest(&journal)
+		if err == nil && manifest != nil && manifest.Name == "web" && *manifest.Spec.Replicas == s.made() {
+			return ""
+		}
+	}
+	return "I1: the set is gone, and no journal says how to create it again"
+}
+
+// recorded checks that the record is of this set and that each phase has a deadline.
+func (s *sight) recorded() string {
+	r := s.record
+	switch {
+	case r.Active() && r.Deadline == nil:
+		return fmt.Sprintf("I8: phase %s has no deadline", r.Phase)
+	case r.Active() && r.Set.UID != "" && r.Set.UID != s.set.UID:
+		return fmt.Sprintf("I3: the record is of set %s, this is %s", r.Set.UID, s.set.UID)
+	case !r.Active():
+		return ""
+	}
+	for _, m := range r.Members {
+		if isStopped(&m) && m.Deadline == nil {
+			return fmt.Sprintf("I8: member %d is %s without a deadline", m.Ordinal, m.Phase)
+		}
+	}
+	return ""
+}
+
+// isStopped reports whether the operation keeps the member from serving.
+func isStopped(m *api.Member) bool {
+	switch m.Phase {
+	case api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting:
+		return true
+	}
+	return false
+}
+
+// made returns the replicas that the set was created with.
+func (s *sight) made() int32 { return *s.method.set().Spec.Replicas }
+
+// replicas checks that a resize writes neither the replica count nor the retention policy.
+func (s *sight) replicas() string {
+	asked := s.Asked(s.made())
+	if s.set != nil && (!slices.Contains(asked, *s.set.Spec.Replicas) || sts.WhenScaled(s.set) != "Delete") {
+		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked, sts.WhenScaled(s.set))
+	}
+	return ""
+}
+
+// stopped checks that no pod is created for a stopped member: its own pod exists, and is held once it has ended.
+func (s *sight) stopped() string {
+	if !s.record.Active() || s.record.Phase != api.Moving {
+		return ""
+	}
+	for _, m := range s.record.Members {
+		pod := s.pods[fmt.Sprintf("web-%d", m.Ordinal)]
+		switch {
+		case m.Phase != api.MemberStopping && m.Phase != api.MemberFinalPass && m.Phase != api.MemberSwapping:
+		case pod == nil || pod.UID != m.Pod:
+			return fmt.Sprintf("I1: member %d is %s, and its pod %s is gone or was created anew", m.Ordinal, m.Phase, m.Pod)
+		case m.Phase != api.MemberStopping && !sts.Held(pod):
+			return fmt.Sprintf("I1: member %d is %s, and its pod is not held", m.Ordinal, m.Phase)
+		}
+	}
+	return ""
+}
+
+// backed checks that a member without all of its claims is held: its replacement would start on an empty volume.
+func (s *sight) backed() string {
+	for _, name := range s.claimNames() {
+		claim := s.claims[name]
+		pod := s.pods["web"+name[strings.LastIndex(name, "-"):]]
+		if (claim == nil || claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "") && !sts.Held(pod) {
+			return fmt.Sprintf("I1: claim %s is missing or unbound, and its pod is not held", name)
+		}
+	}
+	return ""
+}
+
+func (s *sight) claimNames() []string {
+	var names []string
+	for _, template := range s.method.set().Spec.VolumeClaimTemplates {
+		for ordinal := range s.made() {
+			names = append(names, fmt.Sprintf("%s-web-%d", template.Name, ordinal))
+		}
+	}
+	return names
+}
+
+// held checks that pods are held only while an operation runs, which has a deadline.
+func (s *sight) held() string {
+	for name, pod := range s.pods {
+		if sts.Held(pod) && s.set != nil && !s.record.Active() {
+			return "I9: pod " + name + " is held for no operation"
+		}
+	}
+	return ""
+}
+
+// away checks that a rolling resize has one member away at a time, as the budget asks.
+func (s *sight) away() string {
+	var away []string
+	for ordinal := range s.made() {
+		if name := fmt.Sprintf("web-%d", ordinal); !kit.Serves(s.pods[name]) {
+			away = append(away, name)
+		}
+	}
+	if s.method.rolling && len(away) > 1 {
+		return fmt.Sprintf("I1: %v are away in a rolling resize", away)
+	}
+	return ""
+}
+
+// cleared checks that a finished operation has left nothing but old volumes and the journals of paused owners.
+func (s *sight) cleared() string {
+	switch {
+	case s.set == nil || s.record.Active():
+		return ""
+	case s.record == nil && len(s.Journals()) > 0:
+		return "I2: there is a journal of no operation"
+	case s.record == nil:
+		return ""
+	}
+	left := slices.DeleteFunc(s.Leftovers(), func(what string) bool {
+		return strings.HasPrefix(what, "volume ") || strings.HasPrefix(what, "journal ")
+	})
+	if len(left) > 0 {
+		return "I9: the operation is over, and there is " + strings.Join(left, ", ")
+	}
+	return ""
+}
+
+// owned checks that a paused owner names the operation that paused it.
+func (s *sight) owned() string {
+	now := s.Custom(owner, ownerKind, "main")
+	if owner.Paused(now) && now.GetAnnotations()[api.OwnerPausedAnnotation] == "" {
+		return "I5: the owner is paused, and nothing on it says by whom"
+	}
+	return ""
+}
