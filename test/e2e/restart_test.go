@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit/stage"
@@ -29,8 +30,10 @@ func TestNodeAgentsAndControllersRestartWhileAMemberIsHeld(t *testing.T) {
 
 // component is a process of the local cluster, as it was started.
 type component struct {
-	process *os.Process
-	command *exec.Cmd
+	process           *os.Process
+	binary, folder    string
+	args, environment []string
+	log               string
 }
 
 // restart kills a component of the local cluster and starts it again as it was.
@@ -49,10 +52,36 @@ func restart(t *testing.T, s *stage.Stage, name string) {
 		}
 		return ""
 	})
-	if err := was.command.Start(); err != nil {
+	if err := was.start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = was.command.Wait() }() // it outlives the test
+}
+
+// start starts the component, and does so again whenever it ends, as the service manager of a node does: the kubelet gives up where
+// containerd does not listen yet.
+func (c *component) start() error {
+	running, err := c.startOnce()
+	if err != nil {
+		return err
+	}
+	go func() { // for as long as the tests run; the process itself outlives them
+		for ; err == nil; running, err = c.startOnce() {
+			_ = running.Wait()
+			time.Sleep(time.Second)
+		}
+	}()
+	return nil
+}
+
+func (c *component) startOnce() (*exec.Cmd, error) {
+	log, err := os.OpenFile(c.log, os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	command := &exec.Cmd{Path: c.binary, Args: c.args, Env: c.environment, Dir: c.folder, Stdout: log, Stderr: log,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	return command, command.Start()
 }
 
 // findComponent finds the process by its environment, as test/cluster does; nil if there is none. What the process has started has the
@@ -93,11 +122,6 @@ func inspect(t *testing.T, folder string, args, environment []string) *component
 		}
 		return target
 	}
-	log, err := os.OpenFile(link("fd/1"), os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = log.Close() })
 	pid, err := strconv.Atoi(filepath.Base(folder))
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +130,5 @@ func inspect(t *testing.T, folder string, args, environment []string) *component
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &component{process: process, command: &exec.Cmd{Path: link("exe"), Args: args, Env: environment, Dir: link("cwd"),
-		Stdout: log, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}}
+	return &component{process: process, binary: link("exe"), folder: link("cwd"), args: args, environment: environment, log: link("fd/1")}
 }
