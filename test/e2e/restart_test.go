@@ -36,7 +36,10 @@ type component struct {
 	log               string
 }
 
-// restart kills a component of the local cluster and starts it again as it was.
+// supervised are the components that a test has killed once. From then on they are started again whenever they end.
+var supervised = map[string]bool{}
+
+// restart kills a component of the local cluster and has it started again as it was.
 func restart(t *testing.T, s *stage.Stage, name string) {
 	t.Helper()
 	was := findComponent(t, s, name)
@@ -47,11 +50,15 @@ func restart(t *testing.T, s *stage.Stage, name string) {
 		t.Fatal(err)
 	}
 	s.Eventually(name+" has ended", func() string {
-		if findComponent(t, s, name) != nil {
+		if is := findComponent(t, s, name); is != nil && is.process.Pid == was.process.Pid {
 			return "it runs"
 		}
 		return ""
 	})
+	if supervised[name] {
+		return
+	}
+	supervised[name] = true
 	if err := was.start(); err != nil {
 		t.Fatal(err)
 	}
