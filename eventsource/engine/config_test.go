@@ -62,7 +62,7 @@ func TestSourceIsTheSameInBothModes(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(first), source); err != nil {
 		t.Fatal(err)
 	}
-	plurals := map[string]string{"StatefulSet": "statefulsets", "PersistentVolumeClaim": "persistentvolumeclaims", "Job": "jobs", "Pod": "pods"}
+	plurals := map[string]string{"StatefulSet": "statefulsets", "PersistentVolumeClaim": "persistentvolumeclaims", "Job": "jobs", "Pod": "pods", "Scaler": "scalers"}
 	want := apiserver.Config{Namespaces: []string{""}, AllNamespaces: true, EventMode: source.Spec.EventMode}
 	for _, r := range source.Spec.Resources {
 		gv, err := schema.ParseGroupVersion(r.APIVersion)

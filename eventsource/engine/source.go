@@ -22,6 +22,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 )
 
 // Source is Knative's ApiServerSource adapter inside the process. Like on a cluster it sends nothing for what exists when
@@ -108,6 +109,7 @@ func (s *Source) adapterConfig() apiserver.Config {
 			LabelSelector: selector,
 		}
 	}
+	scalers := apiserver.ResourceWatch{GVR: v1alpha1.GroupVersion.WithResource("scalers")}
 	namespaces := s.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -121,6 +123,7 @@ func (s *Source) adapterConfig() apiserver.Config {
 			of("", "persistentvolumeclaims", api.OperationLabel),
 			of("batch", "jobs", api.OperationLabel),
 			of("", "pods", api.OperationLabel),
+			scalers,
 		},
 	}
 }
