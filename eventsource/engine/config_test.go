@@ -69,9 +69,11 @@ func TestSourceIsTheSameInBothModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Resources = append(want.Resources, apiserver.ResourceWatch{
-			GVR: gv.WithResource(plurals[r.Kind]), LabelSelector: metav1.FormatLabelSelector(r.LabelSelector),
-		})
+		watch := apiserver.ResourceWatch{GVR: gv.WithResource(plurals[r.Kind])}
+		if r.LabelSelector != nil {
+			watch.LabelSelector = metav1.FormatLabelSelector(r.LabelSelector)
+		}
+		want.Resources = append(want.Resources, watch)
 	}
 	if diff := cmp.Diff(want, (&Source{}).adapterConfig()); diff != "" {
 		t.Errorf("(-config/base/source.yaml +standalone)\n%s", diff)

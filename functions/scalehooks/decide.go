@@ -198,7 +198,8 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	if w.record != nil {
 		next.Attempt = w.record.Attempt + 1
 	}
-	next.Operation = api.OperationID(w.Set.UID, string(api.KindScale), next.Attempt)
+	// Somebody may remove the record, and attempts count from 1 again: the time keeps the operations apart.
+	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
 	return next
 }
 

@@ -122,6 +122,8 @@ func (w work) runHook(then func() plan.Plan) plan.Plan {
 	switch {
 	case template == nil && err == nil && job == nil:
 		return then()
+	case job != nil && job.DeletionTimestamp != nil && !failing: // somebody deletes it, so another one has to run
+		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
 	case job != nil && scale.Ended(job, batchv1.JobComplete) != nil:
 		return then()
 	case failing && (err != nil || w.Rejected != "" || operation.Overdue(w.record, w.Now) || job != nil && scale.Ended(job, batchv1.JobFailed) != nil):
