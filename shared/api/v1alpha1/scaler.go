@@ -73,7 +73,7 @@ type ScalerSpec struct {
 	// +optional
 	Deadlines ScalerDeadlines `json:"deadlines,omitempty"`
 
-	// ConflictPolicy says what happens when somebody else changes the StatefulSet's count: revert puts it back, adopt takes it over as
+	// ConflictPolicy says what happens when another client changes the count of the StatefulSet: revert puts it back, adopt takes it over as
 	// spec.replicas.
 	//
 	// +kubebuilder:default=revert
@@ -89,7 +89,7 @@ type ScalerSpec struct {
 	HistoryLimit *int32 `json:"historyLimit,omitempty"`
 }
 
-// ConflictPolicy says what to do when somebody else scales the StatefulSet.
+// ConflictPolicy says what to do when another client scales the StatefulSet.
 //
 // +kubebuilder:validation:Enum=revert;adopt
 type ConflictPolicy string
@@ -188,7 +188,7 @@ const (
 
 // ScalerStatus says what there is.
 type ScalerStatus struct {
-	// ObservedGeneration is the generation of the Scaler that this status is about.
+	// ObservedGeneration is the generation of the Scaler that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
