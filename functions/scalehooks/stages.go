@@ -29,7 +29,7 @@ var hookOf = map[api.Phase]string{api.PreScaling: preHook, api.PostScaling: post
 
 // goOn takes the next step of the scaling.
 func (w work) goOn() plan.Plan {
-	if scale.Retried(w.scaler) {
+	if scale.Retried(w.scaler) && w.record.Phase != api.Failing { // one that is given up is retried when it has failed
 		return w.forgetRetry()
 	}
 	if p := w.tidy(w.record); p.Kind == plan.KindDo {
@@ -97,14 +97,17 @@ func (w work) complete() plan.Plan {
 		fmt.Sprintf("scaled from %d to %d", w.record.Previous, w.record.Target)))
 }
 
-// giveUp ends the scaling where it is. The hook for that runs first.
+// giveUp ends the scaling where it is. If there is a hook for that, it runs first.
 func (w work) giveUp(reason api.Reason, message string) plan.Plan {
 	if w.record.Phase == api.Failing {
 		return w.fail()
 	}
+	message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", message, w.Namespace, w.scaler.Name, api.RetryAnnotation)
+	if w.scaler.Spec.Hooks.OnFailure == nil {
+		return w.end(operation.Fail(w.record, api.Failed, w.Now, reason, message))
+	}
 	next := w.enter(w.record, api.Failing)
-	next.FailedAt, next.Reason = w.record.Phase, reason
-	next.Message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", message, w.Namespace, w.scaler.Name, api.RetryAnnotation)
+	next.FailedAt, next.Reason, next.Message = w.record.Phase, reason, message
 	return w.store(reason, next)
 }
 
