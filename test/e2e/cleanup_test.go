@@ -22,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
 )
 
