@@ -163,8 +163,7 @@ rights: ## the ClusterRoles with which Drydock may pause and stop operators, all
 	@go run ./cmd/kubectl-drydock rbac --owners $(or $(OWNERS),all)
 
 generate: # the custom resources in config/crd, and what Go needs for them
-	cd test/tools && GOBIN=$(CURDIR)/.cluster/bin go install sigs.k8s.io/controller-tools/cmd/controller-gen
-	.cluster/bin/controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
+	$(TOOL) controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
 
 lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }

@@ -227,8 +227,8 @@ func env(job *batchv1.Job) map[string]string {
 func TestScalerTakesTheCountThatThereIs(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{})
 	generation := s.Set("web").Generation
-	scaler := s.untilStage(v1alpha1.StageIdle, 2)
-	scaler = s.until("the count is the Scaler's", func(scaler *v1alpha1.Scaler) string {
+	s.untilStage(v1alpha1.StageIdle, 2)
+	scaler := s.until("the count is the Scaler's", func(scaler *v1alpha1.Scaler) string {
 		if scaler.Spec.Replicas == nil || scaler.Status.ObservedGeneration != scaler.Generation {
 			return fmt.Sprintf("generation %d of %d", scaler.Status.ObservedGeneration, scaler.Generation)
 		}
@@ -270,8 +270,8 @@ func TestScaleDownWaitsForItsHook(t *testing.T) {
 		t.Errorf("%+v", scaler.Status)
 	}
 	s.hooks.hold(false)
-	scaler := s.untilStage(v1alpha1.StageIdle, 2)
-	scaler = s.until("both have ended", func(scaler *v1alpha1.Scaler) string {
+	s.untilStage(v1alpha1.StageIdle, 2)
+	scaler := s.until("both have ended", func(scaler *v1alpha1.Scaler) string {
 		if len(scaler.Status.History) < 2 || scaler.Status.ObservedGeneration != scaler.Generation {
 			return fmt.Sprintf("%+v", scaler.Status.History)
 		}
