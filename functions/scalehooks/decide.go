@@ -115,6 +115,9 @@ func (w work) unmanaged() plan.Plan {
 	if w.record.Active() {
 		return w.end(w.stop(api.NotManaged, message))
 	}
+	if p := w.tidy(w.record); p.Kind == plan.KindDo {
+		return p
+	}
 	return w.report(&problem{reason: api.NotManaged, message: message})
 }
 
