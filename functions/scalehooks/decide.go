@@ -62,7 +62,7 @@ func Decide(in Input) plan.Plan {
 	case !sts.Managed(in.Set):
 		return w.unmanaged()
 	case taken && record.Active():
-		return w.end(operation.Fail(record, api.Failed, in.Now, api.ScalerGone, "the Scaler was deleted during the scaling"))
+		return w.end(w.stop(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.goOn()
 	case operation.Of(in.Set).Busy(api.KindScale):
@@ -113,9 +113,22 @@ func (w work) unowned() plan.Plan {
 func (w work) unmanaged() plan.Plan {
 	message := fmt.Sprintf("StatefulSet %s has not opted in: kubectl label -n %s statefulset %s %s=true", w.Name, w.Namespace, w.Name, api.ManagedLabel)
 	if w.record.Active() {
-		return w.end(operation.Fail(w.record, api.Failed, w.Now, api.NotManaged, message))
+		return w.end(w.stop(api.NotManaged, message))
+	}
+	if p := w.tidy(w.record); p.Kind == plan.KindDo {
+		return p
 	}
 	return w.report(&problem{reason: api.NotManaged, message: message})
+}
+
+// stop returns the record of a scaling that ends at once. One that was given up before has failed there: no retry begins with its hook for a
+// failure.
+func (w work) stop(reason api.Reason, message string) *api.Scale {
+	next := operation.Fail(w.record, api.Failed, w.Now, reason, message)
+	if w.record.Phase == api.Failing {
+		next.FailedAt = w.record.FailedAt
+	}
+	return next
 }
 
 // adopt begins to look after the set, with the count that it has.

@@ -119,24 +119,24 @@ func (w work) fail() plan.Plan {
 // runHook runs the hook of the phase, and then does what comes after it. A hook for a failure changes nothing by failing.
 func (w work) runHook(then func() plan.Plan) plan.Plan {
 	hook := hookOf[w.record.Phase]
-	failing := hook == failureHook
+	failing, late := hook == failureHook, operation.Overdue(w.record, w.Now)
 	template, err := w.template(hook)
 	job := w.job(hook)
 	switch {
 	case template == nil && err == nil && job == nil:
 		return then()
-	case job != nil && job.DeletionTimestamp != nil && !failing: // somebody deletes it, so another one has to run
+	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // somebody deletes it, so another one has to run
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
 	case job != nil && scale.Ended(job, batchv1.JobComplete) != nil:
 		return then()
-	case failing && (err != nil || w.Rejected != "" || operation.Overdue(w.record, w.Now) || job != nil && scale.Ended(job, batchv1.JobFailed) != nil):
+	case failing && (err != nil || w.Rejected != "" || late || job != nil && scale.Ended(job, batchv1.JobFailed) != nil):
 		return then()
 	case err != nil:
 		return w.giveUp(api.HookInvalid, err.Error())
 	case job != nil && scale.Ended(job, batchv1.JobFailed) != nil:
 		c := scale.Ended(job, batchv1.JobFailed)
 		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: Job %s: %s %s", hook, job.Name, c.Reason, c.Message))
-	case operation.Overdue(w.record, w.Now):
+	case late:
 		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s has not ended within %s", hook, w.deadline(w.record.Phase)))
 	case job == nil:
 		made := resources.MakeScaleHook(w.Set, w.record, hook, template, w.left())

@@ -58,7 +58,7 @@ func (w work) statuses(why *problem) []plan.Action {
 // taken is the status of a Scaler whose set another one scales.
 func (w work) taken(s *v1alpha1.Scaler) *v1alpha1.ScalerStatus {
 	next := s.Status.DeepCopy()
-	next.ObservedGeneration, next.Stage = s.Generation, v1alpha1.StageIdle
+	next.ObservedGeneration, next.Stage, next.Failed = s.Generation, v1alpha1.StageIdle, nil
 	conclude(w.Input, s, next, &problem{reason: api.TargetTaken,
 		message: fmt.Sprintf("Scaler %s scales StatefulSet %s already; delete one of the two", w.scaler.Name, w.Name)}, nil)
 	return next
