@@ -343,11 +343,17 @@ func TestChange(t *testing.T) {
 			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
 			next:   "PostScaling MembersReady, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
 			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-		"not all are ready, and it is late": {in: on(web(3, build.Counting(3, 2), late), pilot()),
+		"not all are ready, and it is late": {in: on(web(3, build.Counting(3, 2), late), pilot(hooked)),
 			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
 			next:   "Failing DeadlineExceeded at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
 			status: "failed 3, failed at scaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
-		"not seen, and it is late": {in: on(web(3, build.Unseen(), late), pilot()),
+		"it is late, and no hook is for that": {in: on(web(3, build.Counting(3, 2), late), pilot()),
+			want: `do DeadlineExceeded: patch statefulsets web {+scale}; event DeadlineExceeded "2 of 3 members are ready, and 3 are there, after 30m0s; ` +
+				`look at the pods of the StatefulSet. Mend that, then: kubectl annotate -n shop scaler pilot drydock.dev/retry="; ` +
+				`patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
+			next:   "Failed DeadlineExceeded at Scaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
+			status: "failed 3, failed at scaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing False UpToDate, Failed 2 to 3"},
+		"not seen, and it is late": {in: on(web(3, build.Unseen(), late), pilot(hooked)),
 			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
 			next:   "Failing DeadlineExceeded at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
 			status: "failed 3, failed at scaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
@@ -361,11 +367,11 @@ func TestChange(t *testing.T) {
 			want: "wait WaitingForReady (2 of 3 members are ready, 2 are there)"},
 		"a stranger scales": {in: on(web(2, changed), pilot()),
 			want: `do CountReverted: patch statefulsets web {replicas = 3}; event CountReverted "somebody else has scaled the StatefulSet to 2; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
-		"a stranger scales, adopt": {in: on(web(5, changed), pilot(adopting)),
+		"a stranger scales, adopt": {in: on(web(5, changed), pilot(hooked, adopting)),
 			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
 			next:   "Failing StartedByOthers at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
 			status: "failed 5, failed at scaling StartedByOthers, Healthy False StartedByOthers, Failed True StartedByOthers, Progressing True StartedByOthers"},
-		"a write is refused": {in: rejected(on(web(3, changed), pilot())),
+		"a write is refused": {in: rejected(on(web(3, changed), pilot(hooked))),
 			want:   "do Rejected: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
 			next:   "Failing Rejected at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
 			status: "failed 3, failed at scaling Rejected, Healthy False Rejected, Failed True Rejected, Progressing True Rejected"},
@@ -485,8 +491,8 @@ func TestFailing(t *testing.T) {
 			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
 		"a stranger scales": {in: reported(on(web(5, failing), pilot(hooked), hook("onFailure"))),
 			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
-		"a retry": {in: on(web(2, failing), pilot(hooked, retry), hook("onFailure")),
-			want: "do NothingFailed: patch scalers.v1alpha1.drydock.dev pilot {-retry}"},
+		"a retry comes too early, and stays": {in: reported(on(web(2, failing), pilot(hooked, retry), hook("onFailure"))),
+			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
 		"it failed while members started": {in: on(web(3, records(api.Failing, gaveUp(api.Scaling))), pilot()),
 			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
 			next:   "Failed HookFailed at Scaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
@@ -677,7 +683,7 @@ func TestDeadlinesOfTheStages(t *testing.T) {
 		"the change": {func(o build.Option) Input { return on(web(2, records(api.PreScaling)), pilot(o)) }, 2 * time.Minute, 30 * time.Minute},
 		"after":      {func(o build.Option) Input { return on(web(3, records(api.Scaling)), pilot(o)) }, 3 * time.Minute, 10 * time.Minute},
 		"a failure": {func(o build.Option) Input {
-			return on(web(3, build.Counting(3, 1), records(api.Scaling, overdue)), pilot(o))
+			return on(web(3, build.Counting(3, 1), records(api.Scaling, overdue)), pilot(hooked, o))
 		},
 			4 * time.Minute, 10 * time.Minute},
 	} {
