@@ -18,12 +18,12 @@ KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
 TARGET    = KUBECONFIG=$(or $(KUBECONFIG),$(NODE)) KUBECTL=$(KUBECTL)
 IMAGE    ?= $(if $(KUBECONFIG),,dev.local/drydock:dev)
 CONFIG   ?= config
-FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod wake-gateway
+FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod scale-hooks wake-gateway
 
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static chromium
 
-.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences rights lint presubmit
+.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences rights generate lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,11 +162,15 @@ bench-knative: build ## benchmarks on Knative, twenty minutes, ten of which noth
 rights: ## the ClusterRoles with which Drydock may pause and stop operators, all or some: OWNERS=rabbitmq,pgo
 	@go run ./cmd/kubectl-drydock rbac --owners $(or $(OWNERS),all)
 
-lint: ## gofmt, vet, staticcheck
+generate: # the custom resources in config/crd, and what Go needs for them
+	$(TOOL) controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
+
+lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck ./...
 	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./pause
 	cd test/cluster/csi && go vet ./driver
+	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd shared/api/v1alpha1
 
 presubmit: lint test ## what has to pass before a change is offered

@@ -25,6 +25,7 @@ import (
 	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/functions/restore"
+	"drydock.dev/functions/scalehooks"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
@@ -50,6 +51,7 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 		api.Restore:     serve.Shares(serve.TurnsOfAny(restore.New(client, settings, log))),
 		api.IdleTimeout: inTurn(idletimeout.New(client, settings, log)),
 		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
+		api.ScaleHooks:  inTurn(scalehooks.New(client, log)),
 		api.DeadLetter:  deadletter.New(client, settings, log),
 	}
 	image := settings.CheckImage()

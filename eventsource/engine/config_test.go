@@ -62,16 +62,18 @@ func TestSourceIsTheSameInBothModes(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(first), source); err != nil {
 		t.Fatal(err)
 	}
-	plurals := map[string]string{"StatefulSet": "statefulsets", "PersistentVolumeClaim": "persistentvolumeclaims", "Job": "jobs", "Pod": "pods"}
+	plurals := map[string]string{"StatefulSet": "statefulsets", "PersistentVolumeClaim": "persistentvolumeclaims", "Job": "jobs", "Pod": "pods", "Scaler": "scalers"}
 	want := apiserver.Config{Namespaces: []string{""}, AllNamespaces: true, EventMode: source.Spec.EventMode}
 	for _, r := range source.Spec.Resources {
 		gv, err := schema.ParseGroupVersion(r.APIVersion)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Resources = append(want.Resources, apiserver.ResourceWatch{
-			GVR: gv.WithResource(plurals[r.Kind]), LabelSelector: metav1.FormatLabelSelector(r.LabelSelector),
-		})
+		watch := apiserver.ResourceWatch{GVR: gv.WithResource(plurals[r.Kind])}
+		if r.LabelSelector != nil {
+			watch.LabelSelector = metav1.FormatLabelSelector(r.LabelSelector)
+		}
+		want.Resources = append(want.Resources, watch)
 	}
 	if diff := cmp.Diff(want, (&Source{}).adapterConfig()); diff != "" {
 		t.Errorf("(-config/base/source.yaml +standalone)\n%s", diff)

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"knative.dev/eventing/pkg/adapter/apiserver"
 	"knative.dev/eventing/pkg/adapter/v2"
@@ -22,6 +25,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 )
 
 // Source is Knative's ApiServerSource adapter inside the process. Like on a cluster it sends nothing for what exists when
@@ -55,7 +59,11 @@ func (s *Source) run(ctx context.Context, namespace, sink string, log *slog.Logg
 }
 
 func (s *Source) start(ctx context.Context, namespace, sink string, log *slog.Logger) error {
-	env, err := s.environment(namespace, sink)
+	watched := s.adapterConfig()
+	if err := s.leaveOutMissing(&watched, log); err != nil {
+		return err
+	}
+	env, err := environment(watched, namespace, sink)
 	if err != nil {
 		return err
 	}
@@ -74,9 +82,27 @@ func (s *Source) start(ctx context.Context, namespace, sink string, log *slog.Lo
 	return apiserver.NewAdapter(ctx, env, client).Start(ctx)
 }
 
+// leaveOutMissing takes Drydock's own custom resources off the list where they are not installed: the adapter does not start if it misses one.
+func (s *Source) leaveOutMissing(watched *apiserver.Config, log *slog.Logger) error {
+	client, err := discovery.NewDiscoveryClientForConfig(s.Config)
+	if err != nil {
+		return fmt.Errorf("making the source's client: %w", err)
+	}
+	_, err = client.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		log.Warn("there are no Scalers: install config/crd, and start drydock-standalone again to have them watched")
+		watched.Resources = slices.DeleteFunc(watched.Resources, func(r apiserver.ResourceWatch) bool { return r.GVR.Group == v1alpha1.GroupVersion.Group })
+		return nil
+	case err != nil:
+		return fmt.Errorf("asking which resources the API server has: %w", err)
+	}
+	return nil
+}
+
 // environment makes the adapter's configuration, which it takes from the process's environment only.
-func (s *Source) environment(namespace, sink string) (adapter.EnvConfigAccessor, error) {
-	config, err := json.Marshal(s.adapterConfig())
+func environment(watched apiserver.Config, namespace, sink string) (adapter.EnvConfigAccessor, error) {
+	config, err := json.Marshal(watched)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the source's configuration: %w", err)
 	}
@@ -108,6 +134,7 @@ func (s *Source) adapterConfig() apiserver.Config {
 			LabelSelector: selector,
 		}
 	}
+	scalers := apiserver.ResourceWatch{GVR: v1alpha1.GroupVersion.WithResource("scalers")}
 	namespaces := s.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -121,6 +148,7 @@ func (s *Source) adapterConfig() apiserver.Config {
 			of("", "persistentvolumeclaims", api.OperationLabel),
 			of("batch", "jobs", api.OperationLabel),
 			of("", "pods", api.OperationLabel),
+			scalers,
 		},
 	}
 }

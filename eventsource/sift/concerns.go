@@ -11,12 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/scale"
 )
 
 // look is who has to look at which StatefulSet, and what was seen that says so.
@@ -27,7 +29,7 @@ type look struct {
 }
 
 // features judge a change of a StatefulSet, each for its own functions.
-var features = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned}
+var features = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned, scale.Concerned}
 
 // concerned returns the functions that the change concerns.
 func concerned(c operation.Change) []api.Function {
@@ -55,7 +57,15 @@ func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (look, error)
 		return siftAs(e, claim, func() look { return lookOfLinked(claim, resize.ConcernedByClaim(claim, gone)) })
 	case "Job":
 		job := &batchv1.Job{}
-		return siftAs(e, job, func() look { return lookOfLinked(job, resize.ConcernedByJob(job, gone)) })
+		return siftAs(e, job, func() look {
+			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleScaleHook {
+				return lookOfLinked(job, scale.ConcernedByJob(job, gone))
+			}
+			return lookOfLinked(job, resize.ConcernedByJob(job, gone))
+		})
+	case "Scaler":
+		scaler := &v1alpha1.Scaler{}
+		return siftAs(e, scaler, func() look { return lookOfScaler(scaler, scale.ConcernedByScaler(scaler, gone)) })
 	case "Pod":
 		pod := &corev1.Pod{}
 		return siftAs(e, pod, func() look {
@@ -89,6 +99,11 @@ func lookOfLinked(object metav1.Object, concerns []api.Function) look {
 	}
 	ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID, Operation: link.Operation}
 	return look{ref: ref, seen: seen(object), concerns: concerns}
+}
+
+// lookOfScaler is for a Scaler: its target is the StatefulSet to look at.
+func lookOfScaler(scaler *v1alpha1.Scaler, concerns []api.Function) look {
+	return look{ref: events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}, seen: seen(scaler), concerns: concerns}
 }
 
 // seen names a state of an object: unique in the cluster, so a good event id.

@@ -3,7 +3,7 @@
 // the cluster for what no event has told.
 //
 //	in    dev.knative.apiserver.resource.{add,update,delete}; the tick
-//	get   nothing on an event; on the tick: StatefulSets, claims, journals, volumes
+//	get   nothing on an event; on the tick: StatefulSets, claims, journals, pods, Jobs, Scalers, volumes
 //	do    nothing
 //	out   object.changed
 //	never reads the cluster to judge an event

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -21,6 +24,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/sts"
 	"drydock.dev/shared/telemetry"
 )
@@ -30,7 +34,8 @@ import (
 // volumes whose window is over. It sends one event for each set that needs a look.
 func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
-	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{}}
+	found := &findings{tick: fmt.Sprint(now.Unix()), looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{},
+		scaled: map[events.Ref]scaled{}}
 	if err := f.sweepAll(ctx, now, found); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}
@@ -42,7 +47,7 @@ func (f *Function) sweep(ctx context.Context) error {
 // sweepAll looks at everything in the namespaces, and at the volumes of all of them.
 func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings) error {
 	for _, namespace := range f.namespaces {
-		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepPods(ctx, namespace, found), f.sweepFinalizers(ctx, namespace, now, found)); err != nil {
+		if err := errors.Join(f.sweepSets(ctx, namespace, now, found), f.sweepJournals(ctx, namespace, now, found), f.sweepPods(ctx, namespace, found), f.sweepFinalizers(ctx, namespace, now, found), f.sweepScalers(ctx, namespace, found), f.sweepHooks(ctx, namespace, found)); err != nil {
 			return err
 		}
 	}
@@ -59,8 +64,16 @@ type findings struct {
 	active map[string]bool
 	// given holds those of them that have given the set its replicas back: a paused owner is to be resumed.
 	given map[string]bool
+	// scaled are the sets that a Scaler scales, or has scaled.
+	scaled map[events.Ref]scaled
 	// recorded holds the operations of which a ControllerRevision tells.
 	recorded map[string]bool
+}
+
+// scaled is a set with the record of a Scaler.
+type scaled struct {
+	members int32
+	look    look
 }
 
 // record notes that a ControllerRevision tells of the operation.
@@ -101,7 +114,10 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, Retry: f.retry}
 			found.note(set, change.Records)
 			concerns := resize.Concerned(change)
-			found.add(lookOf(set, append(concerns, cleanup.Concerned(change)...)))
+			found.add(lookOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change))))
+			if change.Records.Scale != nil {
+				found.scaled[events.Ref{Namespace: set.Namespace, Name: set.Name}] = scaled{set.Status.Replicas, lookOf(set, []api.Function{api.ScaleHooks})}
+			}
 			if lagging := lags(change); lagging != nil && !slices.Contains(concerns, api.DetectResize) {
 				lag[set.Namespace] = append(lag[set.Namespace], lagging)
 			}
@@ -264,6 +280,44 @@ func (f *Function) sweepFinalizers(ctx context.Context, namespace string, now ti
 		for i := range l.Items {
 			set := &l.Items[i]
 			found.add(lookOf(set, cleanup.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true})))
+		}
+	})
+}
+
+// sweepScalers finds Scalers that a change of theirs, or of their sets, has left behind, and sets whose Scaler is gone. Where the custom resource is not installed, there are
+// none.
+func (f *Function) sweepScalers(ctx context.Context, namespace string, found *findings) error {
+	targets := map[events.Ref]bool{}
+	err := kube.Pages(ctx, f.client, plan.Scalers, namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
+		for i := range l.Items {
+			scaler := &l.Items[i]
+			concerns := scale.ConcernedByScaler(scaler, false)
+			target := events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}
+			if set, known := found.scaled[target]; !known || set.members != scaler.Status.Replicas {
+				concerns = []api.Function{api.ScaleHooks}
+			}
+			found.add(lookOfScaler(scaler, concerns))
+			targets[target] = true
+		}
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	for ref, set := range found.scaled {
+		if !targets[ref] && (namespace == metav1.NamespaceAll || ref.Namespace == namespace) {
+			found.add(set.look)
+		}
+	}
+	return nil
+}
+
+// sweepHooks finds the Jobs of scalings that have ended.
+func (f *Function) sweepHooks(ctx context.Context, namespace string, found *findings) error {
+	return kube.Pages(ctx, f.client, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
+		for i := range l.Items {
+			if link, err := api.LoadLink(&l.Items[i]); err == nil && link != nil && link.Role == api.RoleScaleHook && !found.active[link.Operation] {
+				found.add(lookOfLinked(&l.Items[i], []api.Function{api.ScaleHooks}))
+			}
 		}
 	})
 }

@@ -41,6 +41,10 @@ func setCleaned(doc string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{CleanupAnnotation: doc}}}
 }
 
+func setScaled(scale string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{ScaleAnnotation: scale}}}
+}
+
 func setWithLetters(letters string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{DeadLettersAnnotation: letters}}}
 }
@@ -115,6 +119,17 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 
+	text = fixture(t, "scale-v2.json")
+	scale, err := LoadScale(setScaled(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("scale-v2.json", text, scale.Encode())
+	if scale.Kind != KindScale || scale.Active() || scale.Previous != 3 || scale.Target != 1 || scale.Scaler.Name != "pilot" || scale.Scaler.UID == "" ||
+		scale.FailedAt != PreScaling || scale.Annotation() != ScaleAnnotation {
+		t.Errorf("%+v", scale)
+	}
+
 	text = fixture(t, "link-v1-cleaner.json")
 	cleaner, err := LoadLink(claimWith("c0ffee012345", string(text)))
 	if err != nil || cleaner.Role != RoleCleaner || cleaner.Claims["logs-web-5"] != "2d1f7a52-9c0e-4a58-8d0c-0a3c58a6b7f1" {
@@ -176,6 +191,9 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 	if s, err := LoadResize(setCleaned(string(fixture(t, "cleanup-v2.json")))); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
+	if s, err := LoadScale(setCleaned(string(fixture(t, "cleanup-v2.json")))); s != nil || err != nil {
+		t.Errorf("scale %v, %v", s, err)
+	}
 	if l, err := LoadLink(&corev1.Pod{}); l != nil || err != nil {
 		t.Errorf("link %v, %v", l, err)
 	}
@@ -192,6 +210,10 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 	if none.Active() {
 		t.Error("no status is not active")
 	}
+	var unscaled *Scale
+	if unscaled.Active() {
+		t.Error("no scaling is not active")
+	}
 }
 
 // TestUnreadableIsNotAbsent: whoever takes garbage for "no operation" starts one over the other.
@@ -207,6 +229,8 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	loadSleep := func(text string) error { _, err := LoadSleep(setAsleep(text)); return err }
 	cleanup := string(fixture(t, "cleanup-v2.json"))
 	loadCleanup := func(text string) error { _, err := LoadCleanup(setCleaned(text)); return err }
+	scale := string(fixture(t, "scale-v2.json"))
+	loadScale := func(text string) error { _, err := LoadScale(setScaled(text)); return err }
 	loadStatus := func(text string) error { _, err := LoadResize(setWith(text)); return err }
 	loadLink := func(label, text string) error { _, err := LoadLink(claimWith(label, text)); return err }
 	loadJournal := func(text string) error { _, err := LoadJournal(journalWith([]byte(text), "")); return err }
@@ -256,6 +280,19 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"cleanup: without kind":                loadCleanup(without(cleanup, `"kind": "Cleanup",`)),
 		"cleanup: a sleep is none":             loadCleanup(sleep),
 		"sleep: a cleanup is none":             loadSleep(cleanup),
+		"scale: empty":                         loadScale(""),
+		"scale: null":                          loadScale("null"),
+		"scale: cut off":                       loadScale(scale[:len(scale)/2]),
+		"scale: followed by something":         loadScale(scale + "{}"),
+		"scale: of the future":                 loadScale(strings.Replace(scale, `"version": 2`, `"version": 3`, 1)),
+		"scale: without operation":             loadScale(without(scale, `"operation": "5ca1e0012345",`)),
+		"scale: without phase":                 loadScale(without(scale, `"phase": "Failed",`)),
+		"scale: a phase of another kind":       loadScale(strings.Replace(scale, `"phase": "Failed"`, `"phase": "Refused"`, 1)),
+		"scale: without set":                   loadScale(strings.Replace(scale, `"name": "web"`, `"name": ""`, 1)),
+		"scale: without kind":                  loadScale(without(scale, `"kind": "Scale",`)),
+		"scale: a sleep is none":               loadScale(sleep),
+		"scale: a count that is a word":        loadScale(strings.Replace(scale, `"target": 1`, `"target": "1"`, 1)),
+		"scale: more members than there are":   loadScale(strings.Replace(scale, `"target": 1`, `"target": 99999999999`, 1)),
 		"cleanup: an ordinal that is a word":   loadCleanup(strings.Replace(cleanup, `"ordinal": 5`, `"ordinal": "5"`, 1)),
 		"cleanup: a try at no time":            loadCleanup(strings.Replace(cleanup, `"2026-03-01T12:35:10Z"`, `"soon"`, 1)),
 		"link: claims that are a list":         loadLink("0123456789ab", strings.Replace(link, `"claim": "data-web-0"`, `"claims": []`, 1)),
@@ -374,7 +411,7 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 
 func TestPhases(t *testing.T) {
 	for phase, terminal := range map[Phase]bool{Planned: false, Expanding: false, Moving: false, Finishing: false, Reverting: false,
-		Stopping: false, Asleep: false, Waking: false, Cleaning: false, Succeeded: true, Failed: true, Refused: true} {
+		Stopping: false, Asleep: false, Waking: false, Cleaning: false, PreScaling: false, Scaling: false, PostScaling: false, Failing: false, Succeeded: true, Failed: true, Refused: true} {
 		if s := (&Resize{Header: Header{Phase: phase}}); phase.Terminal() != terminal || s.Active() == terminal {
 			t.Errorf("%s: terminal %t, active %t", phase, phase.Terminal(), s.Active())
 		}
@@ -386,7 +423,7 @@ func TestEachKindOfRecordHasItsAnnotation(t *testing.T) {
 	for _, row := range []struct {
 		record interface{ Annotation() string }
 		want   string
-	}{{&Sleep{}, SleepAnnotation}, {&Cleanup{}, CleanupAnnotation}, {&Resize{}, StatusAnnotation}} {
+	}{{&Sleep{}, SleepAnnotation}, {&Cleanup{}, CleanupAnnotation}, {&Resize{}, StatusAnnotation}, {&Scale{}, ScaleAnnotation}} {
 		if got := row.record.Annotation(); got != row.want {
 			t.Errorf("a %T is in %s", row.record, got)
 		}
@@ -401,12 +438,16 @@ func TestRecordOfAnotherSetIsNone(t *testing.T) {
 	} {
 		set := setWith(string(fixture(t, "status-v2.json")))
 		set.Annotations[SleepAnnotation], set.Annotations[CleanupAnnotation] = string(fixture(t, "sleep-v2.json")), string(fixture(t, "cleanup-v2.json"))
+		set.Annotations[ScaleAnnotation] = string(fixture(t, "scale-v2.json"))
 		change(set)
 		resize, errResize := LoadResize(set)
 		sleep, errSleep := LoadSleep(set)
 		cleanup, errCleanup := LoadCleanup(set)
 		if resize != nil || sleep != nil || cleanup != nil || errResize != nil || errSleep != nil || errCleanup != nil {
 			t.Errorf("%s: %v, %v, %v; %v, %v, %v", name, resize, sleep, cleanup, errResize, errSleep, errCleanup)
+		}
+		if scale, err := LoadScale(set); scale != nil || err != nil {
+			t.Errorf("%s: %v, %v", name, scale, err)
 		}
 	}
 }

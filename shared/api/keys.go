@@ -60,7 +60,7 @@ const (
 	// it does not say, the namespace's ConfigMap MoverConfigMap says, then the workload's own pod template.
 	MoverAnnotation = Prefix + "mover"
 
-	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again. Removed when taken.
+	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again; on a Scaler, a failed scaling. Removed when taken.
 	RetryAnnotation = Prefix + "retry"
 
 	// RollbackAnnotation asks to put back the volumes that an operation has left behind; its value is the operation's id. What was
@@ -161,6 +161,10 @@ const (
 	// CleanupAnnotation on a StatefulSet: the record of its latest cleanup, a Cleanup. Without an active cleanup it tells which
 	// ordinals are accounted for, and that the template was understood.
 	CleanupAnnotation = Prefix + "cleanup"
+
+	// ScaleAnnotation on a StatefulSet: the record of its latest scaling by a Scaler, a Scale. Without an active scaling it tells which
+	// Scaler scales the set, and which count that has last seen.
+	ScaleAnnotation = Prefix + "scale"
 
 	// ReplicaOfAnnotation on a claim: the UID of the StatefulSet of which a pod was seen that uses the claim. Only such a
 	// claim is cleaned up. cleanup-pod writes it while the pod is there; whoever knows better may write it by hand.
@@ -287,6 +291,7 @@ const (
 	IdleTimeout  Function = "idle-timeout"
 	WakeGateway  Function = "wake-gateway"
 	CleanupPod   Function = "cleanup-pod"
+	ScaleHooks   Function = "scale-hooks"
 	DeadLetter   Function = "dead-letter"
 	// Source is no function: the event source, which has an account like one.
 	Source Function = "source"

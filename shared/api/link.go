@@ -21,6 +21,7 @@ const (
 	RoleSuccessor Role = "successor" // the claim that replaced a source
 	RoleMover     Role = "mover"     // the Job that copies, and its Pod
 	RoleHook      Role = "hook"      // the Job that runs before or after a member
+	RoleScaleHook Role = "scalehook" // the Job that runs before or after a scaling
 	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
 	RoleHeld      Role = "held"      // a pod of the set that is held, or the pod that locks the name of one
 	RoleRetired   Role = "retired"   // an old volume in its window

@@ -94,6 +94,12 @@ func HookName(operation, hook string, ordinal, attempt int) string {
 	return fmt.Sprintf("drydock-%s-%s-%d-%d", operation, hook, ordinal, attempt)
 }
 
+// ScaleHookName returns the name of the Job that is a hook of the scaling: "pre", "post" or "onfailure". Each try of a scaling is an
+// operation of its own, so no Job is taken for another's.
+func ScaleHookName(operation, hook string) string {
+	return fmt.Sprintf("drydock-%s-%s-scaling", operation, strings.ToLower(hook))
+}
+
 // digest is length hexadecimal digits over the parts. Parts cannot run into each other.
 func digest(length int, parts ...string) string {
 	h := sha256.New()

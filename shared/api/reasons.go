@@ -80,6 +80,27 @@ const (
 	FinalizerRemoved Reason = "FinalizerRemoved" // the set may go
 )
 
+// A scaling moves on.
+const (
+	ScalerReady      Reason = "ScalerReady"      // the Scaler looks after the set, which has the count that is wanted
+	CountAdopted     Reason = "CountAdopted"     // spec.replicas of a Scaler became the count that the set has
+	CountReverted    Reason = "CountReverted"    // somebody else had changed the count of a set that a Scaler scales
+	ScalingStarted   Reason = "ScalingStarted"   // the hook before the change is next
+	CountChanged     Reason = "CountChanged"     // the set has the new count
+	MembersReady     Reason = "MembersReady"     // as many as wanted are ready; the hook after the change is next
+	ScalingCompleted Reason = "ScalingCompleted" // the count is as wanted, and all hooks have run
+	ScalerGone       Reason = "ScalerGone"       // the Scaler was deleted; the set stays as it is
+	HookEnded        Reason = "HookEnded"        // the Job of a hook that has ended is deleted
+	StatusUpdated    Reason = "StatusUpdated"    // the status of a Scaler tells what there is
+)
+
+// A Scaler cannot scale its set.
+const (
+	TargetMissing  Reason = "TargetMissing"  // there is no StatefulSet of the name
+	TargetReplaced Reason = "TargetReplaced" // another StatefulSet has the name now
+	TargetTaken    Reason = "TargetTaken"    // another Scaler scales the set
+)
+
 // The request cannot be carried out.
 const (
 	RequestInvalid   Reason = "RequestInvalid"

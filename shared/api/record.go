@@ -23,6 +23,7 @@ const (
 	KindRollback Kind = "Rollback"
 	KindSleep    Kind = "Sleep"
 	KindCleanup  Kind = "Cleanup"
+	KindScale    Kind = "Scale"
 )
 
 // Phase is where an operation stands. shared/operation says what each phase means, which function moves it on, and what may follow.
@@ -38,6 +39,11 @@ const (
 	Asleep    Phase = "Asleep"
 	Waking    Phase = "Waking"
 	Cleaning  Phase = "Cleaning"
+	// PreScaling, Scaling, PostScaling and Failing are those of a scaling.
+	PreScaling  Phase = "PreScaling"
+	Scaling     Phase = "Scaling"
+	PostScaling Phase = "PostScaling"
+	Failing     Phase = "Failing"
 	// Succeeded, Failed and Refused are terminal.
 	Succeeded Phase = "Succeeded"
 	Failed    Phase = "Failed"
@@ -50,6 +56,7 @@ var Phases = map[Kind][]Phase{
 	KindRollback: {Planned, Moving, Finishing, Reverting, Succeeded, Failed, Refused},
 	KindSleep:    {Planned, Stopping, Asleep, Waking, Succeeded, Failed, Refused},
 	KindCleanup:  {Cleaning, Succeeded, Failed, Refused},
+	KindScale:    {PreScaling, Scaling, PostScaling, Failing, Succeeded, Failed},
 }
 
 // Terminal reports whether no function has work left in this phase.
@@ -69,7 +76,7 @@ type Header struct {
 	Kind      Kind   `json:"kind"`
 	Phase     Phase  `json:"phase"`
 	// Request is what the operation answers; another one needs another operation. A resize has the text of the resize annotation, a
-	// sleep why the set sleeps, a cleanup the digest of what a cleanup of the set does.
+	// sleep why the set sleeps, a cleanup the digest of what a cleanup of the set does, a scaling the count.
 	Request string `json:"request"`
 	// Attempt counts the operations of the record's annotation on the set, from 1, so that each has an id of its own.
 	Attempt  int          `json:"attempt"`

@@ -45,6 +45,8 @@ const (
 	SleepDecided = "dev.drydock.sleep.decided"
 	WakeDecided  = "dev.drydock.wake.decided"
 	Scaled       = "dev.drydock.scaled"
+	// ScaleCompleted tells that a set has the count that its Scaler wanted, and that the hooks have run.
+	ScaleCompleted = "dev.drydock.scale.completed"
 	// CleanupCompleted tells that nothing is left behind of a set's scale-down.
 	CleanupCompleted = "dev.drydock.cleanup.completed"
 )

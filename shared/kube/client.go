@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/telemetry"
@@ -52,7 +53,7 @@ var codecs, parameters = newCodecs()
 func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme, policyv1.AddToScheme,
-		authenticationv1.AddToScheme, authorizationv1.AddToScheme} {
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, v1alpha1.AddToScheme} {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})

@@ -36,8 +36,12 @@ func (c *Client) patch(ctx context.Context, resource plan.Resource, namespace, n
 	if err != nil {
 		return "", err
 	}
-	result := client.Patch(types.JSONPatchType).SetHeader("Accept", metadataOnly).NamespaceIfScoped(namespace, namespace != "").
-		Resource(plural(resource)).Name(name).SpecificallyVersionedParams(&options, parameters, schema.GroupVersion{Version: "v1"}).Body(body).Do(ctx)
+	request := client.Patch(types.JSONPatchType).SetHeader("Accept", metadataOnly).NamespaceIfScoped(namespace, namespace != "").
+		Resource(plural(resource)).Name(name)
+	if _, part := resource.Subresource(); part != "" {
+		request = request.SubResource(part)
+	}
+	result := request.SpecificallyVersionedParams(&options, parameters, schema.GroupVersion{Version: "v1"}).Body(body).Do(ctx)
 	if err := result.Error(); err != nil { // Raw and DoRaw lose what the API server says, such as the message of a webhook
 		return "", err
 	}

@@ -26,8 +26,9 @@ type Records struct {
 	Resize  *api.Resize
 	Sleep   *api.Sleep
 	Cleanup *api.Cleanup
+	Scale   *api.Scale
 
-	ResizeErr, SleepErr, CleanupErr error
+	ResizeErr, SleepErr, CleanupErr, ScaleErr error
 }
 
 // Of returns the set's own records.
@@ -36,6 +37,7 @@ func Of(set *appsv1.StatefulSet) Records {
 	r.Resize, r.ResizeErr = api.LoadResize(set)
 	r.Sleep, r.SleepErr = api.LoadSleep(set)
 	r.Cleanup, r.CleanupErr = api.LoadCleanup(set)
+	r.Scale, r.ScaleErr = api.LoadScale(set)
 	return r
 }
 
@@ -50,6 +52,9 @@ func (r Records) All() []Record {
 	}
 	if r.Cleanup != nil {
 		all = append(all, r.Cleanup)
+	}
+	if r.Scale != nil {
+		all = append(all, r.Scale)
 	}
 	return all
 }
@@ -73,11 +78,15 @@ func (r Records) Sleeping() bool { return r.SleepErr != nil || r.Sleep.Active() 
 // CleaningUp reports whether a cleanup is active on the set, or may be: its record cannot be read.
 func (r Records) CleaningUp() bool { return r.CleanupErr != nil || r.Cleanup.Active() }
 
+// Scaling reports whether a scaling is active on the set, or may be: its record cannot be read.
+func (r Records) Scaling() bool { return r.ScaleErr != nil || r.Scale.Active() }
+
 // Busy reports whether an operation of another kind has the set, or may have it, so that none of this kind begins.
 func (r Records) Busy(kind api.Kind) bool {
 	return kind != api.KindResize && kind != api.KindRollback && r.Resizing() ||
 		kind != api.KindSleep && r.Sleeping() ||
-		kind != api.KindCleanup && r.CleaningUp()
+		kind != api.KindCleanup && r.CleaningUp() ||
+		kind != api.KindScale && r.Scaling()
 }
 
 // RestingCleanup returns the cleanup that a retry on the set is about; nil if the retry is about a resize or a sleep. A cleanup comes
@@ -106,6 +115,8 @@ func Clone(record Record) Record {
 	case *api.Resize:
 		return r.Clone()
 	case *api.Sleep:
+		return r.Clone()
+	case *api.Scale:
 		return r.Clone()
 	}
 	return record.(*api.Cleanup).Clone()

@@ -81,6 +81,19 @@ var States = []State{
 		Means: "given up; the claims that are left are kept until a retry, a new template or another count"},
 	{Kind: api.KindCleanup, Phase: api.Refused, First: true,
 		Means: "the template, or a setting beside it, cannot be carried out; nothing was touched"},
+
+	{Kind: api.KindScale, Phase: api.PreScaling, First: true, By: api.ScaleHooks,
+		Means: "the hook before the change runs; the set has its previous count", Next: phases{api.Scaling, api.Failing, api.Failed}},
+	{Kind: api.KindScale, Phase: api.Scaling, First: true, By: api.ScaleHooks,
+		Means: "the set has the new count; its members start or stop", Next: phases{api.PostScaling, api.Failing, api.Failed}},
+	{Kind: api.KindScale, Phase: api.PostScaling, First: true, By: api.ScaleHooks,
+		Means: "the members are ready; the hook after the change runs", Next: phases{api.Succeeded, api.Failing, api.Failed}},
+	{Kind: api.KindScale, Phase: api.Failing, By: api.ScaleHooks,
+		Means: "given up; the hook for a failure runs", Next: phases{api.Failed}},
+	{Kind: api.KindScale, Phase: api.Succeeded, First: true,
+		Means: "with `ScalingCompleted`: the set has the count. With `ScalerReady`: a Scaler looks after the set, and nothing was to be done yet"},
+	{Kind: api.KindScale, Phase: api.Failed,
+		Means: "given up; `failedAt` says in which phase. A retry is another operation that begins in that phase"},
 }
 
 // Find returns the row of the phase; nil if the kind has no such phase.

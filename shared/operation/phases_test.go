@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables into docs/status.md")
 
-var kinds = []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup}
+var kinds = []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup, api.KindScale}
 
 func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 	for _, kind := range kinds {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 )
 
 // Kind is what sort of decision a plan is.
@@ -128,6 +129,18 @@ const (
 	Events              Resource = "events"
 )
 
+// Scalers are Drydock's own custom resources. ScalerStatus is their status, which is written on its own.
+var (
+	Scalers      = CustomResource("scalers", v1alpha1.GroupVersion)
+	ScalerStatus = Scalers + "/status"
+)
+
+// Subresource splits the name of a subresource from that of its resource; the second is empty if the name is a resource's.
+func (r Resource) Subresource() (of Resource, name string) {
+	parent, name, _ := strings.Cut(string(r), "/")
+	return Resource(parent), name
+}
+
 // CustomResource names a resource of a custom group, as kubectl does: plural.version.group.
 func CustomResource(plural string, gv schema.GroupVersion) Resource {
 	return Resource(plural + "." + gv.Version + "." + gv.Group)
@@ -135,7 +148,8 @@ func CustomResource(plural string, gv schema.GroupVersion) Resource {
 
 // Custom takes such a name apart. It reports false for a resource that Kubernetes has itself.
 func (r Resource) Custom() (schema.GroupVersionResource, bool) {
-	gvr, _ := schema.ParseResourceArg(string(r))
+	of, _ := r.Subresource()
+	gvr, _ := schema.ParseResourceArg(string(of))
 	if gvr == nil {
 		return schema.GroupVersionResource{}, false
 	}

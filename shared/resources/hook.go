@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -41,20 +42,25 @@ func (h Hook) Annotation() string {
 // longestTemplateQuote is how many bytes of a template an error quotes.
 const longestTemplateQuote = 300
 
-// HookTemplate returns the pod template of the set's hook; nil if the set has none. A template is refused that would give its pod a role in
-// an operation, or have it taken for a member of the set.
+// HookTemplate returns the pod template of the set's hook; nil if the set has none. ParseHook says which templates are refused.
 func HookTemplate(set *appsv1.StatefulSet, hook Hook) (*corev1.PodTemplateSpec, error) {
 	text, asked := set.Annotations[hook.Annotation()]
 	if !asked {
 		return nil, nil
 	}
+	return ParseHook(set, "annotation "+hook.Annotation(), text)
+}
+
+// ParseHook reads the pod template of a hook, as JSON or YAML. Where says where the text stands. A template is refused that would give its pod
+// a role in an operation, or have it taken for a member of the set.
+func ParseHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTemplateSpec, error) {
 	template := &corev1.PodTemplateSpec{}
 	if err := bounded.YAML(text, template); err != nil {
 		words := strings.ReplaceAll(err.Error(), "\n", " ")
-		return nil, fmt.Errorf("annotation %s is no pod template: %.*s", hook.Annotation(), longestTemplateQuote, words)
+		return nil, fmt.Errorf("%s is no pod template: %.*s", where, longestTemplateQuote, words)
 	}
 	if problem := hookProblem(set, template); problem != "" {
-		return nil, fmt.Errorf("annotation %s: %s", hook.Annotation(), problem)
+		return nil, fmt.Errorf("%s: %s", where, problem)
 	}
 	return template, nil
 }
@@ -95,24 +101,31 @@ func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) stri
 // loses its node does not count. What its template does not say, the pods of the set say.
 func MakeHook(set *appsv1.StatefulSet, hook Hook, template *corev1.PodTemplateSpec, link api.Link, attempt int,
 	settings api.Settings) *batchv1.Job {
+	name := api.HookName(link.Operation, string(hook), *link.Member, attempt)
+	return hookJob(set, name, template, link, hookEnv(set, hook, link), settings.HookTimeout)
+}
+
+// hookJob builds the Job of any hook. Env comes before the variables of the template, which may refer to it.
+func hookJob(set *appsv1.StatefulSet, name string, template *corev1.PodTemplateSpec, link api.Link, env []corev1.EnvVar,
+	timeout time.Duration) *batchv1.Job {
 	template = template.DeepCopy()
 	inherit(&template.Spec, &set.Spec.Template.Spec)
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
 		for i := range containers {
-			containers[i].Env = append(hookEnv(set, hook, link), containers[i].Env...)
+			containers[i].Env = slices.Concat(env, containers[i].Env)
 		}
 	}
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: set.Namespace, Name: api.HookName(link.Operation, string(hook), *link.Member, attempt),
+			Namespace: set.Namespace, Name: name,
 			Labels:      map[string]string{api.OperationLabel: link.Operation},
 			Annotations: map[string]string{api.OperationAnnotation: link.Encode()},
 		},
 		Spec: batchv1.JobSpec{
 			BackoffLimit:          ptr.To[int32](0),
-			ActiveDeadlineSeconds: ptr.To(max(1, int64(settings.HookTimeout.Seconds()))),
+			ActiveDeadlineSeconds: ptr.To(max(1, int64(timeout.Seconds()))),
 			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 				Action:          batchv1.PodFailurePolicyActionIgnore,
 				OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},

@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/moverreport"}
+	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/scale", "shared/moverreport"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
@@ -65,6 +65,8 @@ var laws = []law{
 		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/cleanup", why: "what a scale-down leaves behind is a function of objects",
 		own:    []string{"shared/api", "shared/bounded", "shared/operation", "shared/sts"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/scale", why: "which Scaler scales a set is a function of objects", own: []string{"shared/api", "shared/operation"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/bounded", "shared/plan"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},

@@ -68,7 +68,7 @@ func TestEveryLabelOfTheManifestsIsListed(t *testing.T) {
 				return err
 			}
 			text, err := os.ReadFile(path)
-			for _, match := range regexp.MustCompile(`drydock\.dev/([a-z-]*[a-z])`).FindAllStringSubmatch(string(text), -1) {
+			for _, match := range regexp.MustCompile(`drydock\.dev/([a-z-]*[a-z])\b`).FindAllStringSubmatch(string(text), -1) {
 				if known[match[1]] {
 					continue
 				}

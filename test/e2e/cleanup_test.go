@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -33,7 +31,7 @@ func TestCleanupMovesEveryShard(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
-	applyShards(t, s)
+	s.ApplyExample(t, "shards", 2)
 	awaitReplicas(s, "shards", 4)
 	before, claims := shards(t, s, 4), claimUIDs(t, s, "shards", 4)
 	if len(before) < 4*8 {
@@ -59,17 +57,6 @@ func TestCleanupMovesEveryShard(t *testing.T) {
 	s.Scale("shards", 3)
 	awaitReplicas(s, "shards", 3)
 	expectFresh(t, s, before, claims)
-}
-
-// applyShards does what a reader of the example does, with an image that the node has.
-func applyShards(t *testing.T, s *stage.Stage) {
-	t.Helper()
-	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "examples", "shards"))
-	const image = "image: busybox:1.37"
-	if n := strings.Count(manifests, image); n != 2 {
-		t.Fatalf("examples/shards says %q %d times, want it for the replicas and for the cleanup pod", image, n)
-	}
-	s.Kubectl(t, strings.ReplaceAll(manifests, image, "image: "+stage.WorkloadImage), "-n", s.Namespace, "apply", "-f", "-")
 }
 
 // awaitReplicas waits until the set has so many replicas, all ready, and no other.

@@ -140,7 +140,7 @@ func Receivers(e event.Event) []api.Function {
 	case events.ResizeRequested:
 		return []api.Function{api.DetectResize}
 	case events.Retry:
-		return []api.Function{api.DetectResize, api.IdleTimeout, api.CleanupPod}
+		return []api.Function{api.DetectResize, api.IdleTimeout, api.CleanupPod, api.ScaleHooks}
 	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed, events.SleepDecided, events.WakeDecided, events.Scaled:
 		return []api.Function{api.PauseOwner}
 	case events.OwnerPaused:

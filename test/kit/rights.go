@@ -38,7 +38,7 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 	t.Helper()
 	config := filepath.Join(Root(t), "config")
 	files := []string{filepath.Join(config, "namespace", "namespace.yaml")}
-	for _, pattern := range []string{"rbac/*.yaml", "accounts/*.yaml", "bindings/*.yaml", "policy/*.yaml"} {
+	for _, pattern := range []string{"crd/*.yaml", "rbac/*.yaml", "accounts/*.yaml", "bindings/*.yaml", "policy/*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(config, pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("looking for %s in config: %v", pattern, err)

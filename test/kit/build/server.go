@@ -23,7 +23,7 @@ type Lists map[string][]metav1.Object
 func Plurals() Lists {
 	l := Lists{}
 	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods",
-		"volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges"} {
+		"scalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges"} {
 		l[plural] = nil
 	}
 	return l

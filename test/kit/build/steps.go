@@ -17,6 +17,7 @@ func WrongStep(set *appsv1.StatefulSet, patch plan.Action) error {
 	records := operation.Of(set)
 	for key, before := range map[string]operation.Record{
 		api.StatusAnnotation: records.Resize, api.SleepAnnotation: records.Sleep, api.CleanupAnnotation: records.Cleanup,
+		api.ScaleAnnotation: records.Scale,
 	} {
 		for _, op := range patch.Ops {
 			text, written := op.Value.(string)
@@ -62,6 +63,10 @@ func headOf(record operation.Record) *api.Header {
 			return &r.Header
 		}
 	case *api.Cleanup:
+		if r != nil {
+			return &r.Header
+		}
+	case *api.Scale:
 		if r != nil {
 			return &r.Header
 		}

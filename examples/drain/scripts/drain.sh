@@ -1,0 +1,15 @@
+# The hook before a scaling: every row of the members that go is stored in member 0. It is safe to repeat.
+set -eu
+[ "$DRYDOCK_DIRECTION" = down ] || exit 0
+if [ "$DRYDOCK_DESIRED" = 0 ]; then
+  echo "no member would be left to take the rows"
+  exit 1
+fi
+member() { echo "http://$DRYDOCK_SET-$1.$DRYDOCK_SET.$DRYDOCK_NAMESPACE.svc:8080"; }
+for ordinal in $(echo "$DRYDOCK_REMOVED" | tr , ' '); do
+  for row in $(wget -q -O - "$(member "$ordinal")/cgi-bin/list"); do
+    content=$(wget -q -O - "$(member "$ordinal")/rows/$row")
+    answer=$(wget -q -O - --post-data "$content" "$(member 0)/cgi-bin/put?$row")
+    [ "$answer" = stored ] || { echo "member 0 did not store $row: $answer"; exit 1; }
+  done
+done

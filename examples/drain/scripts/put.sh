@@ -1,0 +1,7 @@
+#!/bin/sh
+# POST /cgi-bin/put?NAME: stores a row. The same row twice is one row.
+printf 'Content-Type: text/plain\r\n\r\n'
+case "$QUERY_STRING" in
+'' | *[!0-9a-z-]*) echo "bad name"; exit ;;
+esac
+head -c "$CONTENT_LENGTH" > "/data/.$QUERY_STRING" && sync && mv "/data/.$QUERY_STRING" "/data/rows/$QUERY_STRING" && echo stored

@@ -1,0 +1,277 @@
+package scalehooks
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
+	"drydock.dev/shared/sts"
+)
+
+// Input is what Decide decides on.
+type Input struct {
+	Now             time.Time
+	Namespace, Name string
+	Set             *appsv1.StatefulSet // nil: it does not exist
+	// Scalers whose target is the set.
+	Scalers []*v1alpha1.Scaler
+	// Jobs are the hooks of the set's scalings.
+	Jobs []*batchv1.Job
+	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	Rejected string
+	// Retry is true if the event asks to take up what has failed.
+	Retry bool
+	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
+	Trace string
+}
+
+// mayBegin reports whether a scaling may begin with this event.
+func (in Input) mayBegin() bool {
+	return in.Set != nil && len(in.Scalers) > 0 && !operation.Of(in.Set).Scaling()
+}
+
+// work is an Input with what is known of its scaling.
+type work struct {
+	Input
+	record *api.Scale
+	scaler *v1alpha1.Scaler // the one that scales the set
+}
+
+// Decide is pure. It takes one step.
+func Decide(in Input) plan.Plan {
+	if in.Set == nil || in.Set.DeletionTimestamp != nil {
+		return in.lost()
+	}
+	record, err := api.LoadScale(in.Set)
+	if err != nil {
+		return in.unreadable(err)
+	}
+	w := work{Input: in, record: record, scaler: scale.Owner(in.Scalers, record)}
+	if w.scaler == nil {
+		return w.unowned()
+	}
+	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
+	case !sts.Managed(in.Set):
+		return w.unmanaged()
+	case taken && record.Active():
+		return w.end(w.stop(api.ScalerGone, "the Scaler was deleted during the scaling"))
+	case record.Active():
+		return w.goOn()
+	case operation.Of(in.Set).Busy(api.KindScale):
+		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
+	case record == nil || taken:
+		return w.adopt()
+	case record.Phase == api.Failed:
+		return w.failed()
+	case scale.Retried(w.scaler):
+		return w.forgetRetry()
+	}
+	if p := w.tidy(record); p.Kind == plan.KindDo {
+		return p
+	}
+	return w.rest()
+}
+
+// lost is about a set that does not exist, or will not for long.
+func (in Input) lost() plan.Plan {
+	if p := in.tidy(nil); p.Kind == plan.KindDo {
+		return p
+	}
+	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
+	if w.scaler == nil {
+		return plan.Noop(api.SetGone)
+	}
+	return w.report(&problem{reason: api.TargetMissing, message: fmt.Sprintf("there is no StatefulSet %s; create it, or delete the Scaler", in.Name)})
+}
+
+// unreadable is about a set whose record must not be acted on.
+func (in Input) unreadable(err error) plan.Plan {
+	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
+	p := w.report(&problem{reason: api.StatusInvalid, message: err.Error()})
+	if p.Kind == plan.KindDo {
+		p.Actions = append(p.Actions, w.warn(api.StatusInvalid, "%v", err))
+	}
+	return p
+}
+
+// unowned is about a set whose Scaler was deleted. The set stays as it is, and forgets the Scaler.
+func (w work) unowned() plan.Plan {
+	if p := w.tidy(nil); p.Kind == plan.KindDo || w.record == nil {
+		return p // the record goes last, since it is by that that the sweep finds the set
+	}
+	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
+}
+
+func (w work) unmanaged() plan.Plan {
+	message := fmt.Sprintf("StatefulSet %s has not opted in: kubectl label -n %s statefulset %s %s=true", w.Name, w.Namespace, w.Name, api.ManagedLabel)
+	if w.record.Active() {
+		return w.end(w.stop(api.NotManaged, message))
+	}
+	if p := w.tidy(w.record); p.Kind == plan.KindDo {
+		return p
+	}
+	return w.report(&problem{reason: api.NotManaged, message: message})
+}
+
+// stop returns the record of a scaling that ends at once. One that was given up before has failed there: no retry begins with its hook for a
+// failure.
+func (w work) stop(reason api.Reason, message string) *api.Scale {
+	next := operation.Fail(w.record, api.Failed, w.Now, reason, message)
+	if w.record.Phase == api.Failing {
+		next.FailedAt = w.record.FailedAt
+	}
+	return next
+}
+
+// adopt begins to look after the set, with the count that it has.
+func (w work) adopt() plan.Plan {
+	live := sts.Replicas(w.Set)
+	next := w.fresh(api.Succeeded, live, live)
+	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s looks after the StatefulSet", w.scaler.Name)
+	next.Operation = api.OperationID(w.Set.UID, string(api.ScalerReady), next.Attempt) // it is none, and not the one before
+	next.Finished = operation.Moment(w.Now)
+	var notes []plan.Action
+	if known := w.scaler.Status.Target; known != nil && known.UID != w.Set.UID {
+		notes = append(notes, w.warn(api.TargetReplaced, "StatefulSet %s is another one than before (UID %s, was %s); Scaler %s looks after it from now on",
+			w.Name, w.Set.UID, known.UID, w.scaler.Name))
+	}
+	return w.store(api.ScalerReady, next, notes...)
+}
+
+// rest is about a set of which no scaling is under way.
+func (w work) rest() plan.Plan {
+	live, wanted := sts.Replicas(w.Set), w.scaler.Spec.Replicas
+	switch {
+	case wanted == nil:
+		return w.wish(live)
+	case live != w.record.Target && live == *wanted:
+		return w.settle(live)
+	case live != w.record.Target && w.adopts():
+		return w.wish(live, w.warn(api.CountAdopted, "somebody else has scaled the StatefulSet from %d to %d; Scaler %s wants that count now",
+			w.record.Target, live, w.scaler.Name))
+	case live != w.record.Target:
+		return w.putBack(w.record.Target)
+	case live != *wanted:
+		return w.begin(*wanted)
+	}
+	return w.report(nil)
+}
+
+func (w work) adopts() bool { return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt }
+
+// wish makes the count the one that the Scaler wants.
+func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
+	patch := plan.PatchOf(plan.Scalers, w.scaler).Replace("/spec/replicas", count, fmt.Sprintf("replicas = %d", count))
+	return plan.Do(api.CountAdopted, append(patch.Actions(), notes...)...)
+}
+
+// settle notes that the set has the count which is wanted, without a scaling.
+func (w work) settle(live int32) plan.Plan {
+	next := w.record.Clone()
+	next.Previous, next.Target, next.Reason = live, live, api.CountAdopted
+	next.Message = fmt.Sprintf("the StatefulSet was scaled to %d by somebody else, as the Scaler wants it", live)
+	return w.store(api.CountAdopted, next)
+}
+
+// putBack undoes a change of the count that no Scaler has made.
+func (w work) putBack(count int32) plan.Plan {
+	live := sts.Replicas(w.Set)
+	patch := plan.Set(plan.PatchOf(plan.StatefulSets, w.Set), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
+	return plan.Do(api.CountReverted, append(patch.Actions(), w.warn(api.CountReverted, "somebody else has scaled the StatefulSet to %d; Scaler %s has put "+
+		"%d back. Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name))...)
+}
+
+const replicasPath = "/spec/replicas"
+
+// begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
+func (w work) begin(target int32) plan.Plan {
+	if _, err := w.templates(); err != nil {
+		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
+	}
+	next := w.enter(w.fresh(api.PreScaling, sts.Replicas(w.Set), target), api.PreScaling)
+	next.Reason, next.Message = api.ScalingStarted, fmt.Sprintf("scaling from %d to %d", next.Previous, next.Target)
+	return w.store(api.ScalingStarted, next, w.tell(next, false))
+}
+
+// fresh is a record of the next operation.
+func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
+	next := &api.Scale{
+		Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: phase, Request: fmt.Sprint(target), Attempt: 1,
+			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
+		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target,
+	}
+	if w.record != nil {
+		next.Attempt = w.record.Attempt + 1
+	}
+	// Somebody may remove the record, and attempts count from 1 again: the time keeps the operations apart.
+	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
+	return next
+}
+
+// failed is about a scaling that was given up: nothing is done until its user asks for it.
+func (w work) failed() plan.Plan {
+	if !scale.Retried(w.scaler) && !w.Retry {
+		if p := w.tidy(w.record); p.Kind == plan.KindDo {
+			return p
+		}
+		return w.report(nil)
+	}
+	wanted, live := w.scaler.Spec.Replicas, sts.Replicas(w.Set)
+	if wanted != nil && *wanted != w.record.Target { // the user wants something else by now
+		if *wanted == live {
+			next := w.fresh(api.Succeeded, live, live)
+			next.Reason, next.Message, next.Finished = api.CountAdopted, fmt.Sprintf("the StatefulSet has the %d members that are wanted", live), operation.Moment(w.Now)
+			return w.store(api.CountAdopted, next)
+		}
+		return w.begin(*wanted)
+	}
+	if _, err := w.templates(); err != nil {
+		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
+	}
+	next := w.enter(w.fresh(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
+	next.Reason, next.Message = api.Retrying, fmt.Sprintf("taken up again at %s", stages[next.Phase])
+	return w.store(api.Retrying, next, w.tell(next, false))
+}
+
+// forgetRetry removes a retry that is taken, or that nothing needs.
+func (w work) forgetRetry() plan.Plan {
+	return plan.Do(api.NothingFailed, plan.PatchOf(plan.Scalers, w.scaler).Unannotate(api.RetryAnnotation).Actions()...)
+}
+
+// end stores a record in a terminal phase.
+func (w work) end(next *api.Scale) plan.Plan {
+	p := w.store(next.Reason, next, w.tell(next, next.Phase == api.Failed))
+	if next.Phase == api.Failed {
+		return p.Then(events.OperationFailed, next.Operation).For(api.KindScale)
+	}
+	return p.Then(events.ScaleCompleted, next.Operation)
+}
+
+// store patches the record into the set, and then tells the Scaler's user. What follows the notes is skipped if a write fails, and made up
+// for with the next look.
+func (w work) store(reason api.Reason, next *api.Scale, notes ...plan.Action) plan.Plan {
+	actions := append(operation.Store(w.Set, next).Actions(), notes...)
+	w.record = next
+	return plan.Do(reason, append(actions, w.statuses(nil)...)...)
+}
+
+func (w work) tell(next *api.Scale, warning bool) plan.Action {
+	return operation.NoteOf(w.Set, next, warning)
+}
+
+// warn makes a Kubernetes Event on the set.
+func (w work) warn(reason api.Reason, message string, args ...any) plan.Action {
+	note := plan.Note{Warning: true, Reason: reason, Message: fmt.Sprintf(message, args...), UID: w.Set.UID}
+	if w.record != nil {
+		note.Operation = w.record.Operation
+	}
+	return plan.Record(w.Namespace, w.Name, note)
+}

@@ -1,0 +1,54 @@
+// Package scalehooks scales StatefulSets that have a Scaler, in stages: the hook before, the change of the count, the hook after.
+//
+//	in    StatefulSet, Scaler and hook Job changes; retry; the tick
+//	get   the StatefulSet; list Scalers, and Jobs of operations, of its namespace
+//	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry
+//	out   scale.completed, operation.failed
+//	never changes the count for a Scaler before its hook has succeeded
+package scalehooks
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+)
+
+// Function is scale-hooks.
+type Function struct {
+	client *kube.Client
+	apply  *apply.Executor
+}
+
+// New makes the function.
+func New(client *kube.Client, log *slog.Logger) *Function {
+	return &Function{client: client, apply: apply.New(client, api.ScaleHooks, log)}
+}
+
+// Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
+// gives the scaling up.
+func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	retry := e.Type() == events.Retry
+	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		in.Retry, in.Rejected = retry, fault.Text(denied)
+		if in.mayBegin() {
+			in.Trace = f.apply.Begin(ctx)
+		}
+		decided := Decide(in)
+		if decided.Kind == plan.KindDo {
+			retry = false // it counts once
+		}
+		return decided, nil
+	})
+}

@@ -1,0 +1,50 @@
+package scalehooks
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+)
+
+func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
+	in := Input{Now: time.Now(), Namespace: ref.Namespace, Name: ref.Name}
+	err := kube.Pages(ctx, f.client, plan.Scalers, ref.Namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
+		for i := range l.Items {
+			if l.Items[i].Spec.Target == ref.Name {
+				in.Scalers = append(in.Scalers, &l.Items[i])
+			}
+		}
+	})
+	if err != nil && !apierrors.IsNotFound(err) { // the custom resource may have been removed
+		return in, err
+	}
+	set := &appsv1.StatefulSet{}
+	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+	if err != nil {
+		return in, err
+	}
+	if found {
+		in.Set = set
+	}
+	return in, f.observeJobs(ctx, &in)
+}
+
+func (f *Function) observeJobs(ctx context.Context, in *Input) error {
+	return kube.Pages(ctx, f.client, plan.Jobs, in.Namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
+		for i := range l.Items {
+			job := &l.Items[i]
+			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleScaleHook && link.Set.Name == in.Name {
+				in.Jobs = append(in.Jobs, job)
+			}
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package scalehooks
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/scale"
+	"drydock.dev/shared/sts"
+)
+
+// Names of hooks, as in the Scaler's spec.
+const (
+	preHook     = "pre"
+	postHook    = "post"
+	failureHook = "onFailure"
+)
+
+// hookOf is the hook that runs in a phase.
+var hookOf = map[api.Phase]string{api.PreScaling: preHook, api.PostScaling: postHook, api.Failing: failureHook}
+
+// goOn takes the next step of the scaling.
+func (w work) goOn() plan.Plan {
+	if scale.Retried(w.scaler) && w.record.Phase != api.Failing { // one that is given up is retried when it has failed
+		return w.forgetRetry()
+	}
+	if p := w.tidy(w.record); p.Kind == plan.KindDo {
+		return p
+	}
+	if w.Rejected != "" {
+		return w.giveUp(api.Rejected, "the API server refuses a write: "+w.Rejected)
+	}
+	if live, is := sts.Replicas(w.Set), w.count(); live != is && w.record.Phase != api.Failing {
+		if w.adopts() {
+			return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody else has scaled the StatefulSet from %d to %d", is, live))
+		}
+		return w.putBack(is)
+	}
+	switch w.record.Phase {
+	case api.PreScaling:
+		return w.runHook(w.changeCount)
+	case api.Scaling:
+		return w.awaitMembers()
+	case api.PostScaling:
+		return w.runHook(w.complete)
+	}
+	return w.runHook(w.fail)
+}
+
+// count returns how many members the set is to ask for in the present phase.
+func (w work) count() int32 {
+	if w.record.Phase == api.PreScaling {
+		return w.record.Previous
+	}
+	return w.record.Target
+}
+
+// enter gives the record the deadline of the phase.
+func (w work) enter(record *api.Scale, phase api.Phase) *api.Scale {
+	return operation.Enter(record, phase, w.Now, w.deadline(phase))
+}
+
+// changeCount gives the set the new count, in the same write that says so.
+func (w work) changeCount() plan.Plan {
+	next := w.enter(w.record, api.Scaling)
+	next.Reason, next.Message = api.CountChanged, fmt.Sprintf("the StatefulSet is to have %d members", next.Target)
+	patch := plan.Set(operation.Store(w.Set, next), replicasPath, sts.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
+	w.record = next
+	return plan.Do(api.CountChanged, append(patch.Actions(), w.statuses(nil)...)...)
+}
+
+// awaitMembers waits until the StatefulSet controller has seen the count, and as many members are there and ready.
+func (w work) awaitMembers() plan.Plan {
+	status, target := w.Set.Status, w.record.Target
+	switch {
+	case sts.Seen(w.Set) && status.Replicas == target && status.ReadyReplicas == target:
+		next := w.enter(w.record, api.PostScaling)
+		next.Reason, next.Message = api.MembersReady, fmt.Sprintf("%d members are ready", target)
+		return w.store(api.MembersReady, next)
+	case operation.Overdue(w.record, w.Now):
+		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("%d of %d members are ready, and %d are there, after %s; look at the pods of the StatefulSet",
+			status.ReadyReplicas, target, status.Replicas, w.deadline(api.Scaling)))
+	}
+	return w.wait(api.WaitingForReady, "%d of %d members are ready, %d are there", status.ReadyReplicas, target, status.Replicas)
+}
+
+func (w work) complete() plan.Plan {
+	return w.end(operation.Conclude(w.record, api.Succeeded, w.Now, api.ScalingCompleted,
+		fmt.Sprintf("scaled from %d to %d", w.record.Previous, w.record.Target)))
+}
+
+// giveUp ends the scaling where it is. If there is a hook for that, it runs first.
+func (w work) giveUp(reason api.Reason, message string) plan.Plan {
+	if w.record.Phase == api.Failing {
+		return w.fail()
+	}
+	message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", message, w.Namespace, w.scaler.Name, api.RetryAnnotation)
+	if w.scaler.Spec.Hooks.OnFailure == nil {
+		return w.end(operation.Fail(w.record, api.Failed, w.Now, reason, message))
+	}
+	next := w.enter(w.record, api.Failing)
+	next.FailedAt, next.Reason, next.Message = w.record.Phase, reason, message
+	return w.store(reason, next)
+}
+
+func (w work) fail() plan.Plan {
+	next := operation.Conclude(w.record, api.Failed, w.Now, w.record.Reason, w.record.Message)
+	return w.end(next)
+}
+
+// runHook runs the hook of the phase, and then does what comes after it. A hook for a failure changes nothing by failing.
+func (w work) runHook(then func() plan.Plan) plan.Plan {
+	hook := hookOf[w.record.Phase]
+	failing, late := hook == failureHook, operation.Overdue(w.record, w.Now)
+	template, err := w.template(hook)
+	job := w.job(hook)
+	switch {
+	case template == nil && err == nil && job == nil:
+		return then()
+	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // somebody deletes it, so another one has to run
+		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
+	case job != nil && scale.Ended(job, batchv1.JobComplete) != nil:
+		return then()
+	case failing && (err != nil || w.Rejected != "" || late || job != nil && scale.Ended(job, batchv1.JobFailed) != nil):
+		return then()
+	case err != nil:
+		return w.giveUp(api.HookInvalid, err.Error())
+	case job != nil && scale.Ended(job, batchv1.JobFailed) != nil:
+		c := scale.Ended(job, batchv1.JobFailed)
+		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: Job %s: %s %s", hook, job.Name, c.Reason, c.Message))
+	case late:
+		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s has not ended within %s", hook, w.deadline(w.record.Phase)))
+	case job == nil:
+		made := resources.MakeScaleHook(w.Set, w.record, hook, template, w.left())
+		return plan.Do(api.HookRunning, plan.Create(plan.Jobs, made))
+	}
+	return w.wait(api.HookRunning, "Job %s runs", job.Name)
+}
+
+// wait brings the status up to date while something else has to happen first.
+func (w work) wait(reason api.Reason, detail string, args ...any) plan.Plan {
+	if actions := w.statuses(nil); len(actions) > 0 {
+		return plan.Do(api.StatusUpdated, actions...)
+	}
+	return plan.Wait(reason, detail, args...)
+}
+
+// template returns the pod template of the hook; nil if the Scaler has no such hook.
+func (w work) template(hook string) (*corev1.PodTemplateSpec, error) {
+	hooks := w.scaler.Spec.Hooks
+	asked := map[string]*v1alpha1.Hook{preHook: hooks.Pre, postHook: hooks.Post, failureHook: hooks.OnFailure}[hook]
+	if asked == nil {
+		return nil, nil
+	}
+	where := fmt.Sprintf("hooks.%s.job.template of Scaler %s", hook, w.scaler.Name)
+	return resources.ParseHook(w.Set, where, string(asked.Job.Template.Raw))
+}
+
+// templates reads those of all hooks, so that a scaling does not begin which could not end.
+func (w work) templates() (all []*corev1.PodTemplateSpec, err error) {
+	for _, hook := range []string{preHook, postHook, failureHook} {
+		template, err := w.template(hook)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, template)
+	}
+	return all, nil
+}
+
+// job returns the Job of the hook in this operation; nil if it has not been made.
+func (w work) job(hook string) *batchv1.Job {
+	name := api.ScaleHookName(w.record.Operation, hook)
+	for _, job := range w.Jobs {
+		if job.Name == name && api.Linked(job, w.record.Operation, api.RoleScaleHook) {
+			return job
+		}
+	}
+	return nil
+}
+
+// tidy deletes the Jobs of hooks that no step needs any more: a Job counts for the phase in which it runs.
+func (in Input) tidy(record *api.Scale) plan.Plan {
+	var actions []plan.Action
+	for _, job := range in.Jobs {
+		needed := record.Active() && job.Name == api.ScaleHookName(record.Operation, hookOf[record.Phase])
+		if !needed && job.DeletionTimestamp == nil {
+			actions = append(actions, plan.Delete(plan.Jobs, job))
+		}
+	}
+	return plan.Do(api.HookEnded, actions...)
+}
+
+// defaults are the deadlines of a Scaler that the API server has not completed.
+var defaults = map[api.Phase]time.Duration{api.PreScaling: 10 * time.Minute, api.Scaling: 30 * time.Minute, api.PostScaling: 10 * time.Minute,
+	api.Failing: 10 * time.Minute}
+
+// deadline returns how long the phase may take.
+func (w work) deadline(phase api.Phase) time.Duration {
+	d := w.scaler.Spec.Deadlines
+	text := map[api.Phase]v1alpha1.Deadline{api.PreScaling: d.Pre, api.Scaling: d.Scaling, api.PostScaling: d.Post, api.Failing: d.OnFailure}[phase]
+	if limit, err := time.ParseDuration(string(text)); err == nil && limit > 0 {
+		return limit
+	}
+	return defaults[phase]
+}
+
+// left returns how much time the present phase has.
+func (w work) left() time.Duration {
+	if w.record.Deadline == nil {
+		return w.deadline(w.record.Phase)
+	}
+	return w.record.Deadline.Sub(w.Now)
+}

@@ -1,0 +1,141 @@
+package scalehooks
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+)
+
+// problem is why a Scaler cannot scale its set.
+type problem struct {
+	reason  api.Reason
+	message string
+	waits   bool // it will, when something else has ended
+}
+
+// stages are the stages of a Scaler by the phase of its scaling.
+var stages = map[api.Phase]v1alpha1.Stage{api.PreScaling: v1alpha1.StagePreScaling, api.Scaling: v1alpha1.StageScaling,
+	api.PostScaling: v1alpha1.StagePostScaling, api.Failing: v1alpha1.StageFailed, api.Failed: v1alpha1.StageFailed, api.Succeeded: v1alpha1.StageIdle}
+
+// report brings the status of the set's Scalers up to date.
+func (w work) report(why *problem) plan.Plan {
+	if actions := w.statuses(why); len(actions) > 0 {
+		return plan.Do(api.StatusUpdated, actions...)
+	}
+	if why != nil {
+		return plan.Noop(why.reason)
+	}
+	return plan.Noop(api.UpToDate)
+}
+
+// statuses returns the writes that bring the status of each Scaler of the set up to date.
+func (w work) statuses(why *problem) []plan.Action {
+	var actions []plan.Action
+	for _, s := range w.Scalers {
+		if s.DeletionTimestamp != nil {
+			continue
+		}
+		next := w.taken(s)
+		if s == w.scaler {
+			next = w.status(why)
+		}
+		if !equality.Semantic.DeepEqual(*next, s.Status) {
+			actions = append(actions, plan.PatchOf(plan.ScalerStatus, s).Replace("/status", next, "status").Actions()...)
+		}
+	}
+	return actions
+}
+
+// taken is the status of a Scaler whose set another one scales.
+func (w work) taken(s *v1alpha1.Scaler) *v1alpha1.ScalerStatus {
+	next := s.Status.DeepCopy()
+	next.ObservedGeneration, next.Stage, next.Failed = s.Generation, v1alpha1.StageIdle, nil
+	conclude(w.Input, s, next, &problem{reason: api.TargetTaken,
+		message: fmt.Sprintf("Scaler %s scales StatefulSet %s already; delete one of the two", w.scaler.Name, w.Name)}, nil)
+	return next
+}
+
+// status is what there is of the set and its scaling.
+func (w work) status(why *problem) *v1alpha1.ScalerStatus {
+	next := w.scaler.Status.DeepCopy()
+	next.ObservedGeneration, next.Stage, next.Failed = w.scaler.Generation, v1alpha1.StageIdle, nil
+	next.Replicas = 0
+	if w.Set != nil {
+		next.Replicas = w.Set.Status.Replicas
+		next.Selector = metav1.FormatLabelSelector(w.Set.Spec.Selector)
+	}
+	if record := w.record; record != nil {
+		next.Target = &v1alpha1.TargetReference{Name: w.Set.Name, UID: w.Set.UID}
+		next.Stage, next.Operation = stages[record.Phase], record.Operation
+		next.Previous, next.Desired = ptr.To(record.Previous), ptr.To(record.Target)
+		if record.FailedAt != "" {
+			next.Failed = &v1alpha1.ScalerFailure{FailedAt: stages[record.FailedAt], Reason: string(record.Reason)}
+		}
+		w.remember(next)
+	}
+	if next.Stage != w.scaler.Status.Stage {
+		next.LastTransitionTime = operation.Moment(w.Now)
+	}
+	conclude(w.Input, w.scaler, next, why, w.record)
+	return next
+}
+
+// remember adds a scaling that has ended to the history.
+func (w work) remember(next *v1alpha1.ScalerStatus) {
+	record := w.record
+	ended := record.Phase == api.Failed || record.Phase == api.Succeeded && record.Reason == api.ScalingCompleted
+	known := slices.ContainsFunc(next.History, func(r v1alpha1.ScalingResult) bool { return r.Operation == record.Operation })
+	if ended && !known && record.Finished != nil {
+		next.History = slices.Insert(next.History, 0, v1alpha1.ScalingResult{Operation: record.Operation, From: record.Previous, To: record.Target,
+			Result: string(record.Phase), Finished: *record.Finished})
+	}
+	limit := 5
+	if l := w.scaler.Spec.HistoryLimit; l != nil {
+		limit = int(*l)
+	}
+	next.History = next.History[:min(len(next.History), limit)]
+	if len(next.History) == 0 {
+		next.History = nil
+	}
+}
+
+// conclude sets the conditions.
+func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *problem, record *api.Scale) {
+	set := func(kind string, is bool, reason api.Reason, message string) {
+		value := metav1.ConditionFalse
+		if is {
+			value = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: value, ObservedGeneration: s.Generation,
+			Reason: string(reason), Message: message, LastTransitionTime: *operation.Moment(in.Now)})
+	}
+	failed := record != nil && (record.Phase == api.Failed || record.Phase == api.Failing)
+	switch {
+	case failed:
+		set(v1alpha1.ConditionHealthy, false, record.Reason, record.Message)
+		set(v1alpha1.ConditionFailed, true, record.Reason, record.Message)
+	case why != nil && !why.waits:
+		set(v1alpha1.ConditionHealthy, false, why.reason, why.message)
+		set(v1alpha1.ConditionFailed, false, why.reason, why.message)
+	default:
+		set(v1alpha1.ConditionHealthy, true, api.ScalerReady, "the StatefulSet has the count that is wanted, or is on its way there")
+		set(v1alpha1.ConditionFailed, false, api.ScalerReady, "no scaling was given up")
+	}
+	switch {
+	case record.Active():
+		set(v1alpha1.ConditionProgressing, true, record.Reason, record.Message)
+	case why != nil:
+		set(v1alpha1.ConditionProgressing, false, why.reason, why.message)
+	default:
+		set(v1alpha1.ConditionProgressing, false, api.UpToDate, "no scaling is under way")
+	}
+}

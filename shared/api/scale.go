@@ -1,0 +1,42 @@
+package api
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+// Scale is the record of a set's latest scaling by a Scaler. Its request is the count that the set is to have.
+type Scale struct {
+	Header
+	// Scaler is the custom resource that scales the set.
+	Scaler ScalerRef `json:"scaler"`
+	// Previous is the count before the scaling, Target the one after it. Between two scalings both are what the set has.
+	Previous int32 `json:"previous"`
+	Target   int32 `json:"target"`
+}
+
+// ScalerRef is the identity of a Scaler in the set's namespace.
+type ScalerRef SetRef
+
+// LoadScale returns the record of the set's latest scaling, as LoadResize does.
+func LoadScale(set *appsv1.StatefulSet) (*Scale, error) {
+	scale := &Scale{}
+	if found, err := load(set, ScaleAnnotation, scale, KindScale); !found || !scale.isOf(set) {
+		return nil, err
+	}
+	return scale, nil
+}
+
+// Active reports whether the scaling still has work to do. No scaling is not active.
+func (s *Scale) Active() bool { return s != nil && s.active() }
+
+// Clone returns a copy that can be changed without changing s.
+func (s *Scale) Clone() *Scale {
+	next := *s
+	return &next
+}
+
+// Annotation returns where the record is stored.
+func (s *Scale) Annotation() string { return ScaleAnnotation }
+
+// Encode renders the record.
+func (s *Scale) Encode() string { return mustJSON(s) }

@@ -1,0 +1,279 @@
+// Package v1alpha1 has Drydock's custom resources. config/crd and the deep copies are generated from it: make generate.
+//
+// +kubebuilder:object:generate=true
+// +groupName=drydock.dev
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// GroupVersion is the API group of the package.
+var GroupVersion = schema.GroupVersion{Group: "drydock.dev", Version: "v1alpha1"}
+
+// Scaler scales a StatefulSet in stages: a hook of the user runs before members are added or removed, and another one after it. People
+// and HorizontalPodAutoscalers scale the Scaler instead of the StatefulSet.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=drydock
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name=Target,type=string,JSONPath=`.spec.target`
+// +kubebuilder:printcolumn:name=Desired,type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name=Replicas,type=integer,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name=Stage,type=string,JSONPath=`.status.stage`
+// +kubebuilder:printcolumn:name=Healthy,type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+type Scaler struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ScalerSpec   `json:"spec"`
+	Status ScalerStatus `json:"status,omitempty"`
+}
+
+// ScalerList is a list of Scalers.
+//
+// +kubebuilder:object:root=true
+type ScalerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Scaler `json:"items"`
+}
+
+// ScalerSpec says what the user wants.
+type ScalerSpec struct {
+	// Target is the name of a StatefulSet in the Scaler's namespace. It has the label drydock.dev/managed=true.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="target cannot be changed; delete the Scaler and create another one"
+	Target string `json:"target"`
+
+	// Replicas is how many members the StatefulSet is to have. If it is left out when the Scaler is created, it becomes the count that the
+	// StatefulSet has then.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// Hooks run before and after a change of the count.
+	//
+	// +optional
+	Hooks ScalerHooks `json:"hooks,omitempty"`
+
+	// Deadlines say how long each stage may take.
+	//
+	// +kubebuilder:default={}
+	// +optional
+	Deadlines ScalerDeadlines `json:"deadlines,omitempty"`
+
+	// ConflictPolicy says what happens when another client changes the count of the StatefulSet: revert puts it back, adopt takes it over as
+	// spec.replicas.
+	//
+	// +kubebuilder:default=revert
+	// +optional
+	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
+
+	// HistoryLimit is how many ended scalings status.history keeps.
+	//
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=50
+	// +optional
+	HistoryLimit *int32 `json:"historyLimit,omitempty"`
+}
+
+// ConflictPolicy says what to do when another client scales the StatefulSet.
+//
+// +kubebuilder:validation:Enum=revert;adopt
+type ConflictPolicy string
+
+const (
+	// ConflictRevert puts the count back that the Scaler wants.
+	ConflictRevert ConflictPolicy = "revert"
+	// ConflictAdopt takes the new count over as the wish.
+	ConflictAdopt ConflictPolicy = "adopt"
+)
+
+// ScalerHooks are what the user runs around a change of the count.
+type ScalerHooks struct {
+	// Pre runs before the count changes, for example to move data away from members that are to be removed.
+	//
+	// +optional
+	Pre *Hook `json:"pre,omitempty"`
+	// Post runs when the count has changed and all members are ready.
+	//
+	// +optional
+	Post *Hook `json:"post,omitempty"`
+	// OnFailure runs once when a scaling is given up.
+	//
+	// +optional
+	OnFailure *Hook `json:"onFailure,omitempty"`
+}
+
+// Hook is one way to run something of the user's.
+type Hook struct {
+	// Job is the pod template of a Job that runs once. Its containers have the variables DRYDOCK_HOOK, DRYDOCK_DIRECTION (up or down),
+	// DRYDOCK_CURRENT, DRYDOCK_DESIRED, DRYDOCK_ADDED and DRYDOCK_REMOVED (ordinals, separated by commas), DRYDOCK_NAMESPACE, DRYDOCK_SET,
+	// DRYDOCK_SCALER and DRYDOCK_OPERATION.
+	Job HookJob `json:"job"`
+}
+
+// HookJob is a Job that runs as a hook.
+type HookJob struct {
+	// Template is a PodTemplateSpec, the pod to run. Its restartPolicy is Never. The API server stores it as it is, and scale-hooks reads
+	// it strictly before a scaling begins.
+	//
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template"`
+}
+
+// ScalerDeadlines are the longest times of the stages.
+type ScalerDeadlines struct {
+	// Pre is for the stage preScaling.
+	//
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
+	// +optional
+	Pre Deadline `json:"pre,omitempty"`
+	// Scaling is for the stage scaling, until all members are ready.
+	//
+	// +kubebuilder:default="30m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
+	// +optional
+	Scaling Deadline `json:"scaling,omitempty"`
+	// Post is for the stage postScaling.
+	//
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
+	// +optional
+	Post Deadline `json:"post,omitempty"`
+	// OnFailure is for the hook that runs when a scaling is given up.
+	//
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
+	// +optional
+	OnFailure Deadline `json:"onFailure,omitempty"`
+}
+
+// Deadline is a Go duration, at most a week.
+//
+// +kubebuilder:validation:MaxLength=20
+// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+type Deadline string
+
+// Stage is where a scaling stands.
+//
+// +kubebuilder:validation:Enum=idle;preScaling;scaling;postScaling;failed
+type Stage string
+
+const (
+	// StageIdle: nothing is to be done.
+	StageIdle Stage = "idle"
+	// StagePreScaling: the hook before the change runs. The count is as before.
+	StagePreScaling Stage = "preScaling"
+	// StageScaling: the StatefulSet has the new count, and its members start or stop.
+	StageScaling Stage = "scaling"
+	// StagePostScaling: the members are ready, and the hook after the change runs.
+	StagePostScaling Stage = "postScaling"
+	// StageFailed: the scaling was given up. The annotation drydock.dev/retry takes it up again.
+	StageFailed Stage = "failed"
+)
+
+// ScalerStatus says what there is.
+type ScalerStatus struct {
+	// ObservedGeneration is the generation of the Scaler that this status describes.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Replicas is how many members the StatefulSet has.
+	//
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// Selector selects the StatefulSet's pods, for autoscalers.
+	//
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// Target is the StatefulSet itself.
+	//
+	// +optional
+	Target *TargetReference `json:"target,omitempty"`
+	// Stage is where the scaling stands.
+	//
+	// +optional
+	Stage Stage `json:"stage,omitempty"`
+	// Operation is the id of the latest scaling.
+	//
+	// +optional
+	Operation string `json:"operation,omitempty"`
+	// Previous is the count before the scaling, Desired the one after it. Both stay as they are for the whole scaling, whatever
+	// spec.replicas becomes.
+	//
+	// +optional
+	Previous *int32 `json:"previous,omitempty"`
+	// +optional
+	Desired *int32 `json:"desired,omitempty"`
+	// Failed says where the scaling was given up, and why.
+	//
+	// +optional
+	Failed *ScalerFailure `json:"failed,omitempty"`
+	// LastTransitionTime is when the stage began.
+	//
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+	// History has the scalings that have ended, the latest first.
+	//
+	// +listType=atomic
+	// +optional
+	History []ScalingResult `json:"history,omitempty"`
+	// Conditions are Healthy, Progressing and Failed.
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// TargetReference is the identity of a StatefulSet.
+type TargetReference struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+}
+
+// ScalerFailure says where a scaling was given up.
+type ScalerFailure struct {
+	FailedAt Stage  `json:"failedAt"`
+	Reason   string `json:"reason"`
+}
+
+// ScalingResult is a scaling that has ended.
+type ScalingResult struct {
+	Operation string      `json:"operation"`
+	From      int32       `json:"from"`
+	To        int32       `json:"to"`
+	Result    string      `json:"result"`
+	Finished  metav1.Time `json:"finished"`
+}
+
+// Types of conditions of a Scaler.
+const (
+	// ConditionHealthy: the StatefulSet has the count that is wanted, or is on its way there.
+	ConditionHealthy = "Healthy"
+	// ConditionProgressing: a scaling is under way.
+	ConditionProgressing = "Progressing"
+	// ConditionFailed: a scaling was given up.
+	ConditionFailed = "Failed"
+)
+
+// AddToScheme registers the types.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Scaler{}, &ScalerList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,86 @@
+// Package scale judges which Scaler scales a StatefulSet, and which changes concern the function that does so.
+package scale
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/operation"
+)
+
+var scaleHooks = []api.Function{api.ScaleHooks}
+
+// Concerned returns the functions that a change of the set concerns as far as Scalers go: every change of a set that one scales, since the
+// Scaler's status tells how many members there are. The sweep compares the two instead, see ConcernedByScaler.
+func Concerned(c operation.Change) []api.Function {
+	if c.Records.Scaling() || c.Records.Scale != nil && !c.Swept {
+		return scaleHooks
+	}
+	return nil
+}
+
+// ConcernedByScaler judges a Scaler alone: one that is new, has changed, is under way or was given a word by its user.
+func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
+	if gone || Retried(scaler) || !settled(scaler) {
+		return scaleHooks
+	}
+	return nil
+}
+
+// settled reports whether the Scaler's set has the count that is wanted, as far as its status tells. A wish that came during a scaling is in
+// its spec only.
+func settled(scaler *v1alpha1.Scaler) bool {
+	wanted, status := scaler.Spec.Replicas, scaler.Status
+	return status.ObservedGeneration == scaler.Generation && status.Stage == v1alpha1.StageIdle && wanted != nil && status.Desired != nil &&
+		*wanted == *status.Desired
+}
+
+// ConcernedByJob returns the functions that a change of a hook of a scaling concerns.
+func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
+	if gone || Ended(job, batchv1.JobComplete) != nil || Ended(job, batchv1.JobFailed) != nil {
+		return scaleHooks
+	}
+	return nil
+}
+
+// Ended returns the condition that the Job has come to this end; nil if it has not. Counts of pods say nothing: a Job goes on after a
+// failed pod.
+func Ended(job *batchv1.Job, how batchv1.JobConditionType) *batchv1.JobCondition {
+	for i, c := range job.Status.Conditions {
+		if c.Type == how && c.Status == corev1.ConditionTrue {
+			return &job.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Retried reports whether the Scaler's user asks to take up what has failed.
+func Retried(scaler *v1alpha1.Scaler) bool {
+	_, asked := scaler.Annotations[api.RetryAnnotation]
+	return asked
+}
+
+// Owner returns the Scaler that scales the set: the one of the set's record, or else the oldest. It returns nil if there is none. A Scaler
+// that is being deleted counts no more.
+func Owner(scalers []*v1alpha1.Scaler, record *api.Scale) *v1alpha1.Scaler {
+	var owner *v1alpha1.Scaler
+	for _, s := range scalers {
+		switch {
+		case s.DeletionTimestamp != nil:
+		case record != nil && record.Scaler.UID == s.UID:
+			return s
+		case owner == nil || older(s, owner):
+			owner = s
+		}
+	}
+	return owner
+}
+
+func older(a, b *v1alpha1.Scaler) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.UID < b.UID
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}

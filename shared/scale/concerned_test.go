@@ -1,0 +1,140 @@
+package scale_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/scale"
+	"drydock.dev/test/kit/build"
+)
+
+func scaler(name string, age time.Duration, options ...build.Option) *v1alpha1.Scaler {
+	s := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 4}}
+	s.Spec.Replicas = ptr.To[int32](3)
+	s.Status = v1alpha1.ScalerStatus{ObservedGeneration: 4, Stage: v1alpha1.StageIdle, Desired: ptr.To[int32](3)}
+	return build.With(s, append([]build.Option{build.Age(age)}, options...)...)
+}
+
+func edit(change func(*v1alpha1.Scaler)) build.Option { return build.Edit(change) }
+
+func record(phase api.Phase) *api.Scale {
+	return &api.Scale{Header: api.Header{Phase: phase, Kind: api.KindScale}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}}
+}
+
+// concerns fails the test unless scale-hooks alone is concerned, or nobody.
+func concerns(t *testing.T, what string, got []api.Function, want bool) {
+	t.Helper()
+	var expected []api.Function
+	if want {
+		expected = []api.Function{api.ScaleHooks}
+	}
+	if !slices.Equal(got, expected) {
+		t.Errorf("%s: it concerns %v", what, got)
+	}
+}
+
+func TestChangeOfASet(t *testing.T) {
+	for name, row := range map[string]struct {
+		change operation.Change
+		want   bool
+	}{
+		"no Scaler":                         {operation.Change{}, false},
+		"no Scaler, swept":                  {operation.Change{Swept: true}, false},
+		"a Scaler, at rest":                 {operation.Change{Records: operation.Records{Scale: record(api.Succeeded)}}, true},
+		"a Scaler, at rest, swept":          {operation.Change{Swept: true, Records: operation.Records{Scale: record(api.Succeeded)}}, false},
+		"a scaling failed":                  {operation.Change{Records: operation.Records{Scale: record(api.Failed)}}, true},
+		"a scaling failed, swept":           {operation.Change{Swept: true, Records: operation.Records{Scale: record(api.Failed)}}, false},
+		"a scaling runs":                    {operation.Change{Records: operation.Records{Scale: record(api.Scaling)}}, true},
+		"a scaling runs, swept":             {operation.Change{Swept: true, Records: operation.Records{Scale: record(api.Scaling)}}, true},
+		"the record cannot be read, swept":  {operation.Change{Swept: true, Records: operation.Records{ScaleErr: errUnreadable{}}}, true},
+		"the set is gone, and had a Scaler": {operation.Change{Gone: true, Records: operation.Records{Scale: record(api.Succeeded)}}, true},
+	} {
+		concerns(t, name, scale.Concerned(row.change), row.want)
+	}
+}
+
+type errUnreadable struct{}
+
+func (errUnreadable) Error() string { return "it cannot be read" }
+
+func TestChangeOfAScaler(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*v1alpha1.Scaler)
+		gone   bool
+		want   bool
+	}{
+		"it is settled":              {func(*v1alpha1.Scaler) {}, false, false},
+		"it is gone":                 {func(*v1alpha1.Scaler) {}, true, true},
+		"it is new":                  {func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }, false, true},
+		"its spec has changed":       {func(s *v1alpha1.Scaler) { s.Generation = 5 }, false, true},
+		"it has no count":            {func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil }, false, true},
+		"a wish came during scaling": {func(s *v1alpha1.Scaler) { s.Spec.Replicas = ptr.To[int32](4) }, false, true},
+		"it scales":                  {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageScaling }, false, true},
+		"it has failed":              {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageFailed }, false, true},
+		"a retry is asked for":       {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{api.RetryAnnotation: ""} }, false, true},
+		"an annotation of others":    {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{"note": ""} }, false, false},
+		"nobody looked after it yet": {func(s *v1alpha1.Scaler) { s.Status.Desired = nil }, false, true},
+	} {
+		concerns(t, name, scale.ConcernedByScaler(scaler("pilot", 0, edit(row.change)), row.gone), row.want)
+	}
+}
+
+func TestChangeOfAHook(t *testing.T) {
+	for name, row := range map[string]struct {
+		job  *batchv1.Job
+		gone bool
+		want bool
+	}{
+		"it runs":                {&batchv1.Job{}, false, false},
+		"it is gone":             {&batchv1.Job{}, true, true},
+		"it is complete":         {build.With(&batchv1.Job{}, build.Complete()), false, true},
+		"it has failed":          {build.With(&batchv1.Job{}, build.Failed("x", "y")), false, true},
+		"a pod of it has failed": {&batchv1.Job{Status: batchv1.JobStatus{Failed: 1}}, false, false},
+		"its failure is not certain": {&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{
+			{Type: batchv1.JobFailed, Status: corev1.ConditionFalse}, {Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}}}}, false, false},
+	} {
+		concerns(t, name, scale.ConcernedByJob(row.job, row.gone), row.want)
+	}
+}
+
+// TestOneScalerHasTheSet: that of the record, however many come, or else the oldest.
+func TestOneScalerHasTheSet(t *testing.T) {
+	pilot, older, oldest := scaler("pilot", time.Minute), scaler("older", time.Hour), scaler("oldest", 2*time.Hour, build.Deleting())
+	twin := scaler("a-twin", time.Hour)
+	for name, row := range map[string]struct {
+		scalers []*v1alpha1.Scaler
+		record  *api.Scale
+		want    string
+	}{
+		"none":                                 {nil, nil, ""},
+		"none, and a record":                   {nil, record(api.Succeeded), ""},
+		"one":                                  {[]*v1alpha1.Scaler{pilot}, nil, "pilot"},
+		"the older one":                        {[]*v1alpha1.Scaler{pilot, older}, nil, "older"},
+		"in another order":                     {[]*v1alpha1.Scaler{older, pilot}, nil, "older"},
+		"of the same age":                      {[]*v1alpha1.Scaler{older, twin}, nil, "a-twin"},
+		"the one of the record":                {[]*v1alpha1.Scaler{older, pilot}, record(api.Scaling), "pilot"},
+		"the one of the record has gone":       {[]*v1alpha1.Scaler{older}, record(api.Scaling), "older"},
+		"one that goes counts no more":         {[]*v1alpha1.Scaler{oldest, pilot}, nil, "pilot"},
+		"one that goes, and no other":          {[]*v1alpha1.Scaler{oldest}, nil, ""},
+		"the one of the record is being gone":  {[]*v1alpha1.Scaler{scaler("pilot", 0, build.Deleting()), older}, record(api.Scaling), "older"},
+		"another one of the same name as that": {[]*v1alpha1.Scaler{scaler("pilot", 0, build.UID("uid-new")), older}, record(api.Scaling), "older"},
+	} {
+		got := ""
+		if owner := scale.Owner(row.scalers, row.record); owner != nil {
+			got = owner.Name
+		}
+		if got != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
+}

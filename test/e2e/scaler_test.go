@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestScalerDrainsMembersBeforeTheyGo runs examples/drain as it is: three members with rows of their own become one that has all of them.
+// Then the last one is to go, too, and stays because no member could take its rows.
+func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
+	drydock(t, s, "--tick", "2s")
+	s.ApplyExample(t, "drain", 2)
+	awaitReplicas(s, "store", 3)
+	s.AwaitScaler(t, "store", "idle 3")
+
+	s.Rescale(t, "store", 1)
+	s.AwaitScaler(t, "store", "idle 1")
+	awaitReplicas(s, "store", 1)
+	if rows := strings.Fields(s.Exec(t, "store-0", "ls /data/rows")); len(rows) != 3*8 {
+		t.Errorf("%d rows are left of 24: %v", len(rows), rows)
+	}
+	if row := s.Exec(t, "store-0", "cat /data/rows/store-2-7"); row != "row 7 of store-2" {
+		t.Errorf("row 7 of store-2 is %q", row)
+	}
+
+	s.Rescale(t, "store", 0)
+	s.AwaitScaler(t, "store", "failed 1")
+	if set := s.Set("store"); *set.Spec.Replicas != 1 || !slices.Contains(s.Events("store"), "Warning "+string(api.HookFailed)) {
+		t.Errorf("%d replicas, Events %v", *set.Spec.Replicas, s.Events("store"))
+	}
+	s.Rescale(t, "store", 2)
+	s.Kubectl(t, "", "-n", s.Namespace, "annotate", "scaler", "store", api.RetryAnnotation+"=")
+	s.AwaitScaler(t, "store", "idle 2")
+	expectNoHooks(t, s)
+}
+
+// expectNoHooks waits until no Job of a hook is left.
+func expectNoHooks(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	s.Eventually("no Job is left", func() string {
+		jobs, err := s.Kube.BatchV1().Jobs(s.Namespace).List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if n := len(jobs.Items); n > 0 {
+			return fmt.Sprintf("%d are there", n)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,44 @@
+package stage
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drydock.dev/test/kit"
+)
+
+// ApplyExample does what a reader of the example does, with an image that the node has. The example names its own so often. It returns the
+// manifests.
+func (s *Stage) ApplyExample(t testing.TB, name string, images int) string {
+	t.Helper()
+	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "examples", name))
+	const image = "image: busybox:1.37"
+	if n := strings.Count(manifests, image); n != images {
+		t.Fatalf("examples/%s says %q %d times, want %d", name, image, n, images)
+	}
+	manifests = strings.ReplaceAll(manifests, image, "image: "+WorkloadImage)
+	s.Kubectl(t, manifests, "-n", s.Namespace, "apply", "-f", "-")
+	return manifests
+}
+
+// Rescale scales the Scaler, as a user does.
+func (s *Stage) Rescale(t testing.TB, scaler string, replicas int) {
+	t.Helper()
+	s.Kubectl(t, "", "-n", s.Namespace, "scale", "scaler", scaler, fmt.Sprintf("--replicas=%d", replicas))
+}
+
+// AwaitScaler waits until the Scaler is in the stage with so many members, as "idle 3".
+func (s *Stage) AwaitScaler(t testing.TB, name, want string) {
+	t.Helper()
+	of := func(path string) string {
+		return s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", name, "-o", "jsonpath="+path)
+	}
+	s.Eventually("Scaler "+name+" is "+want, func() string {
+		if is := of("{.status.stage} {.status.replicas}"); is != want {
+			return fmt.Sprintf("it is %s: %s", is, of("{.status.conditions}"))
+		}
+		return ""
+	})
+}
