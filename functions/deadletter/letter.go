@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/events"
 )
 
@@ -25,11 +27,14 @@ const (
 )
 
 // SetOf says which StatefulSet an event is about: the one that it names, or, where a source event is about another
-// object, the one that the link on the copy of that object names. A link into another namespace is forged.
+// object, the one that the link on the copy of that object names, or a Scaler its target. A link into another namespace is forged.
 func SetOf(e event.Event) (events.Ref, error) {
 	object, err := events.ObjectOf(e)
 	if err != nil || object.Kind == events.KindStatefulSet || !events.IsSource(e.Type()) {
 		return events.SetOf(e)
+	}
+	if object.Kind == events.KindScaler {
+		return targetOf(e, object)
 	}
 	copied := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(e.Data(), copied); err != nil {
@@ -43,6 +48,19 @@ func SetOf(e event.Event) (events.Ref, error) {
 		return events.Ref{}, fmt.Errorf("event %q is about %s, which is linked to no StatefulSet of its namespace", e.ID(), object.Path())
 	}
 	return events.Ref{Namespace: link.Namespace, Name: link.Set.Name, Operation: link.Operation}, nil
+}
+
+// targetOf reads which StatefulSet the Scaler of the event scales.
+func targetOf(e event.Event, object events.Object) (events.Ref, error) {
+	scaler := &v1alpha1.Scaler{}
+	if err := bounded.JSON(e.Data(), scaler); err != nil {
+		return events.Ref{}, fmt.Errorf("reading the Scaler in event %q: %w", e.ID(), err)
+	}
+	target := scaler.Spec.Target
+	if len(validation.IsDNS1123Subdomain(target)) > 0 {
+		return events.Ref{}, fmt.Errorf("event %q is about %s, which names no StatefulSet", e.ID(), object.Path())
+	}
+	return events.Ref{Namespace: object.Namespace, Name: target}, nil
 }
 
 // Read makes the letter of an event, without operation and time. It takes nothing over that is not Drydock's own: the

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/test/kit/build"
 )
@@ -136,6 +137,9 @@ func TestSetOf(t *testing.T) {
 		"a claim that cannot be read":         {source(t, claim, "data-web-0", "garbage"), ""},
 		"a link into another namespace":       {source(t, claim, "data-web-0", link(func(l *api.Link) { l.Namespace = "payroll" })), ""},
 		"a link to what is no name":           {source(t, claim, "data-web-0", link(func(l *api.Link) { l.Set.Name = "../web" })), ""},
+		"a Scaler":                            {source(t, events.KindScaler, "main", scaler("web")), "shop/web "},
+		"a Scaler of what is no name":         {source(t, events.KindScaler, "main", scaler("../web")), ""},
+		"a Scaler that cannot be read":        {source(t, events.KindScaler, "main", "garbage"), ""},
 		"a step about a claim":                {givenUp(step(), map[string]any{"kind": claim}), ""},
 		"somebody else's event":               {someEvent("com.example.other"), ""},
 	} {
@@ -150,6 +154,10 @@ func TestSetOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+func scaler(target string) *v1alpha1.Scaler {
+	return &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "main"}, Spec: v1alpha1.ScalerSpec{Target: target}}
 }
 
 func someEvent(eventType string) event.Event {

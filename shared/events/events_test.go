@@ -192,6 +192,7 @@ func TestPaths(t *testing.T) {
 		KindClaim:       {"/apis/v1/namespaces/n/persistentvolumeclaims/x", "/api/v1/namespaces/n/persistentvolumeclaims/x"},
 		KindJob:         {"/apis/batch/v1/namespaces/n/jobs/x", "/apis/batch/v1/namespaces/n/jobs/x"},
 		KindPod:         {"/apis/v1/namespaces/n/pods/x", "/api/v1/namespaces/n/pods/x"},
+		KindScaler:      {"/apis/drydock.dev/v1alpha1/namespaces/n/scalers/x", "/apis/drydock.dev/v1alpha1/namespaces/n/scalers/x"},
 	} {
 		o := Object{Kind: kind, Namespace: "n", Name: "x"}
 		if got := [2]string{o.Path(), o.URLPath()}; got != want || !o.Watched() {

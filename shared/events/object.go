@@ -8,6 +8,7 @@ const (
 	KindClaim       = "PersistentVolumeClaim"
 	KindJob         = "Job"
 	KindPod         = "Pod"
+	KindScaler      = "Scaler"
 )
 
 // Object names an object that events are about.
@@ -19,6 +20,7 @@ var places = map[string][2]string{
 	KindClaim:       {"v1", "persistentvolumeclaims"},
 	KindJob:         {"batch/v1", "jobs"},
 	KindPod:         {"v1", "pods"},
+	KindScaler:      {"drydock.dev/v1alpha1", "scalers"},
 }
 
 // Watched reports whether the event source watches objects of this kind.
@@ -45,7 +47,7 @@ func (o Object) URLPath() string {
 // Own are the types of our own events.
 func Own() []string {
 	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
-		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted}
+		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted}
 }
 
 // IsOwn reports whether the type is one of our own.
