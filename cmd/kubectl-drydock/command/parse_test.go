@@ -43,7 +43,7 @@ func TestResolveType(t *testing.T) {
 			t.Errorf("%q: %v does not say which types there are", typed, err)
 		}
 	}
-	if n := len(typeNames()); n != 20 {
+	if n := len(typeNames()); n != 21 {
 		t.Errorf("%d types", n)
 	}
 }
