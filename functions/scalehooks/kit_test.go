@@ -93,10 +93,11 @@ func healthy(t *testing.T, in Input) {
 	for _, s := range in.Scalers {
 		status := s.Status
 		failed := status.Stage == v1alpha1.StageFailed || status.Failed != nil
-		if failed && (meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionHealthy) || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed)) {
+		is := func(kind string) bool { return meta.IsStatusConditionTrue(status.Conditions, kind) }
+		if failed && !is(v1alpha1.ConditionFailed) || failed && is(v1alpha1.ConditionHealthy) {
 			t.Errorf("Scaler %s has failed: %s", s.Name, rendered(&status))
 		}
-		if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionHealthy) && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed) {
+		if is(v1alpha1.ConditionHealthy) && is(v1alpha1.ConditionFailed) {
 			t.Errorf("Scaler %s is healthy and has failed: %s", s.Name, rendered(&status))
 		}
 	}
@@ -333,8 +334,8 @@ func of(uid types.UID) func(*api.Scale) {
 func pilot(options ...build.Option) *v1alpha1.Scaler { return scaler("pilot", 3, options...) }
 
 func scaler(name string, wants int32, options ...build.Option) *v1alpha1.Scaler {
-	s := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name, UID: types.UID("uid-" + name), ResourceVersion: "rv-" + name,
-		Generation: 4, CreationTimestamp: metav1.NewTime(build.Now.Add(-time.Minute))}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &wants}}
+	s := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name, UID: types.UID("uid-" + name),
+		ResourceVersion: "rv-" + name, Generation: 4, CreationTimestamp: metav1.NewTime(build.Now.Add(-time.Minute))}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &wants}}
 	return build.With(s, options...)
 }
 

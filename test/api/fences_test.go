@@ -19,7 +19,7 @@ import (
 )
 
 // accounts are all that config/accounts makes.
-var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "sift", "source", "wake-gateway"}
+var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "source", "wake-gateway"}
 
 // theft is what a thief tries, in the words of docs/security.md.
 type theft struct {
@@ -35,7 +35,7 @@ var setThefts = []theft{
 	{"give a StatefulSet another pod template", func(s *thief) error {
 		return s.patchSet("web", `{"spec":{"template":{"spec":{"serviceAccountName":"other","hostPID":true}}}}`)
 	}, ""},
-	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) }, "idle-timeout"},
+	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) }, "idle-timeout scale-hooks"},
 	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) }, "idle-timeout"},
 	{"have the next scale-down of a StatefulSet that has opted in delete its claims", func(s *thief) error {
 		return s.patchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
@@ -48,6 +48,7 @@ var setThefts = []theft{
 	}, ""},
 	{"write Drydock's documents on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
+	{"write the record of a scaling on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.ScaleAnnotation) }, "scale-hooks"},
 	{"write the annotation `drydock.dev/awake-until`", func(s *thief) error { return s.annotateSet("web", api.AwakeUntilAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore wake-gateway"},
 	{"write the annotation `drydock.dev/dead-letters`", func(s *thief) error { return s.annotateSet("web", api.DeadLettersAnnotation) },
@@ -63,7 +64,7 @@ var setThefts = []theft{
 	}, ""},
 	{"change an annotation or a label of others on a StatefulSet that has opted in", func(s *thief) error {
 		return s.patchSet("web", `{"metadata":{"annotations":{"team":"x"},"labels":{"app":"x"}}}`)
-	}, "backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
+	}, "backup cleanup-pod detect-resize idle-timeout pause-owner restore scale-hooks"},
 	{"change the older key of a cleanup pod's template, an owner or a finalizer of others", func(s *thief) error {
 		for _, metadata := range []string{`"annotations":{"statefulsets.kubernetes.io/scaledown-pod-template":"x"}`, `"finalizers":["example.com/x"]`,
 			`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
