@@ -301,8 +301,8 @@ func recordOf(phase api.Phase, options ...func(*api.Scale)) *api.Scale {
 			Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
 		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: 2, Target: 3,
 	}
-	record.Reason = map[api.Phase]api.Reason{api.PreScaling: api.ScalingStarted, api.Scaling: api.CountChanged, api.PostScaling: api.MembersReady,
-		api.Succeeded: api.ScalingCompleted}[phase]
+	record.Reason = map[api.Phase]api.Reason{api.PreScaling: api.ScalingStarted, api.Scaling: api.CountChanged,
+		api.PostScaling: api.MembersReady, api.Succeeded: api.ScalingCompleted}[phase]
 	if phase.Terminal() {
 		record.Finished = operation.Moment(build.Now.Add(-30 * time.Second))
 	} else {
@@ -335,7 +335,8 @@ func pilot(options ...build.Option) *v1alpha1.Scaler { return scaler("pilot", 3,
 
 func scaler(name string, wants int32, options ...build.Option) *v1alpha1.Scaler {
 	s := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name, UID: types.UID("uid-" + name),
-		ResourceVersion: "rv-" + name, Generation: 4, CreationTimestamp: metav1.NewTime(build.Now.Add(-time.Minute))}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &wants}}
+		ResourceVersion: "rv-" + name, Generation: 4, CreationTimestamp: metav1.NewTime(build.Now.Add(-time.Minute))},
+		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &wants}}
 	return build.With(s, options...)
 }
 

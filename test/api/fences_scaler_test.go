@@ -36,7 +36,8 @@ func TestFenceOfScaleHooks(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	s.loot.w.Annotate("web", map[string]string{api.ScaleAnnotation: "{}", api.SleepAnnotation: "{}", api.CleanupAnnotation: "{}", api.DeadLettersAnnotation: "[]"})
+	s.loot.w.Annotate("web", map[string]string{api.ScaleAnnotation: "{}", api.SleepAnnotation: "{}", api.CleanupAnnotation: "{}",
+		api.DeadLettersAnnotation: "[]"})
 	if err := s.patchSet("web", `{"metadata":{"annotations":{"drydock.dev/scale":null}}}`); err != nil {
 		t.Errorf("removing the record: %v", err)
 	}
@@ -56,8 +57,8 @@ func TestFenceOfScaleHooks(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, key := range []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.DeadLettersAnnotation, api.AwakeUntilAnnotation,
-		api.RetryAnnotation, api.LastActivityAnnotation, api.ResizeAnnotation, api.MoverAnnotation, api.CleanupTemplateAnnotation} {
+	for _, key := range []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.DeadLettersAnnotation,
+		api.AwakeUntilAnnotation, api.RetryAnnotation, api.LastActivityAnnotation, api.ResizeAnnotation, api.MoverAnnotation, api.CleanupTemplateAnnotation} {
 		if err := s.annotateSet("web", key); !apierrors.IsForbidden(err) {
 			t.Errorf("writing %s: %v", key, err)
 		}
@@ -190,7 +191,8 @@ func (s *thief) createScaleHook(change func(*batchv1.Job)) error {
 
 func (s *thief) scaleHook(change func(*batchv1.Job)) *batchv1.Job {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
-	record := &api.Scale{Header: api.Header{Operation: operation, Kind: api.KindScale, Set: api.SetRef{Name: "web", UID: s.web.UID}}, Previous: 1, Target: 2}
+	record := &api.Scale{Header: api.Header{Operation: operation, Kind: api.KindScale, Set: api.SetRef{Name: "web", UID: s.web.UID}},
+		Previous: 1, Target: 2}
 	job := resources.MakeScaleHook(s.web, record, "pre", template, time.Minute)
 	change(job)
 	return job
@@ -238,7 +240,8 @@ func scalerSpec(hooks ...string) map[string]any {
 
 func (u user) create(name string, spec map[string]any) error {
 	_, err := u.scalers.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Scaler", "metadata": map[string]any{"name": name}, "spec": spec}}, metav1.CreateOptions{})
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Scaler", "metadata": map[string]any{"name": name}, "spec": spec}},
+		metav1.CreateOptions{})
 	return err
 }
 
@@ -287,8 +290,8 @@ func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 	if err := plain.patch("both", map[string]any{"replicas": 2}); err != nil {
 		t.Errorf("hooks that stay as they are: %v", err)
 	}
-	image := map[string]any{"hooks": map[string]any{"pre": map[string]any{"job": map[string]any{"template": map[string]any{"spec": map[string]any{
-		"containers": []any{map[string]any{"name": "sh", "image": "example.com/mine:1"}}}}}}}}
+	image := map[string]any{"hooks": map[string]any{"pre": map[string]any{"job": map[string]any{"template": map[string]any{
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "sh", "image": "example.com/mine:1"}}}}}}}}
 	expectForbidden(t, "another image in a hook of somebody else", noJobs, plain.patch("both", image))
 	if err := both.patch("both", image); err != nil {
 		t.Errorf("another image of his own: %v", err)
@@ -337,7 +340,8 @@ func TestTenantCannotForgeAScaling(t *testing.T) {
 	_, client := tenant(t, w)
 	write := func(value string, subresource ...string) error {
 		body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, api.ScaleAnnotation, value)
-		_, err := client.AppsV1().StatefulSets(w.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresource...)
+		_, err := client.AppsV1().StatefulSets(w.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{},
+			subresource...)
 		return err
 	}
 	const refusal = "Only Drydock writes the annotation"
