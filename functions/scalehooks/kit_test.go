@@ -93,10 +93,11 @@ func healthy(t *testing.T, in Input) {
 	for _, s := range in.Scalers {
 		status := s.Status
 		failed := status.Stage == v1alpha1.StageFailed || status.Failed != nil
-		if failed && (meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionHealthy) || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed)) {
+		is := func(kind string) bool { return meta.IsStatusConditionTrue(status.Conditions, kind) }
+		if failed && !is(v1alpha1.ConditionFailed) || failed && is(v1alpha1.ConditionHealthy) {
 			t.Errorf("Scaler %s has failed: %s", s.Name, rendered(&status))
 		}
-		if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionHealthy) && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFailed) {
+		if is(v1alpha1.ConditionHealthy) && is(v1alpha1.ConditionFailed) {
 			t.Errorf("Scaler %s is healthy and has failed: %s", s.Name, rendered(&status))
 		}
 	}
@@ -300,8 +301,8 @@ func recordOf(phase api.Phase, options ...func(*api.Scale)) *api.Scale {
 			Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
 		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: 2, Target: 3,
 	}
-	record.Reason = map[api.Phase]api.Reason{api.PreScaling: api.ScalingStarted, api.Scaling: api.CountChanged, api.PostScaling: api.MembersReady,
-		api.Succeeded: api.ScalingCompleted}[phase]
+	record.Reason = map[api.Phase]api.Reason{api.PreScaling: api.ScalingStarted, api.Scaling: api.CountChanged,
+		api.PostScaling: api.MembersReady, api.Succeeded: api.ScalingCompleted}[phase]
 	if phase.Terminal() {
 		record.Finished = operation.Moment(build.Now.Add(-30 * time.Second))
 	} else {
@@ -333,8 +334,9 @@ func of(uid types.UID) func(*api.Scale) {
 func pilot(options ...build.Option) *v1alpha1.Scaler { return scaler("pilot", 3, options...) }
 
 func scaler(name string, wants int32, options ...build.Option) *v1alpha1.Scaler {
-	s := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name, UID: types.UID("uid-" + name), ResourceVersion: "rv-" + name,
-		Generation: 4, CreationTimestamp: metav1.NewTime(build.Now.Add(-time.Minute))}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &wants}}
+	s := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name, UID: types.UID("uid-" + name),
+		ResourceVersion: "rv-" + name, Generation: 4, CreationTimestamp: metav1.NewTime(build.Now.Add(-time.Minute))},
+		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &wants}}
 	return build.With(s, options...)
 }
 

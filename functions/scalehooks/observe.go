@@ -2,6 +2,7 @@ package scalehooks
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -42,9 +43,19 @@ func (f *Function) observeJobs(ctx context.Context, in *Input) error {
 	return kube.Pages(ctx, f.client, plan.Jobs, in.Namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
 		for i := range l.Items {
 			job := &l.Items[i]
-			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleScaleHook && link.Set.Name == in.Name {
+			if isHook(job, in.Name) {
 				in.Jobs = append(in.Jobs, job)
 			}
 		}
 	})
+}
+
+// isHook reports whether the Job is a hook of a scaling of the set. Anybody who creates a Job may give it such a link: one by another name
+// is not deleted, and the fence of Jobs would refuse that.
+func isHook(job *batchv1.Job, set string) bool {
+	link, err := api.LoadLink(job)
+	return err == nil && link != nil && link.Role == api.RoleScaleHook && link.Set.Name == set &&
+		slices.ContainsFunc([]string{preHook, postHook, failureHook}, func(hook string) bool {
+			return job.Name == api.ScaleHookName(link.Operation, hook)
+		})
 }

@@ -101,7 +101,8 @@ func TestChangeOfAHook(t *testing.T) {
 		"it has failed":          {build.With(&batchv1.Job{}, build.Failed("x", "y")), false, true},
 		"a pod of it has failed": {&batchv1.Job{Status: batchv1.JobStatus{Failed: 1}}, false, false},
 		"its failure is not certain": {&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobFailed, Status: corev1.ConditionFalse}, {Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}}}}, false, false},
+			{Type: batchv1.JobFailed, Status: corev1.ConditionFalse},
+			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}}}}, false, false},
 	} {
 		concerns(t, name, scale.ConcernedByJob(row.job, row.gone), row.want)
 	}
@@ -116,18 +117,18 @@ func TestOneScalerHasTheSet(t *testing.T) {
 		record  *api.Scale
 		want    string
 	}{
-		"none":                                 {nil, nil, ""},
-		"none, and a record":                   {nil, record(api.Succeeded), ""},
-		"one":                                  {[]*v1alpha1.Scaler{pilot}, nil, "pilot"},
-		"the older one":                        {[]*v1alpha1.Scaler{pilot, older}, nil, "older"},
-		"in another order":                     {[]*v1alpha1.Scaler{older, pilot}, nil, "older"},
-		"of the same age":                      {[]*v1alpha1.Scaler{older, twin}, nil, "a-twin"},
-		"the one of the record":                {[]*v1alpha1.Scaler{older, pilot}, record(api.Scaling), "pilot"},
-		"the one of the record has gone":       {[]*v1alpha1.Scaler{older}, record(api.Scaling), "older"},
-		"one that goes counts no more":         {[]*v1alpha1.Scaler{oldest, pilot}, nil, "pilot"},
-		"one that goes, and no other":          {[]*v1alpha1.Scaler{oldest}, nil, ""},
-		"the one of the record is being gone":  {[]*v1alpha1.Scaler{scaler("pilot", 0, build.Deleting()), older}, record(api.Scaling), "older"},
-		"another one of the same name as that": {[]*v1alpha1.Scaler{scaler("pilot", 0, build.UID("uid-new")), older}, record(api.Scaling), "older"},
+		"none":                                {nil, nil, ""},
+		"none, and a record":                  {nil, record(api.Succeeded), ""},
+		"one":                                 {[]*v1alpha1.Scaler{pilot}, nil, "pilot"},
+		"the older one":                       {[]*v1alpha1.Scaler{pilot, older}, nil, "older"},
+		"in another order":                    {[]*v1alpha1.Scaler{older, pilot}, nil, "older"},
+		"of the same age":                     {[]*v1alpha1.Scaler{older, twin}, nil, "a-twin"},
+		"the one of the record":               {[]*v1alpha1.Scaler{older, pilot}, record(api.Scaling), "pilot"},
+		"the one of the record has gone":      {[]*v1alpha1.Scaler{older}, record(api.Scaling), "older"},
+		"one that goes counts no more":        {[]*v1alpha1.Scaler{oldest, pilot}, nil, "pilot"},
+		"one that goes, and no other":         {[]*v1alpha1.Scaler{oldest}, nil, ""},
+		"the one of the record is being gone": {[]*v1alpha1.Scaler{scaler("pilot", 0, build.Deleting()), older}, record(api.Scaling), "older"},
+		"another one of that name":            {[]*v1alpha1.Scaler{scaler("pilot", 0, build.UID("uid-new")), older}, record(api.Scaling), "older"},
 	} {
 		got := ""
 		if owner := scale.Owner(row.scalers, row.record); owner != nil {

@@ -129,6 +129,9 @@ var moverThefts = []theft{
 			j.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "x", Image: "x", SecurityContext: privileged()}}
 		})
 	}, ""},
+	{"run a Job with the marks of a hook of a scaling, with any service account of its namespace", func(s *thief) error {
+		return s.createScaleHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
+	}, "scale-hooks"},
 	{"delete a mover", func(s *thief) error { return s.deleteJob(api.MoverName(operation, 0, 1)) }, "backup restore"},
 	{"delete any other Job", func(s *thief) error { return s.deleteJob("others") }, ""},
 	{"have a Job run several pods at once or one after the other, or on a node that it names", func(s *thief) error {

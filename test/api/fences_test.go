@@ -48,6 +48,7 @@ var setThefts = []theft{
 	}, ""},
 	{"write Drydock's documents on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
+	{"write the record of a scaling on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.ScaleAnnotation) }, "scale-hooks"},
 	{"write the annotation `drydock.dev/awake-until`", func(s *thief) error { return s.annotateSet("web", api.AwakeUntilAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore wake-gateway"},
 	{"write the annotation `drydock.dev/dead-letters`", func(s *thief) error { return s.annotateSet("web", api.DeadLettersAnnotation) },
