@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -148,6 +149,8 @@ func (w work) rest() plan.Plan {
 		return w.putBack(w.record.Target)
 	case live != *wanted:
 		return w.begin(*wanted)
+	case live > w.record.Target && w.drains(): // a member that was added may have data by now
+		return w.begin(*wanted)
 	}
 	return w.report(nil)
 }
@@ -156,6 +159,9 @@ func (w work) adopts() bool { return w.scaler.Spec.ConflictPolicy == v1alpha1.Co
 
 // wish makes the count the one that the Scaler wants.
 func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
+// drains reports whether no member may be removed without a hook before.
+func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
+
 	patch := plan.PatchOf(plan.Scalers, w.scaler).Replace("/spec/replicas", count, fmt.Sprintf("replicas = %d", count))
 	return plan.Do(api.CountAdopted, append(patch.Actions(), notes...)...)
 }
@@ -193,7 +199,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	next := &api.Scale{
 		Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: phase, Request: fmt.Sprint(target), Attempt: 1,
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
-		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target,
+		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
 	}
 	if w.record != nil {
 		next.Attempt = w.record.Attempt + 1
@@ -211,14 +217,14 @@ func (w work) failed() plan.Plan {
 		}
 		return w.report(nil)
 	}
-	wanted, live := w.scaler.Spec.Replicas, sts.Replicas(w.Set)
-	if wanted != nil && *wanted != w.record.Target { // the user wants something else by now
-		if *wanted == live {
+	wanted, live := ptr.Deref(w.scaler.Spec.Replicas, w.record.Target), sts.Replicas(w.Set)
+	if wanted != w.record.Target || w.moved() { // what the hooks have done is about other members
+		if wanted == live {
 			next := w.fresh(api.Succeeded, live, live)
 			next.Reason, next.Message, next.Finished = api.CountAdopted, fmt.Sprintf("the StatefulSet has the %d members that are wanted", live), operation.Moment(w.Now)
 			return w.store(api.CountAdopted, next)
 		}
-		return w.begin(*wanted)
+		return w.begin(wanted)
 	}
 	if _, err := w.templates(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
@@ -232,6 +238,15 @@ func (w work) failed() plan.Plan {
 func (w work) forgetRetry() plan.Plan {
 	return plan.Do(api.NothingFailed, plan.PatchOf(plan.Scalers, w.scaler).Unannotate(api.RetryAnnotation).Actions()...)
 }
+// moved reports whether the set has other members than the failed scaling has left it with.
+func (w work) moved() bool {
+	is := w.record.Target
+	if w.record.FailedAt == api.PreScaling {
+		is = w.record.Previous
+	}
+	return sts.Replicas(w.Set) != is || sts.Start(w.Set) != w.record.Start
+}
+
 
 // end stores a record in a terminal phase.
 func (w work) end(next *api.Scale) plan.Plan {

@@ -38,8 +38,12 @@ func (w work) goOn() plan.Plan {
 	if w.Rejected != "" {
 		return w.giveUp(api.Rejected, "the API server refuses a write: "+w.Rejected)
 	}
+	if start := sts.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
+		return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody has changed spec.ordinals.start from %d to %d, so the hook is about other members",
+			w.record.Start, start))
+	}
 	if live, is := sts.Replicas(w.Set), w.count(); live != is && w.record.Phase != api.Failing {
-		if w.adopts() {
+		if w.adopts() || live > is && w.drains() { // a member that was added may have data by now
 			return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody else has scaled the StatefulSet from %d to %d", is, live))
 		}
 		return w.putBack(is)
