@@ -28,6 +28,8 @@ type Input struct {
 	Jobs []*batchv1.Job
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
+	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
+	Forbidden bool
 	// Retry is true if the event asks to take up what has failed.
 	Retry bool
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
@@ -66,6 +68,8 @@ func Decide(in Input) plan.Plan {
 		return w.end(operation.Fail(record, api.Failed, in.Now, api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.goOn()
+	case in.Rejected != "": // nothing is under way that could be given up
+		return w.report(&problem{reason: api.Rejected, message: refused + in.Rejected})
 	case operation.Of(in.Set).Busy(api.KindScale):
 		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
 	case record == nil || taken:
@@ -145,23 +149,23 @@ func (w work) rest() plan.Plan {
 	case live != w.record.Target && w.adopts():
 		return w.wish(live, w.warn(api.CountAdopted, "somebody else has scaled the StatefulSet from %d to %d; Scaler %s wants that count now",
 			w.record.Target, live, w.scaler.Name))
+	case live > w.record.Target && w.drains(): // a member that was added may have data by now
+		return w.begin(*wanted)
 	case live != w.record.Target:
 		return w.putBack(w.record.Target)
 	case live != *wanted:
-		return w.begin(*wanted)
-	case live > w.record.Target && w.drains(): // a member that was added may have data by now
 		return w.begin(*wanted)
 	}
 	return w.report(nil)
 }
 
+// drains reports whether no member may be removed without a hook before.
+func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
+
 func (w work) adopts() bool { return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt }
 
 // wish makes the count the one that the Scaler wants.
 func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
-// drains reports whether no member may be removed without a hook before.
-func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
-
 	patch := plan.PatchOf(plan.Scalers, w.scaler).Replace("/spec/replicas", count, fmt.Sprintf("replicas = %d", count))
 	return plan.Do(api.CountAdopted, append(patch.Actions(), notes...)...)
 }
@@ -234,10 +238,6 @@ func (w work) failed() plan.Plan {
 	return w.store(api.Retrying, next, w.tell(next, false))
 }
 
-// forgetRetry removes a retry that is taken, or that nothing needs.
-func (w work) forgetRetry() plan.Plan {
-	return plan.Do(api.NothingFailed, plan.PatchOf(plan.Scalers, w.scaler).Unannotate(api.RetryAnnotation).Actions()...)
-}
 // moved reports whether the set has other members than the failed scaling has left it with.
 func (w work) moved() bool {
 	is := w.record.Target
@@ -247,6 +247,10 @@ func (w work) moved() bool {
 	return sts.Replicas(w.Set) != is || sts.Start(w.Set) != w.record.Start
 }
 
+// forgetRetry removes a retry that is taken, or that nothing needs.
+func (w work) forgetRetry() plan.Plan {
+	return plan.Do(api.NothingFailed, plan.PatchOf(plan.Scalers, w.scaler).Unannotate(api.RetryAnnotation).Actions()...)
+}
 
 // end stores a record in a terminal phase.
 func (w work) end(next *api.Scale) plan.Plan {

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
@@ -41,7 +42,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Retry, in.Rejected = retry, fault.Text(denied)
+		in.Retry, in.Rejected, in.Forbidden = retry, fault.Text(denied), apierrors.IsForbidden(denied)
 		if in.mayBegin() {
 			in.Trace = f.apply.Begin(ctx)
 		}

@@ -32,11 +32,11 @@ func (w work) goOn() plan.Plan {
 	if scale.Retried(w.scaler) {
 		return w.forgetRetry()
 	}
+	if w.Rejected != "" {
+		return w.rejected() // before the Jobs: the deletion of one may be what is refused
+	}
 	if p := w.tidy(w.record); p.Kind == plan.KindDo {
 		return p
-	}
-	if w.Rejected != "" {
-		return w.giveUp(api.Rejected, "the API server refuses a write: "+w.Rejected)
 	}
 	if start := sts.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
 		return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody has changed spec.ordinals.start from %d to %d, so the hook is about other members",
@@ -57,6 +57,16 @@ func (w work) goOn() plan.Plan {
 		return w.runHook(w.complete)
 	}
 	return w.runHook(w.fail)
+}
+
+const refused = "the API server refuses a write: "
+
+// rejected gives the scaling up whose write is refused for good. What is forbidden may be allowed soon, as when a quota has room again.
+func (w work) rejected() plan.Plan {
+	if w.Forbidden && !operation.Overdue(w.record, w.Now) {
+		return w.report(&problem{reason: api.Rejected, message: refused + w.Rejected})
+	}
+	return w.giveUp(api.Rejected, refused+w.Rejected)
 }
 
 // count returns how many members the set is to ask for in the present phase.
@@ -108,7 +118,7 @@ func (w work) giveUp(reason api.Reason, message string) plan.Plan {
 	}
 	next := w.enter(w.record, api.Failing)
 	next.FailedAt, next.Reason = w.record.Phase, reason
-	next.Message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", message, w.Namespace, w.scaler.Name, api.RetryAnnotation)
+	next.Message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", short(message, longestQuote), w.Namespace, w.scaler.Name, api.RetryAnnotation)
 	return w.store(reason, next)
 }
 
