@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/scale"
 	"drydock.dev/shared/sts"
 )
@@ -192,6 +193,10 @@ const replicasPath = "/spec/replicas"
 func (w work) begin(target int32) plan.Plan {
 	if _, err := w.templates(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
+	}
+	if gone := sts.Replicas(w.Set) - target; w.drains() && gone > resources.MostOrdinals {
+		return w.report(&problem{reason: api.HookInvalid, message: fmt.Sprintf("the hook can be told of %d members that go, and not of %d; scale down in smaller steps",
+			resources.MostOrdinals, gone)})
 	}
 	next := w.enter(w.fresh(api.PreScaling, sts.Replicas(w.Set), target), api.PreScaling)
 	next.Reason, next.Message = api.ScalingStarted, fmt.Sprintf("scaling from %d to %d", next.Previous, next.Target)

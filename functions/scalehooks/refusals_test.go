@@ -85,3 +85,15 @@ func TestLongWordsOfOthersAreShortened(t *testing.T) {
 	idle.Rejected = in.Rejected
 	tellsUser(t, Decide(idle), "no no")
 }
+
+// TestHookIsToldOfEveryMemberThatGoes, or the scaling does not begin.
+func TestHookIsToldOfEveryMemberThatGoes(t *testing.T) {
+	in := attacked(api.Succeeded, 20_002, func(r *api.Scale) { r.Previous, r.Target = 20_002, 20_002 })
+	p := Decide(in)
+	if record, _ := writtenBy(t, p); record != nil {
+		t.Errorf("%s", p)
+	}
+	tellsUser(t, p, "smaller steps")
+	*in.Scalers[0].Spec.Replicas = 10_002
+	leadsTo(t, Decide(in), api.PreScaling, 20_002, 10_002)
+}
