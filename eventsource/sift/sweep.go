@@ -300,7 +300,11 @@ func (f *Function) sweepScalers(ctx context.Context, namespace string, found *fi
 			targets[target] = true
 		}
 	})
-	if err != nil && !apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsForbidden(err): // the roles may be older than this Drydock; everything else is swept
+		f.log.Warn("Scalers are not swept", "error", err.Error())
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
 		return err
 	}
 	for ref, set := range found.scaled {

@@ -6,12 +6,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/scale"
 	"drydock.dev/shared/sts"
 )
@@ -27,6 +29,8 @@ type Input struct {
 	Jobs []*batchv1.Job
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
+	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
+	Forbidden bool
 	// Retry is true if the event asks to take up what has failed.
 	Retry bool
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
@@ -65,6 +69,8 @@ func Decide(in Input) plan.Plan {
 		return w.end(w.stop(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.goOn()
+	case in.Rejected != "": // nothing is under way that could be given up
+		return w.report(&problem{reason: api.Rejected, message: refused + in.Rejected})
 	case operation.Of(in.Set).Busy(api.KindScale):
 		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
 	case record == nil || taken:
@@ -157,6 +163,8 @@ func (w work) rest() plan.Plan {
 	case live != w.record.Target && w.adopts():
 		return w.wish(live, w.warn(api.CountAdopted, "somebody else has scaled the StatefulSet from %d to %d; Scaler %s wants that count now",
 			w.record.Target, live, w.scaler.Name))
+	case live > w.record.Target && w.drains(): // a member that was added may have data by now
+		return w.begin(*wanted)
 	case live != w.record.Target:
 		return w.putBack(w.record.Target)
 	case live != *wanted:
@@ -164,6 +172,9 @@ func (w work) rest() plan.Plan {
 	}
 	return w.report(nil)
 }
+
+// drains reports whether no member may be removed without a hook before.
+func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
 
 func (w work) adopts() bool { return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt }
 
@@ -193,8 +204,12 @@ const replicasPath = "/spec/replicas"
 
 // begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
 func (w work) begin(target int32) plan.Plan {
-	if _, err := w.templates(); err != nil {
+	if err := w.checkTemplates(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
+	}
+	if gone := sts.Replicas(w.Set) - target; w.drains() && gone > resources.MostOrdinals {
+		return w.report(&problem{reason: api.HookInvalid, message: fmt.Sprintf("the hook can be told of %d members that go, and not of %d; scale down in smaller steps",
+			resources.MostOrdinals, gone)})
 	}
 	next := w.enter(w.fresh(api.PreScaling, sts.Replicas(w.Set), target), api.PreScaling)
 	next.Reason, next.Message = api.ScalingStarted, fmt.Sprintf("scaling from %d to %d", next.Previous, next.Target)
@@ -206,7 +221,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	next := &api.Scale{
 		Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: phase, Request: fmt.Sprint(target), Attempt: 1,
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
-		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target,
+		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
 	}
 	if w.record != nil {
 		next.Attempt = w.record.Attempt + 1
@@ -224,21 +239,30 @@ func (w work) failed() plan.Plan {
 		}
 		return w.report(nil)
 	}
-	wanted, live := w.scaler.Spec.Replicas, sts.Replicas(w.Set)
-	if wanted != nil && *wanted != w.record.Target { // the user wants something else by now
-		if *wanted == live {
+	wanted, live := ptr.Deref(w.scaler.Spec.Replicas, w.record.Target), sts.Replicas(w.Set)
+	if wanted != w.record.Target || w.moved() { // what the hooks have done is about other members
+		if wanted == live {
 			next := w.fresh(api.Succeeded, live, live)
 			next.Reason, next.Message, next.Finished = api.CountAdopted, fmt.Sprintf("the StatefulSet has the %d members that are wanted", live), operation.Moment(w.Now)
 			return w.store(api.CountAdopted, next)
 		}
-		return w.begin(*wanted)
+		return w.begin(wanted)
 	}
-	if _, err := w.templates(); err != nil {
+	if err := w.checkTemplates(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
 	next := w.enter(w.fresh(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
 	next.Reason, next.Message = api.Retrying, fmt.Sprintf("taken up again at %s", stages[next.Phase])
 	return w.store(api.Retrying, next, w.tell(next, false))
+}
+
+// moved reports whether the set has other members than the failed scaling has left it with.
+func (w work) moved() bool {
+	is := w.record.Target
+	if w.record.FailedAt == api.PreScaling {
+		is = w.record.Previous
+	}
+	return sts.Replicas(w.Set) != is || sts.Start(w.Set) != w.record.Start
 }
 
 // forgetRetry removes a retry that is taken, or that nothing needs.

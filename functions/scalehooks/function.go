@@ -12,6 +12,7 @@ import (
 	"log/slog"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
@@ -35,19 +36,22 @@ func New(client *kube.Client, log *slog.Logger) *Function {
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
 // gives the scaling up.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	retry := e.Type() == events.Retry
+	retry, told := e.Type() == events.Retry, false
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Retry, in.Rejected = retry, fault.Text(denied)
+		in.Retry = retry
+		if !told { // what comes after the end of the scaling, as its hook for a failure, was not refused
+			in.Rejected, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
+		}
 		if in.mayBegin() {
 			in.Trace = f.apply.Begin(ctx)
 		}
 		decided := Decide(in)
 		if decided.Kind == plan.KindDo {
-			retry = false // it counts once
+			retry, told = false, decided.Reason == api.Rejected // both count once
 		}
 		return decided, nil
 	})

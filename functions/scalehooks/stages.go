@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -32,14 +31,18 @@ func (w work) goOn() plan.Plan {
 	if scale.Retried(w.scaler) && w.record.Phase != api.Failing { // one that is given up is retried when it has failed
 		return w.forgetRetry()
 	}
+	if w.Rejected != "" {
+		return w.rejected() // before the Jobs: the deletion of one may be what is refused
+	}
 	if p := w.tidy(w.record); p.Kind == plan.KindDo {
 		return p
 	}
-	if w.Rejected != "" {
-		return w.giveUp(api.Rejected, "the API server refuses a write: "+w.Rejected)
+	if start := sts.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
+		return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody has changed spec.ordinals.start from %d to %d, so the hook is about other members",
+			w.record.Start, start))
 	}
 	if live, is := sts.Replicas(w.Set), w.count(); live != is && w.record.Phase != api.Failing {
-		if w.adopts() {
+		if w.adopts() || live > is && w.drains() { // a member that was added may have data by now
 			return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody else has scaled the StatefulSet from %d to %d", is, live))
 		}
 		return w.putBack(is)
@@ -53,6 +56,16 @@ func (w work) goOn() plan.Plan {
 		return w.runHook(w.complete)
 	}
 	return w.runHook(w.fail)
+}
+
+const refused = "the API server refuses a write: "
+
+// rejected gives the scaling up whose write is refused for good. What is forbidden may be allowed soon, as when a quota has room again.
+func (w work) rejected() plan.Plan {
+	if w.Forbidden && !operation.Overdue(w.record, w.Now) {
+		return w.report(&problem{reason: api.Rejected, message: refused + w.Rejected})
+	}
+	return w.giveUp(api.Rejected, refused+w.Rejected)
 }
 
 // count returns how many members the set is to ask for in the present phase.
@@ -102,7 +115,7 @@ func (w work) giveUp(reason api.Reason, message string) plan.Plan {
 	if w.record.Phase == api.Failing {
 		return w.fail()
 	}
-	message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", message, w.Namespace, w.scaler.Name, api.RetryAnnotation)
+	message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", short(message, longestQuote), w.Namespace, w.scaler.Name, api.RetryAnnotation)
 	if w.scaler.Spec.Hooks.OnFailure == nil {
 		return w.end(operation.Fail(w.record, api.Failed, w.Now, reason, message))
 	}
@@ -164,16 +177,14 @@ func (w work) template(hook string) (*corev1.PodTemplateSpec, error) {
 	return resources.ParseHook(w.Set, where, string(asked.Job.Template.Raw))
 }
 
-// templates reads those of all hooks, so that a scaling does not begin which could not end.
-func (w work) templates() (all []*corev1.PodTemplateSpec, err error) {
+// checkTemplates reads those of all hooks, so that no scaling begins that could not end.
+func (w work) checkTemplates() error {
 	for _, hook := range []string{preHook, postHook, failureHook} {
-		template, err := w.template(hook)
-		if err != nil {
-			return nil, err
+		if _, err := w.template(hook); err != nil {
+			return err
 		}
-		all = append(all, template)
 	}
-	return all, nil
+	return nil
 }
 
 // job returns the Job of the hook in this operation; nil if it has not been made.

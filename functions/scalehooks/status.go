@@ -3,6 +3,7 @@ package scalehooks
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -108,6 +109,20 @@ func (w work) remember(next *v1alpha1.ScalerStatus) {
 	}
 }
 
+// longestQuote bounds the words of others, longestMessage is less than the API server takes in a condition.
+const (
+	longestQuote   = 1024
+	longestMessage = 4096
+)
+
+// short keeps the words of others, such as of a webhook or a Job, from making a record or a status too long to be written.
+func short(message string, limit int) string {
+	if len(message) <= limit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:limit-3], "") + "..."
+}
+
 // conclude sets the conditions.
 func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *problem, record *api.Scale) {
 	set := func(kind string, is bool, reason api.Reason, message string) {
@@ -116,7 +131,7 @@ func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *
 			value = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: value, ObservedGeneration: s.Generation,
-			Reason: string(reason), Message: message, LastTransitionTime: *operation.Moment(in.Now)})
+			Reason: string(reason), Message: short(message, longestMessage), LastTransitionTime: *operation.Moment(in.Now)})
 	}
 	failed := record != nil && (record.Phase == api.Failed || record.Phase == api.Failing)
 	switch {

@@ -12,6 +12,8 @@ type Scale struct {
 	// Previous is the count before the scaling, Target the one after it. Between two scalings both are what the set has.
 	Previous int32 `json:"previous"`
 	Target   int32 `json:"target"`
+	// Start is the ordinal of the first member, which the members that are added or removed are counted from.
+	Start int `json:"start,omitempty"`
 }
 
 // ScalerRef is the identity of a Scaler in the set's namespace.

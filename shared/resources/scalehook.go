@@ -40,13 +40,13 @@ func scaleEnv(set *appsv1.StatefulSet, record *api.Scale, hook string) []corev1.
 	}
 }
 
-// mostOrdinals bounds a variable, and with it the Job.
-const mostOrdinals = 10000
+// MostOrdinals bounds a variable, and with it the Job. No more members than these are removed at once after a hook.
+const MostOrdinals = 10000
 
 // ordinals returns those that a set has with more members and lacks with fewer, separated by commas; empty if there are none.
 func ordinals(first int, fewer, more int32) string {
 	var all []string
-	for i := fewer; i < more && len(all) < mostOrdinals; i++ {
+	for i := fewer; i < more && len(all) < MostOrdinals; i++ {
 		all = append(all, strconv.Itoa(first+int(i)))
 	}
 	return strings.Join(all, ",")

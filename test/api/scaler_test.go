@@ -337,6 +337,28 @@ func TestFailedHookStopsTheScaling(t *testing.T) {
 	}
 }
 
+// TestRefusedHookFailsTheScaling: the API server takes no container of that name. The hook for a failure runs all the same.
+func TestRefusedHookFailsTheScaling(t *testing.T) {
+	refused := hookJob("pre")
+	refused.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"No Name","image":"pre"}]}}`)
+	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: refused, OnFailure: hookJob("report")}})
+	s.untilStage(v1alpha1.StageIdle, 2)
+	s.scale(1)
+	s.hook("onfailure")
+	scaler := s.until("the scaling has failed", func(scaler *v1alpha1.Scaler) string {
+		if len(scaler.Status.History) == 0 {
+			return string(scaler.Status.Stage)
+		}
+		return ""
+	})
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False Rejected") || !strings.Contains(got, "No Name") {
+		t.Error(got)
+	}
+	if n := sts.Replicas(s.Set("web")); n != 2 {
+		t.Errorf("the set has %d replicas", n)
+	}
+}
+
 // TestFailedPostHookIsTakenUpThere: a retry runs the hook that has failed, and not only the rest.
 func TestFailedPostHookIsTakenUpThere(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("fails")}})

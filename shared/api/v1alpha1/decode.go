@@ -1,0 +1,27 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// UnmarshalJSON takes a status that cannot be read for none, so that it is written anew. The API server takes times that Go does not, such as
+// 2020-01-01t00:00:00z, from everybody who may report a status; and one Scaler that cannot be read makes a list of all of them unreadable.
+func (s *Scaler) UnmarshalJSON(text []byte) error {
+	var parts struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+
+		Spec   ScalerSpec      `json:"spec"`
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return err
+	}
+	*s = Scaler{TypeMeta: parts.TypeMeta, ObjectMeta: parts.ObjectMeta, Spec: parts.Spec}
+	if json.Unmarshal(parts.Status, &s.Status) != nil {
+		s.Status = ScalerStatus{}
+	}
+	return nil
+}
