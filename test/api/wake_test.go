@@ -67,7 +67,7 @@ func TestSetWakesAlthoughItsOperatorIsAway(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	w.MayPause(row.Operator)
-	w.Settings.ReadyTimeout = 3 * time.Second
+	w.Settings.ReadyTimeout = 20 * time.Second // a busy machine starts three pods in it
 	w.DefineKind(row, "PostgresCluster")
 	owner := w.CreateCustom(row, "PostgresCluster", "main", map[string]any{}, nil)
 	before := content(w.Custom(row, "PostgresCluster", "main"))
