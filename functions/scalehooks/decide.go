@@ -86,7 +86,7 @@ func Decide(in Input) plan.Plan {
 	return w.rest()
 }
 
-// lost is about a set that does not exist, or will not for long.
+// lost decides for a set that does not exist, or is being deleted.
 func (in Input) lost() plan.Plan {
 	if p := in.tidy(nil); p.Kind == plan.KindDo {
 		return p
@@ -98,7 +98,7 @@ func (in Input) lost() plan.Plan {
 	return w.report(&problem{reason: api.TargetMissing, message: fmt.Sprintf("there is no StatefulSet %s; create it, or delete the Scaler", in.Name)})
 }
 
-// unreadable is about a set whose record must not be acted on.
+// unreadable decides for a set whose record cannot be read.
 func (in Input) unreadable(err error) plan.Plan {
 	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
 	p := w.report(&problem{reason: api.StatusInvalid, message: err.Error()})
@@ -108,7 +108,7 @@ func (in Input) unreadable(err error) plan.Plan {
 	return p
 }
 
-// unowned is about a set whose Scaler was deleted. The set stays as it is, and forgets the Scaler.
+// unowned decides for a set whose Scaler was deleted. The set stays as it is, and loses the record.
 func (w work) unowned() plan.Plan {
 	if p := w.tidy(nil); p.Kind == plan.KindDo || w.record == nil {
 		return p // the record goes last, since it is by that that the sweep finds the set
@@ -152,7 +152,7 @@ func (w work) adopt() plan.Plan {
 	return w.store(api.ScalerReady, next, notes...)
 }
 
-// rest is about a set of which no scaling is under way.
+// rest decides for a set without a scaling under way.
 func (w work) rest() plan.Plan {
 	live, wanted := sts.Replicas(w.Set), w.scaler.Spec.Replicas
 	switch {
@@ -161,7 +161,7 @@ func (w work) rest() plan.Plan {
 	case live != w.record.Target && live == *wanted:
 		return w.settle(live)
 	case live != w.record.Target && w.adopts():
-		return w.wish(live, w.warn(api.CountAdopted, "somebody else has scaled the StatefulSet from %d to %d; Scaler %s wants that count now",
+		return w.wish(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d; Scaler %s wants that count now",
 			w.record.Target, live, w.scaler.Name))
 	case live > w.record.Target && w.drains(): // a member that was added may have data by now
 		return w.begin(*wanted)
@@ -188,7 +188,7 @@ func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
 func (w work) settle(live int32) plan.Plan {
 	next := w.record.Clone()
 	next.Previous, next.Target, next.Reason = live, live, api.CountAdopted
-	next.Message = fmt.Sprintf("the StatefulSet was scaled to %d by somebody else, as the Scaler wants it", live)
+	next.Message = fmt.Sprintf("the StatefulSet was scaled to %d by another client, as the Scaler wants it", live)
 	return w.store(api.CountAdopted, next)
 }
 
@@ -196,7 +196,7 @@ func (w work) settle(live int32) plan.Plan {
 func (w work) putBack(count int32) plan.Plan {
 	live := sts.Replicas(w.Set)
 	patch := plan.Set(plan.PatchOf(plan.StatefulSets, w.Set), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
-	return plan.Do(api.CountReverted, append(patch.Actions(), w.warn(api.CountReverted, "somebody else has scaled the StatefulSet to %d; Scaler %s has put "+
+	return plan.Do(api.CountReverted, append(patch.Actions(), w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d; Scaler %s has put "+
 		"%d back. Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name))...)
 }
 
@@ -226,12 +226,12 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	if w.record != nil {
 		next.Attempt = w.record.Attempt + 1
 	}
-	// Somebody may remove the record, and attempts count from 1 again: the time keeps the operations apart.
+	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
 	return next
 }
 
-// failed is about a scaling that was given up: nothing is done until its user asks for it.
+// failed decides for a scaling that was given up: nothing happens until its user asks for a retry.
 func (w work) failed() plan.Plan {
 	if !scale.Retried(w.scaler) && !w.Retry {
 		if p := w.tidy(w.record); p.Kind == plan.KindDo {
@@ -240,7 +240,7 @@ func (w work) failed() plan.Plan {
 		return w.report(nil)
 	}
 	wanted, live := ptr.Deref(w.scaler.Spec.Replicas, w.record.Target), sts.Replicas(w.Set)
-	if wanted != w.record.Target || w.moved() { // what the hooks have done is about other members
+	if wanted != w.record.Target || w.moved() { // the hooks have run for other members
 		if wanted == live {
 			next := w.fresh(api.Succeeded, live, live)
 			next.Reason, next.Message, next.Finished = api.CountAdopted, fmt.Sprintf("the StatefulSet has the %d members that are wanted", live), operation.Moment(w.Now)

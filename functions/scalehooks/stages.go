@@ -38,12 +38,12 @@ func (w work) goOn() plan.Plan {
 		return p
 	}
 	if start := sts.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
-		return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody has changed spec.ordinals.start from %d to %d, so the hook is about other members",
+		return w.giveUp(api.StartedByOthers, fmt.Sprintf("another client has changed spec.ordinals.start from %d to %d, so the hook has run for other members",
 			w.record.Start, start))
 	}
 	if live, is := sts.Replicas(w.Set), w.count(); live != is && w.record.Phase != api.Failing {
 		if w.adopts() || live > is && w.drains() { // a member that was added may have data by now
-			return w.giveUp(api.StartedByOthers, fmt.Sprintf("somebody else has scaled the StatefulSet from %d to %d", is, live))
+			return w.giveUp(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d", is, live))
 		}
 		return w.putBack(is)
 	}
@@ -138,7 +138,7 @@ func (w work) runHook(then func() plan.Plan) plan.Plan {
 	switch {
 	case template == nil && err == nil && job == nil:
 		return then()
-	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // somebody deletes it, so another one has to run
+	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // it is being deleted, so another one has to run
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
 	case job != nil && scale.Ended(job, batchv1.JobComplete) != nil:
 		return then()
