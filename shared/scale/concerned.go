@@ -21,7 +21,7 @@ func Concerned(c operation.Change) []api.Function {
 	return nil
 }
 
-// ConcernedByScaler judges a Scaler alone: one that is new, has changed, is under way or was given a word by its user.
+// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, or its user asks for a retry.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 	if gone || Retried(scaler) || !settled(scaler) {
 		return scaleHooks
@@ -45,8 +45,8 @@ func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	return nil
 }
 
-// Ended returns the condition that the Job has come to this end; nil if it has not. Counts of pods say nothing: a Job goes on after a
-// failed pod.
+// Ended returns the condition that the Job has come to this end; nil if it has not. Counts of pods do not tell: a Job may
+// continue after a failed pod.
 func Ended(job *batchv1.Job, how batchv1.JobConditionType) *batchv1.JobCondition {
 	for i, c := range job.Status.Conditions {
 		if c.Type == how && c.Status == corev1.ConditionTrue {
@@ -56,7 +56,7 @@ func Ended(job *batchv1.Job, how batchv1.JobConditionType) *batchv1.JobCondition
 	return nil
 }
 
-// Retried reports whether the Scaler's user asks to take up what has failed.
+// Retried reports whether the Scaler's user asks for a retry.
 func Retried(scaler *v1alpha1.Scaler) bool {
 	_, asked := scaler.Annotations[api.RetryAnnotation]
 	return asked

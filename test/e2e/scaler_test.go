@@ -13,7 +13,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestScalerDrainsMembersBeforeTheyGo runs examples/drain as it is: three members with rows of their own become one that has all of them.
+// TestScalerDrainsMembersBeforeTheyGo runs examples/drain as it is: three members, each with its rows, become one member with all rows.
 // Then the last one is to go, too, and stays because no member could take its rows.
 func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
 	t.Parallel()
