@@ -65,7 +65,7 @@ func Decide(in Input) plan.Plan {
 	switch {
 	case !sts.Managed(in.Set):
 		return in.cancel(doc, api.NotManaged, "the StatefulSet is not opted in any more")
-	case in.resizes() || in.sleeps():
+	case in.resizes() || in.sleeps() || operation.Of(in.Set).Scaling():
 		return plan.Noop(api.InProgress)
 	case !sts.CleanupAsked(in.Set):
 		return in.cancel(doc, api.NoCleanup, "the StatefulSet has no cleanup pod template any more")

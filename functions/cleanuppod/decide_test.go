@@ -31,6 +31,8 @@ func TestWhoIsLookedAfter(t *testing.T) {
 	resizing := build.Status(build.Operation(api.Moving))
 	reverting := build.Status(build.Operation(api.Reverting))
 	asleep := build.WithSleep(build.Sleep(api.Asleep))
+	scaling := build.Annotation(api.ScaleAnnotation, (&api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Operation: build.ID,
+		Phase: api.PostScaling, Set: api.SetRef{Name: "web", UID: "uid-web"}}}).Encode())
 	scaledDown := left("data-web-1")
 	check(t, map[string]row{
 		"there is no set": {in: on(),
@@ -62,6 +64,8 @@ func TestWhoIsLookedAfter(t *testing.T) {
 		"a resize is given up": {in: on(web(reverting, ready(1)), scaledDown),
 			want: "noop InProgress"},
 		"the resize cannot be read": {in: on(web(build.Annotation(api.StatusAnnotation, "{"), ready(1)), scaledDown),
+			want: "noop InProgress"},
+		"a Scaler scales it": {in: on(web(scaling, ready(1)), scaledDown),
 			want: "noop InProgress"},
 		"it sleeps, and the document of that is lost": {in: recorded(on(web(build.Replicas(0), ready(1)), left("data-web-0")), api.RoleSleep),
 			want: "noop InProgress"},

@@ -93,7 +93,7 @@ func (in Input) Tally() (pending, running int) {
 		return 0, 0
 	}
 	doc, err := api.LoadCleanup(in.Set)
-	if err != nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) || in.resizes() || in.sleeps() {
+	if err != nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) || in.resizes() || in.sleeps() || operation.Of(in.Set).Scaling() {
 		return 0, 0
 	}
 	for _, o := range in.left(doc, in.ordinals()) {

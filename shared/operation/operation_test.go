@@ -17,6 +17,12 @@ func cleanup(phase api.Phase) build.Option {
 	return build.Annotation(api.CleanupAnnotation, record.Encode())
 }
 
+func scaling(phase api.Phase) build.Option {
+	record := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Operation: build.ID, Phase: phase,
+		Set: api.SetRef{Name: "web", UID: "uid-web"}}}
+	return build.Annotation(api.ScaleAnnotation, record.Encode())
+}
+
 func TestI3SleepIsOfThisVerySet(t *testing.T) {
 	stored := func(change func(*api.Sleep)) build.Option {
 		return build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, change).Encode())
@@ -51,24 +57,27 @@ func TestOnlyOneKindIsBusyWithASet(t *testing.T) {
 		busy    string // for which kinds another operation has the set
 	}{
 		"nothing was ever done": {nil, ""},
-		"a resize is active":    {[]build.Option{build.Status(build.Operation(api.Moving))}, "Sleep Cleanup "},
+		"a resize is active":    {[]build.Option{build.Status(build.Operation(api.Moving))}, "Sleep Cleanup Scale "},
 		"a rollback is active": {[]build.Option{build.Status(build.Operation(api.Moving, build.Rollback("ba9876543210")))},
-			"Sleep Cleanup "},
-		"a resize is given up":       {[]build.Option{build.Status(build.Operation(api.Reverting))}, "Sleep Cleanup "},
+			"Sleep Cleanup Scale "},
+		"a resize is given up":       {[]build.Option{build.Status(build.Operation(api.Reverting))}, "Sleep Cleanup Scale "},
 		"a resize has failed":        {[]build.Option{build.Status(build.Operation(api.Failed))}, ""},
 		"a resize has ended":         {[]build.Option{build.Status(build.Operation(api.Succeeded))}, ""},
-		"its record cannot be read":  {[]build.Option{build.Annotation(api.StatusAnnotation, "{")}, "Sleep Cleanup "},
-		"it sleeps":                  {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, "Resize Rollback Cleanup "},
+		"its record cannot be read":  {[]build.Option{build.Annotation(api.StatusAnnotation, "{")}, "Sleep Cleanup Scale "},
+		"it sleeps":                  {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, "Resize Rollback Cleanup Scale "},
 		"it has woken":               {[]build.Option{build.WithSleep(build.Sleep(api.Succeeded))}, ""},
-		"its sleep cannot be read":   {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Resize Rollback Cleanup "},
-		"it is cleaned up":           {[]build.Option{cleanup(api.Cleaning)}, "Resize Rollback Sleep "},
+		"its sleep cannot be read":   {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Resize Rollback Cleanup Scale "},
+		"it is cleaned up":           {[]build.Option{cleanup(api.Cleaning)}, "Resize Rollback Sleep Scale "},
 		"its cleanup has failed":     {[]build.Option{cleanup(api.Failed)}, ""},
-		"its cleanup cannot be read": {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Resize Rollback Sleep "},
+		"its cleanup cannot be read": {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Resize Rollback Sleep Scale "},
+		"it is scaled":               {[]build.Option{scaling(api.PreScaling)}, "Resize Rollback Sleep Cleanup "},
+		"its scaling has failed":     {[]build.Option{scaling(api.Failed)}, ""},
+		"its scaling cannot be read": {[]build.Option{build.Annotation(api.ScaleAnnotation, "{")}, "Resize Rollback Sleep Cleanup "},
 		"the records are another set's": {[]build.Option{build.Status(build.Operation(api.Moving)), build.WithSleep(build.Sleep(api.Asleep)),
-			cleanup(api.Cleaning), build.UID("uid-2")}, ""},
+			cleanup(api.Cleaning), scaling(api.Scaling), build.UID("uid-2")}, ""},
 	} {
 		records, busy := operation.Of(build.Set("web", row.options...)), ""
-		for _, kind := range []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup} {
+		for _, kind := range []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup, api.KindScale} {
 			if records.Busy(kind) {
 				busy += string(kind) + " "
 			}
