@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -28,7 +29,7 @@ import (
 const root = "../../.."
 
 // functions are the folders of deploy/ with a function.
-var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "sift", "wake-gateway"}
+var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
 
 // overlays are all that an administrator can choose from.
 var overlays = []string{"cluster", "namespace", "kafka", "oidc"}
@@ -62,7 +63,7 @@ func render(t *testing.T, folder string) []*unstructured.Unstructured {
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		kubescheme.AddToScheme, eventingv1.AddToScheme, eventingv1alpha1.AddToScheme, sourcesv1.AddToScheme, servingv1.AddToScheme,
+		kubescheme.AddToScheme, apiextensionsv1.AddToScheme, eventingv1.AddToScheme, eventingv1alpha1.AddToScheme, sourcesv1.AddToScheme, servingv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)
