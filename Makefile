@@ -93,9 +93,9 @@ test-api: ## the functions on a real API server with its controllers
 	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 25m -parallel 16 ./test/api ./eventsource/engine ./cmd/drydock-standalone
 
 # In its own folder go test shows what passes, too: how many schedules were tried, and the seed.
-test-sim: ## crashes and interference between any two writes, a sample of a thousand
+test-sim: ## crashes and interference between any two writes, a sample of a thousand (PART=14 of a hundred)
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 40m -parallel 40
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 40m -parallel 40 -part $(or $(PART),14)
 
 sim: ## crashes and interference between any two writes, all of them
 	$(CLUSTER) up --size=control-plane
