@@ -34,7 +34,7 @@ func attacked(phase api.Phase, live int32, change ...func(*api.Scale)) Input {
 	set.Annotations = map[string]string{api.ScaleAnnotation: record.Encode()}
 	template := runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"hook","image":"drain"}]}}`)}
 	scaler := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "drain", UID: types.UID("uid-drain"), ResourceVersion: "1"},
-		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](1), Hooks: v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{Job: v1alpha1.HookJob{Template: template}}}}}
+		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](1), Hooks: v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: template}}}}}
 	return Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: set, Scalers: []*v1alpha1.Scaler{scaler}}
 }
 

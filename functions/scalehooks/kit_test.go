@@ -351,7 +351,7 @@ const template = `{"spec":{"containers":[{"name":"hook","image":"registry.exampl
 
 // hooks gives the Scaler all hooks, with the template.
 func hooks(text string) build.Option {
-	hook := &v1alpha1.Hook{Job: v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(text)}}}
+	hook := &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(text)}}}
 	return edited(func(s *v1alpha1.Scaler) { s.Spec.Hooks = v1alpha1.ScalerHooks{Pre: hook, Post: hook, OnFailure: hook} })
 }
 

@@ -170,7 +170,7 @@ func (w work) wait(reason api.Reason, detail string, args ...any) plan.Plan {
 func (w work) template(hook string) (*corev1.PodTemplateSpec, error) {
 	hooks := w.scaler.Spec.Hooks
 	asked := map[string]*v1alpha1.Hook{preHook: hooks.Pre, postHook: hooks.Post, failureHook: hooks.OnFailure}[hook]
-	if asked == nil {
+	if asked == nil || asked.Job == nil {
 		return nil, nil
 	}
 	where := fmt.Sprintf("hooks.%s.job.template of Scaler %s", hook, w.scaler.Name)

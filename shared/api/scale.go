@@ -14,6 +14,10 @@ type Scale struct {
 	Target   int32 `json:"target"`
 	// Start is the ordinal of the first member, which the members that are added or removed are counted from.
 	Start int `json:"start,omitempty"`
+	// Paused is true if the set has no members because its Scaler is paused: they are away, and not removed.
+	Paused bool `json:"paused,omitempty"`
+	// WhenScaled is the claim retention policy found before, when a pause had to change it.
+	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 }
 
 // ScalerRef is the identity of a Scaler in the set's namespace.

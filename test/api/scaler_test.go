@@ -191,7 +191,7 @@ func condition(scaler *v1alpha1.Scaler, kind string) string {
 
 func hookJob(image string) *v1alpha1.Hook {
 	template := `{"spec":{"containers":[{"name":"hook","image":"` + image + `"}]}}`
-	return &v1alpha1.Hook{Job: v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(template)}}}
+	return &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(template)}}}
 }
 
 // hook waits until the hook of the kind runs, and returns its Job.

@@ -25,3 +25,11 @@ func (s *Scaler) UnmarshalJSON(text []byte) error {
 	}
 	return nil
 }
+
+// Wanted returns the count that the Scaler asks for; nil if it takes the one that there is.
+func (s *Scaler) Wanted() *int32 {
+	if s.Spec.Paused && s.Spec.Replicas != nil {
+		return new(int32)
+	}
+	return s.Spec.Replicas
+}

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +26,7 @@ var GroupVersion = schema.GroupVersion{Group: "drydock.dev", Version: "v1alpha1"
 // +kubebuilder:printcolumn:name=Desired,type=integer,JSONPath=`.spec.replicas`
 // +kubebuilder:printcolumn:name=Replicas,type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name=Stage,type=string,JSONPath=`.status.stage`
+// +kubebuilder:printcolumn:name=Paused,type=boolean,priority=1,JSONPath=`.spec.paused`
 // +kubebuilder:printcolumn:name=Healthy,type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 type Scaler struct {
@@ -56,11 +58,21 @@ type ScalerSpec struct {
 	Target string `json:"target"`
 
 	// Replicas is how many members the StatefulSet is to have. If it is left out when the Scaler is created, it becomes the count that the
-	// StatefulSet has then.
+	// StatefulSet has then. Which clients change it later, the mode says.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// Mode says who decides about replicas. Without it, whoever writes replicas or the subresource scale does.
+	//
+	// +optional
+	Mode *ScalerMode `json:"mode,omitempty"`
+
+	// Paused scales the StatefulSet to zero, in stages as every other scaling. The count in replicas stays, and comes back without paused.
+	//
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 
 	// Hooks run before and after a change of the count.
 	//
@@ -102,6 +114,8 @@ const (
 )
 
 // ScalerHooks are what the user runs around a change of the count.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.pre) && has(self.pre.cleanup)) && !(has(self.onFailure) && has(self.onFailure.cleanup))",message="cleanup is a hook for post: before that, nothing was removed"
 type ScalerHooks struct {
 	// Pre runs before the count changes, for example to move data away from members that are to be removed.
 	//
@@ -117,22 +131,141 @@ type ScalerHooks struct {
 	OnFailure *Hook `json:"onFailure,omitempty"`
 }
 
-// Hook is one way to run something of the user's.
-type Hook struct {
-	// Job is the pod template of a Job that runs once. Its containers have the variables DRYDOCK_HOOK, DRYDOCK_DIRECTION (up or down),
-	// DRYDOCK_CURRENT, DRYDOCK_DESIRED, DRYDOCK_ADDED and DRYDOCK_REMOVED (ordinals, separated by commas), DRYDOCK_NAMESPACE, DRYDOCK_SET,
-	// DRYDOCK_SCALER and DRYDOCK_OPERATION.
-	Job HookJob `json:"job"`
+// ScalerMode is one of four ways to decide how many members there are.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.fixed) ? 1 : 0) + (has(self.hpa) ? 1 : 0) + (has(self.auto) ? 1 : 0) + (has(self.externallyScaled) ? 1 : 0) == 1",message="mode is one of fixed, hpa, auto and externallyScaled"
+type ScalerMode struct {
+	// Fixed is the count, whatever is written to the subresource scale. To stop all members, use spec.paused.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	Fixed *int32 `json:"fixed,omitempty"`
+	// HPA is the spec of a HorizontalPodAutoscaler without scaleTargetRef. scale-hooks makes one of it that scales the Scaler, and deletes
+	// it with the mode.
+	//
+	// +optional
+	HPA *Autoscaler `json:"hpa,omitempty"`
+	// Auto is a HorizontalPodAutoscaler by CPU.
+	//
+	// +optional
+	Auto *AutoMode `json:"auto,omitempty"`
+	// ExternallyScaled leaves the count to whoever writes it: people, or an autoscaler of yours.
+	//
+	// +optional
+	ExternallyScaled *ExternalMode `json:"externallyScaled,omitempty"`
 }
 
-// HookJob is a Job that runs as a hook.
+// ExternalMode has no settings.
+type ExternalMode struct{}
+
+// AutoMode are the bounds of an autoscaler by CPU.
+//
+// +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="max is at least min"
+type AutoMode struct {
+	// Min is the lowest count.
+	//
+	// +kubebuilder:validation:Minimum=1
+	Min int32 `json:"min"`
+	// Max is the highest count.
+	//
+	// +kubebuilder:validation:Minimum=1
+	Max int32 `json:"max"`
+	// CPUPercent is how much of the CPU that they request the members are to use on average, in percent.
+	//
+	// +kubebuilder:default=80
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	CPUPercent int32 `json:"cpuPercent,omitempty"`
+}
+
+// Autoscaler is the spec of a HorizontalPodAutoscaler (autoscaling/v2) without scaleTargetRef.
+//
+// +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="maxReplicas is at least minReplicas"
+type Autoscaler struct {
+	// MinReplicas is the lowest count.
+	//
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
+	// MaxReplicas is the highest count.
+	//
+	// +kubebuilder:validation:Minimum=1
+	MaxReplicas int32 `json:"maxReplicas"`
+	// Metrics are those that decide; without any, 80 % of the CPU that is requested.
+	//
+	// +listType=atomic
+	// +optional
+	Metrics []autoscalingv2.MetricSpec `json:"metrics,omitempty"`
+	// Behavior bounds how fast the count changes.
+	//
+	// +optional
+	Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior,omitempty"`
+}
+
+// Hook is one way to run something of the user's.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.job) ? 1 : 0) + (has(self.http) ? 1 : 0) + (has(self.event) ? 1 : 0) + (has(self.cleanup) ? 1 : 0) == 1",message="a hook is one of job, http, event and cleanup"
+type Hook struct {
+	// Job runs a pod.
+	//
+	// +optional
+	Job *HookJob `json:"job,omitempty"`
+	// HTTP calls a URL.
+	//
+	// +optional
+	HTTP *HookHTTP `json:"http,omitempty"`
+	// Event asks a function of yours by a CloudEvent.
+	//
+	// +optional
+	Event *HookEvent `json:"event,omitempty"`
+	// Cleanup waits until cleanup-pod has cleaned up after the removed members, which the set's own annotations ask for. It is for post.
+	//
+	// +optional
+	Cleanup *HookCleanup `json:"cleanup,omitempty"`
+}
+
+// HookJob is a Job that runs as a hook. Its containers have the variables DRYDOCK_HOOK, DRYDOCK_DIRECTION (up or down), DRYDOCK_CURRENT,
+// DRYDOCK_DESIRED, DRYDOCK_ADDED and DRYDOCK_REMOVED (ordinals, separated by commas), DRYDOCK_NAMESPACE, DRYDOCK_SET, DRYDOCK_SCALER and
+// DRYDOCK_OPERATION, and the same as JSON in the file /drydock/hook.json.
 type HookJob struct {
 	// Template is a PodTemplateSpec, the pod to run. Its restartPolicy is Never. The API server stores it as it is, and scale-hooks reads
 	// it strictly before a scaling begins.
 	//
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template runtime.RawExtension `json:"template"`
+	// BackoffLimit is how many pods may fail before the hook has failed.
+	//
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	// +optional
+	BackoffLimit int32 `json:"backoffLimit,omitempty"`
 }
+
+// HookHTTP is a POST of JSON that a pod in the Scaler's namespace sends, so that it reaches what pods there may reach. The answer 200 is done,
+// 202 is not done yet: it is asked again after the seconds of its header Retry-After. Other answers of 400 to 499 have failed; without an
+// answer, and after 429 or 500 and above, it is asked again until the deadline.
+type HookHTTP struct {
+	// URL begins with http:// or https://.
+	//
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^https?://[^\s]+$`
+	URL string `json:"url"`
+	// Timeout is for one request.
+	//
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a timeout is at least 1s"
+	// +optional
+	Timeout Deadline `json:"timeout,omitempty"`
+}
+
+// HookEvent is the CloudEvent dev.drydock.scale.hook.requested. A Trigger leads it to a function, and that answers with
+// dev.drydock.scale.hook.completed or dev.drydock.scale.hook.failed.
+type HookEvent struct{}
+
+// HookCleanup has no settings.
+type HookCleanup struct{}
 
 // ScalerDeadlines are the longest times of the stages.
 type ScalerDeadlines struct {
