@@ -31,6 +31,12 @@ type Input struct {
 	Rejected string
 	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
 	Forbidden bool
+	// LeftBehind are claims of members that the scaling has removed; read where it waits for their cleanup.
+	LeftBehind []string
+	// Answer is what the event tells about a hook; nil for any other event.
+	Answer *events.HookAnswer
+	// Key is new with each event, and nobody can guess it.
+	Key string
 	// Retry is true if the event asks to take up what has failed.
 	Retry bool
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
@@ -108,12 +114,20 @@ func (in Input) unreadable(err error) plan.Plan {
 	return p
 }
 
-// unowned decides for a set whose Scaler was deleted. The set stays as it is, and loses the record.
+// unowned decides for a set whose Scaler was deleted. The set stays as it is, and loses the record. A set that is paused keeps it until it
+// has members again: without the record they would pass for removed, and their claims for left behind.
 func (w work) unowned() plan.Plan {
 	if p := w.tidy(nil); p.Kind == plan.KindDo || w.record == nil {
 		return p // the record goes last, since it is by that that the sweep finds the set
 	}
-	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
+	if w.record.Paused && sts.Replicas(w.Set) == 0 {
+		return plan.Noop(api.SetPaused)
+	}
+	patch := plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation)
+	if w.record.WhenScaled != "" {
+		restoreRetention(patch, w.Set, w.record)
+	}
+	return plan.Do(api.ScalerGone, patch.Actions()...)
 }
 
 func (w work) unmanaged() plan.Plan {
@@ -154,7 +168,7 @@ func (w work) adopt() plan.Plan {
 
 // rest decides for a set without a scaling under way.
 func (w work) rest() plan.Plan {
-	live, wanted := sts.Replicas(w.Set), w.scaler.Spec.Replicas
+	live, wanted := sts.Replicas(w.Set), w.scaler.Wanted()
 	switch {
 	case wanted == nil:
 		return w.wish(live)
@@ -176,7 +190,10 @@ func (w work) rest() plan.Plan {
 // drains reports whether no member may be removed without a hook before.
 func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
 
-func (w work) adopts() bool { return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt }
+// adopts reports whether another client's count becomes the wish. A pause is a wish that stays.
+func (w work) adopts() bool {
+	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && !w.scaler.Spec.Paused
+}
 
 // wish makes the count the one that the Scaler wants.
 func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
@@ -204,7 +221,7 @@ const replicasPath = "/spec/replicas"
 
 // begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
 func (w work) begin(target int32) plan.Plan {
-	if err := w.checkTemplates(); err != nil {
+	if err := w.checkHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
 	if gone := sts.Replicas(w.Set) - target; w.drains() && gone > resources.MostOrdinals {
@@ -223,8 +240,10 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
 		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
 	}
+	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
-		next.Attempt = w.record.Attempt + 1
+		next.Attempt, next.WhenScaled = w.record.Attempt+1, w.record.WhenScaled
+		next.Paused = next.Paused || target == 0 && previous == 0 && w.record.Paused // it has had no members since
 	}
 	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
@@ -239,7 +258,7 @@ func (w work) failed() plan.Plan {
 		}
 		return w.report(nil)
 	}
-	wanted, live := ptr.Deref(w.scaler.Spec.Replicas, w.record.Target), sts.Replicas(w.Set)
+	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), sts.Replicas(w.Set)
 	if wanted != w.record.Target || w.moved() { // the hooks have run for other members
 		if wanted == live {
 			next := w.fresh(api.Succeeded, live, live)
@@ -248,7 +267,7 @@ func (w work) failed() plan.Plan {
 		}
 		return w.begin(wanted)
 	}
-	if err := w.checkTemplates(); err != nil {
+	if err := w.checkHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
 	next := w.enter(w.fresh(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
@@ -272,6 +291,7 @@ func (w work) forgetRetry() plan.Plan {
 
 // end stores a record in a terminal phase.
 func (w work) end(next *api.Scale) plan.Plan {
+	next.Ask, next.CleansUp = nil, false
 	p := w.store(next.Reason, next, w.tell(next, next.Phase == api.Failed))
 	if next.Phase == api.Failed {
 		return p.Then(events.OperationFailed, next.Operation).For(api.KindScale)
@@ -282,7 +302,13 @@ func (w work) end(next *api.Scale) plan.Plan {
 // store patches the record into the set, and then tells the Scaler's user. What follows the notes is skipped if a write fails, and made up
 // for with the next look.
 func (w work) store(reason api.Reason, next *api.Scale, notes ...plan.Action) plan.Plan {
-	actions := append(operation.Store(w.Set, next).Actions(), notes...)
+	patch := plan.PatchOf(plan.StatefulSets, w.Set)
+	if next.Phase == api.Succeeded && next.Target > 0 && next.WhenScaled != "" { // the members are back
+		next = next.Clone()
+		restoreRetention(patch, w.Set, next)
+		next.WhenScaled = ""
+	}
+	actions := append(patch.Annotate(next.Annotation(), next.Encode()).Actions(), notes...)
 	w.record = next
 	return plan.Do(reason, append(actions, w.statuses(nil)...)...)
 }
