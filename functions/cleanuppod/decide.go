@@ -111,7 +111,7 @@ func (in Input) sleeps() bool {
 // scales reports whether the set is being scaled, and the scaling does not wait for this cleanup.
 func (in Input) scales() bool {
 	r := operation.Of(in.Set)
-	return r.Scaling() && (r.ScaleErr != nil || r.Scale.Phase != api.PostScaling || !r.Scale.CleansUp)
+	return r.Scaling() && !r.AwaitsCleanup()
 }
 
 // paused reports whether the set is at zero because its Scaler is, or was: then its members are away and not removed. The Scaler tells so also

@@ -123,11 +123,7 @@ func (w work) unowned() plan.Plan {
 	if w.record.Paused && sts.Replicas(w.Set) == 0 {
 		return plan.Noop(api.SetPaused)
 	}
-	patch := plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation)
-	if w.record.WhenScaled != "" {
-		restoreRetention(patch, w.Set, w.record)
-	}
-	return plan.Do(api.ScalerGone, patch.Actions()...)
+	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 }
 
 func (w work) unmanaged() plan.Plan {
@@ -212,6 +208,9 @@ func (w work) settle(live int32) plan.Plan {
 // putBack undoes a change of the count that no Scaler has made.
 func (w work) putBack(count int32) plan.Plan {
 	live := sts.Replicas(w.Set)
+	if count == 0 && w.record.Paused && w.losesClaims() {
+		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
+	}
 	patch := plan.Set(plan.PatchOf(plan.StatefulSets, w.Set), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
 	return plan.Do(api.CountReverted, append(patch.Actions(), w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d; Scaler %s has put "+
 		"%d back. Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name))...)
@@ -221,6 +220,9 @@ const replicasPath = "/spec/replicas"
 
 // begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
 func (w work) begin(target int32) plan.Plan {
+	if target == 0 && w.scaler.Spec.Paused && w.losesClaims() {
+		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
+	}
 	if err := w.checkHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
@@ -242,7 +244,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	}
 	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
-		next.Attempt, next.WhenScaled = w.record.Attempt+1, w.record.WhenScaled
+		next.Attempt = w.record.Attempt + 1
 		next.Paused = next.Paused || target == 0 && previous == 0 && w.record.Paused // it has had no members since
 	}
 	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.
@@ -302,13 +304,7 @@ func (w work) end(next *api.Scale) plan.Plan {
 // store patches the record into the set, and then tells the Scaler's user. What follows the notes is skipped if a write fails, and made up
 // for with the next look.
 func (w work) store(reason api.Reason, next *api.Scale, notes ...plan.Action) plan.Plan {
-	patch := plan.PatchOf(plan.StatefulSets, w.Set)
-	if next.Phase == api.Succeeded && next.Target > 0 && next.WhenScaled != "" { // the members are back
-		next = next.Clone()
-		restoreRetention(patch, w.Set, next)
-		next.WhenScaled = ""
-	}
-	actions := append(patch.Annotate(next.Annotation(), next.Encode()).Actions(), notes...)
+	actions := append(operation.Store(w.Set, next).Actions(), notes...)
 	w.record = next
 	return plan.Do(reason, append(actions, w.statuses(nil)...)...)
 }

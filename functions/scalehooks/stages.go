@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -90,20 +89,20 @@ func (w work) enter(record *api.Scale, phase api.Phase) *api.Scale {
 func (w work) changeCount() plan.Plan {
 	next := w.enter(w.record, api.Scaling)
 	next.Reason, next.Message = api.CountChanged, fmt.Sprintf("the StatefulSet is to have %d members", next.Target)
-	patch := plan.PatchOf(plan.StatefulSets, w.Set)
-	if found := sts.WhenScaled(w.Set); next.Paused && found != sts.Retain { // or the claims would go with the pods
-		next.WhenScaled = found
-		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
+	if next.Paused && w.losesClaims() {
+		return w.giveUp(api.PauseDeletesClaims, w.keepClaims())
 	}
-	patch.Annotate(next.Annotation(), next.Encode())
-	plan.Set(patch, replicasPath, sts.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
+	patch := plan.Set(operation.Store(w.Set, next), replicasPath, sts.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
 	w.record = next
 	return plan.Do(api.CountChanged, append(patch.Actions(), w.statuses(nil)...)...)
 }
 
-// restoreRetention gives the set the claim retention policy that it had before a pause.
-func restoreRetention(patch *plan.Patch, set *appsv1.StatefulSet, record *api.Scale) {
-	plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(set), record.WhenScaled, "whenScaled "+string(record.WhenScaled))
+// losesClaims reports whether the claims of removed members are deleted with them. A pause takes members away, and not their data.
+func (w work) losesClaims() bool { return sts.WhenScaled(w.Set) != sts.Retain }
+
+func (w work) keepClaims() string {
+	return fmt.Sprintf("persistentVolumeClaimRetentionPolicy.whenScaled of StatefulSet %s is %s, so a pause would delete the claims; set it to %s",
+		w.Name, sts.WhenScaled(w.Set), sts.Retain)
 }
 
 // awaitMembers waits until the StatefulSet controller has seen the count, and as many members are there and ready.
@@ -241,18 +240,18 @@ func (in Input) tidy(record *api.Scale) plan.Plan {
 	return plan.Do(api.HookEnded, actions...)
 }
 
-// defaults are the deadlines of a Scaler that the API server has not completed.
-var defaults = map[api.Phase]time.Duration{api.PreScaling: 10 * time.Minute, api.Scaling: 30 * time.Minute, api.PostScaling: 10 * time.Minute,
-	api.Failing: 10 * time.Minute}
-
 // deadline returns how long the phase may take.
 func (w work) deadline(phase api.Phase) time.Duration {
 	d := w.scaler.Spec.Deadlines
-	text := map[api.Phase]v1alpha1.Deadline{api.PreScaling: d.Pre, api.Scaling: d.Scaling, api.PostScaling: d.Post, api.Failing: d.OnFailure}[phase]
-	if limit, err := time.ParseDuration(string(text)); err == nil && limit > 0 {
-		return limit
+	switch phase {
+	case api.PreScaling:
+		return d.Pre.Or(v1alpha1.DefaultHookDeadline)
+	case api.Scaling:
+		return d.Scaling.Or(v1alpha1.DefaultScalingDeadline)
+	case api.PostScaling:
+		return d.Post.Or(v1alpha1.DefaultHookDeadline)
 	}
-	return defaults[phase]
+	return d.OnFailure.Or(v1alpha1.DefaultHookDeadline)
 }
 
 // left returns how much time the present phase has.

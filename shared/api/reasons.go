@@ -101,6 +101,8 @@ const (
 	TargetMissing  Reason = "TargetMissing"  // there is no StatefulSet of the name
 	TargetReplaced Reason = "TargetReplaced" // another StatefulSet has the name now
 	TargetTaken    Reason = "TargetTaken"    // another Scaler scales the set
+	// PauseDeletesClaims: whenScaled of the set is Delete, so that a pause would delete its claims.
+	PauseDeletesClaims Reason = "PauseDeletesClaims"
 )
 
 // The request cannot be carried out.

@@ -23,8 +23,6 @@ type Scale struct {
 	Ask *Ask `json:"ask,omitempty"`
 	// CleansUp is true while the scaling waits for a cleanup of what it has removed.
 	CleansUp bool `json:"cleansUp,omitempty"`
-	// WhenScaled is the claim retention policy found before, when a pause had to change it.
-	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 }
 
 // Ask are the requests for a hook that were sent as CloudEvents.
