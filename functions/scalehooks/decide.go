@@ -179,6 +179,10 @@ func (w work) rest() plan.Plan {
 		return w.putBack(w.record.Target)
 	case live != *wanted:
 		return w.begin(*wanted)
+	case w.record.Adopts != (w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt):
+		next := w.record.Clone()
+		next.Adopts = !next.Adopts
+		return w.store(api.StatusUpdated, next)
 	}
 	return w.report(nil)
 }
@@ -242,6 +246,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
 		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
 	}
+	next.Adopts = w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt
 	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
 		next.Attempt = w.record.Attempt + 1

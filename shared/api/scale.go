@@ -19,6 +19,8 @@ type Scale struct {
 	Start int `json:"start,omitempty"`
 	// Paused is true if the set has no members because its Scaler is paused: they are away, and not removed.
 	Paused bool `json:"paused,omitempty"`
+	// Adopts is true if another client's count is taken over, so that no policy has to refuse it.
+	Adopts bool `json:"adopts,omitempty"`
 	// Ask says how often a function of the user's was asked to run the hook of the present phase; nil where none was.
 	Ask *Ask `json:"ask,omitempty"`
 	// CleansUp is true while the scaling waits for a cleanup of what it has removed.
