@@ -1,7 +1,7 @@
 // Package scalehooks scales StatefulSets that have a Scaler, in stages: the hook before, the change of the count, the hook after.
 //
 //	in    StatefulSet, Scaler and hook Job changes; retry; the tick
-//	get   the StatefulSet; list Scalers, and Jobs of operations, of its namespace
+//	get   the StatefulSet; list Scalers, and Jobs of operations, of its namespace, and the pods of a hook that has failed
 //	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry
 //	out   scale.completed, operation.failed
 //	never changes the count for a Scaler before its hook has succeeded
@@ -24,13 +24,14 @@ import (
 
 // Function is scale-hooks.
 type Function struct {
-	client *kube.Client
-	apply  *apply.Executor
+	client   *kube.Client
+	settings api.Settings
+	apply    *apply.Executor
 }
 
 // New makes the function.
-func New(client *kube.Client, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.ScaleHooks, log)}
+func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
+	return &Function{client: client, settings: settings, apply: apply.New(client, api.ScaleHooks, log)}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
