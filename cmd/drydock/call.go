@@ -21,13 +21,13 @@ import (
 	"time"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/resources"
+	"drydock.dev/shared/hookurl"
 )
 
 // exitRefused is the exit code of a call whose answer says that another try makes no sense.
 const exitRefused = 3
 
-// Bounds of what a server may have a call do.
+// How long a server can make a call wait, and how much of an answer is read.
 const (
 	leastWait   = time.Second
 	defaultWait = 5 * time.Second // after 202 without Retry-After
@@ -46,14 +46,14 @@ type call struct {
 	sleep  func(context.Context, time.Duration)
 }
 
-// answer is what came of one request.
+// answer is the result of one request.
 type answer struct {
-	status int   // 0 if there was none
-	err    error // why
+	status int   // 0 if there was no answer
+	err    error // why there was none
 	after  time.Duration
 }
 
-// runCall is `drydock call`, in the pod of a hook: it posts what the hook is told until the answer is final. The deadline is the Job's.
+// runCall is `drydock call`, in the pod of a hook: it posts the hook's facts until the answer is final. The deadline is the Job's.
 func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c, report, err := parseCall(args, stdout, stderr)
 	switch {
@@ -78,7 +78,7 @@ func parseCall(args []string, stdout, stderr io.Writer) (c call, report string, 
 	address := f.String("url", "", "where to POST to")
 	timeout := f.Duration("timeout", 10*time.Second, "how long one request may take")
 	file := f.String("file", path.Join(api.HookDir, api.HookFile), "the `file` to send")
-	f.StringVar(&report, "report", "", "also write what happened to this `file`")
+	f.StringVar(&report, "report", "", "also write the result to this `file`")
 	if err := f.Parse(args); err != nil {
 		return c, report, err
 	}
@@ -86,7 +86,7 @@ func parseCall(args []string, stdout, stderr io.Writer) (c call, report string, 
 		return c, report, errors.New("call takes flags only, and a --timeout above 0")
 	}
 	c = call{client: newCaller(*timeout), log: stdout, sleep: sleep}
-	if c.url, err = resources.ParseCallURL(*address); err != nil {
+	if c.url, err = hookurl.Parse(*address); err != nil {
 		return c, report, err
 	}
 	if c.body, err = os.ReadFile(*file); err != nil {
@@ -109,7 +109,7 @@ func newCaller(timeout time.Duration) *http.Client {
 	}
 }
 
-// run asks until the answer is final, and returns the exit code and what happened.
+// run asks until the answer is final, and returns the exit code and the last result.
 func (c call) run(ctx context.Context) (int, string) {
 	backoff := leastWait
 	for {
@@ -155,8 +155,7 @@ func (c call) ask(ctx context.Context) answer {
 	return answer{status: response.StatusCode, after: waitOf(response)}
 }
 
-// final reports whether another try makes no sense: only a server that does not answer, that has too much to do, or that has failed, can
-// answer differently soon.
+// final reports whether another try makes no sense. It does if the server does not answer, has too much to do, or has failed.
 func (a answer) final() bool {
 	return a.status != 0 && a.status != http.StatusAccepted && a.status != http.StatusTooManyRequests && a.status < http.StatusInternalServerError
 }
@@ -179,7 +178,7 @@ func waitOf(response *http.Response) time.Duration {
 	return 0
 }
 
-// tell says what came of a request, without what may be secret or is the server's own text.
+// tell returns the result of a request in words, without the query of the URL and without the server's own text.
 func (c call) tell(a answer) string {
 	shown := url.URL{Scheme: c.url.Scheme, Host: c.url.Host, Path: c.url.Path, RawPath: c.url.RawPath}
 	what := strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)))
@@ -192,7 +191,7 @@ func (c call) tell(a answer) string {
 	return fmt.Sprintf("POST %s: %s", shown.String(), what)
 }
 
-// reasonOf says why there was no answer. Errors of the HTTP client quote the URL, and what a server sends that does not speak HTTP.
+// reasonOf says why there was no answer. It does not pass on errors of the HTTP client, which quote the URL and the server.
 func reasonOf(err error) string {
 	var timeout *url.Error
 	var connection *net.OpError

@@ -50,7 +50,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("the secret of the server"))
 }
 
-// called is what came of a call: its exit code, what it has logged and reported, and how long it has waited each time.
+// called is the result of a call: its exit code, its log and report, and the length of each wait.
 type called struct {
 	code        int
 	log, report string
@@ -111,7 +111,7 @@ func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
 		"not found, after it has been": {[]int{202, 404}, "", exitRefused, []time.Duration{5 * s}, "404 Not Found"},
 		"moved":                        {[]int{307}, "", exitRefused, nil, "307 Temporary Redirect, and redirects are not followed"},
 		"another success":              {[]int{201}, "", exitRefused, nil, "201 Created"},
-		"a status of its own":          {[]int{418, 200}, "", exitRefused, nil, "418 I'm a teapot"},
+		"a teapot":                     {[]int{418, 200}, "", exitRefused, nil, "418 I'm a teapot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newServer(t, row.statuses...)
@@ -127,7 +127,7 @@ func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
 				t.Errorf("requests %q: %q", server.bodies, server.problems)
 			}
 			if strings.Contains(got.log+got.report, "secret") {
-				t.Errorf("it tells what is secret: %s%s", got.log, got.report)
+				t.Errorf("it tells a secret: %s%s", got.log, got.report)
 			}
 		})
 	}

@@ -68,8 +68,7 @@ func (in Input) failure() string {
 	return ""
 }
 
-// writesItself reports whether the container's message is what it has written into its termination log. Of another one it may be the end of
-// what it has logged.
+// writesItself reports whether the container's message comes from its termination log. That of another one may be the end of its log.
 func (in Input) writesItself(container string) bool {
 	spec := in.FailedPod.Spec
 	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {

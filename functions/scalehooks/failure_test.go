@@ -41,7 +41,7 @@ func TestFailureTellsHowTheContainerEnded(t *testing.T) {
 		"several lines": {3, "one\n\ttwo\r\n", nil, "; container hook ended with exit code 3: one two"},
 		"of a terminal": {3, "\x1b[31mred\u202e\u009b", nil, "; container hook ended with exit code 3: [31mred"},
 		"not UTF-8":     {3, "a\xffb", nil, "; container hook ended with exit code 3: a b"},
-		"what was logged": {3, "secret", func(p *corev1.Pod) {
+		"from the log": {3, "secret", func(p *corev1.Pod) {
 			p.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 		}, "; container hook ended with exit code 3"},
 		"of no container": {3, "secret", func(p *corev1.Pod) { p.Spec.Containers = nil }, "; container hook ended with exit code 3"},
@@ -153,7 +153,7 @@ func TestHookByHTTPIsAPodOfDrydocksImage(t *testing.T) {
 	tellsUser(t, Decide(idle), "Set DRYDOCK_IMAGE")
 }
 
-// TestBackoffLimitIsTheJobs, and 0 for those who do not ask.
+// TestBackoffLimitIsTheJobs, and 0 without one.
 func TestBackoffLimitIsTheJobs(t *testing.T) {
 	for _, limit := range []int32{0, 3, 10} {
 		in := on(web(2, records(api.PreScaling)), pilot(hooked, edited(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre.Job.BackoffLimit = limit })))

@@ -6,7 +6,7 @@ const (
 	HookFile = "hook.json"
 )
 
-// HookFacts are what a hook of a scaling is told, as JSON in a file of its pod.
+// HookFacts tell a hook of a scaling which members come or go. It reads them as JSON in a file of its pod.
 type HookFacts struct {
 	// Hook is "pre", "post" or "onFailure", Direction "up" or "down".
 	Hook      string `json:"hook"`

@@ -1,10 +1,7 @@
 package resources
 
 import (
-	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/hookurl"
 )
 
 // CallContainer is the container that calls a URL for a hook.
@@ -25,7 +23,7 @@ const defaultCallTimeout = 10 * time.Second
 // CallTemplate builds the pod template of a hook by HTTP: Drydock's own image sends the request from the Scaler's namespace, so that it
 // reaches what pods of that namespace may reach. It has no token and no right. Where says where the hook stands.
 func CallTemplate(settings api.Settings, where string, hook v1alpha1.HookHTTP) (*corev1.PodTemplateSpec, error) {
-	if _, err := ParseCallURL(hook.URL); err != nil {
+	if _, err := hookurl.Parse(hook.URL); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if err := settings.CheckImage(); err != nil {
@@ -54,27 +52,4 @@ func CallTemplate(settings api.Settings, where string, hook v1alpha1.HookHTTP) (
 			},
 		}},
 	}}, nil
-}
-
-// ParseCallURL reads the URL of a hook. No error quotes it, since it may have a secret.
-func ParseCallURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil {
-		var detail *url.Error
-		if errors.As(err, &detail) {
-			err = detail.Err
-		}
-		return nil, fmt.Errorf("the url cannot be read: %.100s", err.Error())
-	}
-	switch port, err := strconv.ParseUint(u.Port(), 10, 16); {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("the url has to begin with http:// or https://")
-	case u.User != nil:
-		return nil, errors.New("the url has a user or a password, which is not sent; remove it and the @")
-	case u.Hostname() == "":
-		return nil, errors.New("the url names no host")
-	case u.Port() != "" && (err != nil || port == 0):
-		return nil, errors.New("the port of the url is not between 1 and 65535")
-	}
-	return u, nil
 }

@@ -38,7 +38,7 @@ func ParseScaleHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTem
 // factsVolume is the volume with the facts.
 const factsVolume = "drydock-hook"
 
-// factsProblem says what stands where the facts have to be; empty if nothing does.
+// factsProblem says which volume or mount of the template takes the place of the facts; empty if none does.
 func factsProblem(pod *corev1.PodSpec) string {
 	for _, v := range pod.Volumes {
 		if v.Name == factsVolume {
@@ -84,7 +84,7 @@ func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.Po
 	return template
 }
 
-// factsOf returns what is scaled, and how.
+// factsOf returns the facts of the scaling for the hook.
 func factsOf(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
 	direction, first := "up", sts.Start(set)
 	if record.Target < record.Previous {
@@ -114,7 +114,7 @@ func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 // MostOrdinals bounds a variable, and with it the Job. No more members than these are removed at once after a hook.
 const MostOrdinals = 10000
 
-// ordinals returns those that a set has with more members and lacks with fewer; none, and not nil, if there are none.
+// ordinals returns the ordinals of the members between the two counts. It is never nil.
 func ordinals(first int, fewer, more int32) []int {
 	all := []int{}
 	for i := fewer; i < more && len(all) < MostOrdinals; i++ {

@@ -70,7 +70,7 @@ func TestScaleHookIsToldWhatIsScaled(t *testing.T) {
 	}
 }
 
-// factsOf are what the hook reads in its file.
+// factsOf returns the facts in the hook's file.
 func factsOf(t *testing.T, job *batchv1.Job) api.HookFacts {
 	t.Helper()
 	var facts api.HookFacts

@@ -93,7 +93,7 @@ func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// TestHookMayFailSomeTimes: the Job tries again, and the scaling goes on when one of its pods has succeeded.
+// TestHookMayFailSomeTimes: the Job tries again, and the scaling continues when one of its pods has succeeded.
 func TestHookMayFailSomeTimes(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: tries("fails", 3)}})
 	s.untilStage(v1alpha1.StageIdle, 1)
@@ -135,7 +135,7 @@ func TestHookByHTTPIsAPodOfTheNamespace(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestRefusedCallFailsTheScaling, and the status says what the server has answered.
+// TestRefusedCallFailsTheScaling, and the status has the pod's message.
 func TestRefusedCallFailsTheScaling(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: calls("http://drain/hook")}})
 	s.untilStage(v1alpha1.StageIdle, 1)

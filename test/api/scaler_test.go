@@ -518,8 +518,8 @@ func TestSchemaOfAScaler(t *testing.T) {
 		"tries below none":    {Hooks: v1alpha1.ScalerHooks{Pre: tries("pre", -1)}},
 		"another protocol":    {Hooks: v1alpha1.ScalerHooks{Pre: calls("ftp://drain/")}},
 		"a URL with a user":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://user:word@drain/")}},
-		"a URL of nobody":     {Hooks: v1alpha1.ScalerHooks{Pre: calls("http:///hook")}},
-		"a URL of a port":     {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://:80/hook")}},
+		"a URL with no host":  {Hooks: v1alpha1.ScalerHooks{Pre: calls("http:///hook")}},
+		"a URL with a port":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://:80/hook")}},
 		"no URL":              {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://%zz/")}},
 	} {
 		if err := s.create("bad", spec); !apierrors.IsInvalid(err) {
