@@ -37,6 +37,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
+	if found {
+		if err := f.observeLeftBehind(ctx, &in); err != nil {
+			return in, err
+		}
+	}
 	if err := f.observeJobs(ctx, &in); err != nil {
 		return in, err
 	}

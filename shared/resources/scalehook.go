@@ -86,12 +86,9 @@ func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.Po
 
 // factsOf returns the facts of the scaling for the hook.
 func factsOf(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
-	direction, first := "up", sts.Start(set)
-	if record.Target < record.Previous {
-		direction = "down"
-	}
-	return api.HookFacts{Hook: hook, Direction: direction, Current: record.Previous, Desired: record.Target,
-		Added: ordinals(first, record.Previous, record.Target), Removed: ordinals(first, record.Target, record.Previous),
+	first := sts.Start(set)
+	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target,
+		Added: Ordinals(first, record.Previous, record.Target), Removed: Ordinals(first, record.Target, record.Previous),
 		Namespace: set.Namespace, Set: set.Name, Scaler: record.Scaler.Name, Operation: record.Operation}
 }
 
@@ -106,16 +103,16 @@ func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 		{Name: "DRYDOCK_DIRECTION", Value: facts.Direction},
 		{Name: "DRYDOCK_CURRENT", Value: strconv.Itoa(int(facts.Current))},
 		{Name: "DRYDOCK_DESIRED", Value: strconv.Itoa(int(facts.Desired))},
-		{Name: "DRYDOCK_ADDED", Value: joined(facts.Added)},
-		{Name: "DRYDOCK_REMOVED", Value: joined(facts.Removed)},
+		{Name: "DRYDOCK_ADDED", Value: listed(facts.Added)},
+		{Name: "DRYDOCK_REMOVED", Value: listed(facts.Removed)},
 	}
 }
 
 // MostOrdinals bounds a variable, and with it the Job. No more members than these are removed at once after a hook.
 const MostOrdinals = 10000
 
-// ordinals returns the ordinals of the members between the two counts. It is never nil.
-func ordinals(first int, fewer, more int32) []int {
+// Ordinals returns the ordinals of the members between the two counts. It is never nil.
+func Ordinals(first int, fewer, more int32) []int {
 	all := []int{}
 	for i := fewer; i < more && len(all) < MostOrdinals; i++ {
 		all = append(all, first+int(i))
@@ -123,11 +120,11 @@ func ordinals(first int, fewer, more int32) []int {
 	return all
 }
 
-// joined returns the ordinals, separated by commas.
-func joined(ordinals []int) string {
-	var all []string
-	for _, n := range ordinals {
-		all = append(all, strconv.Itoa(n))
+// listed separates them by commas.
+func listed(ordinals []int) string {
+	words := make([]string, len(ordinals))
+	for i, n := range ordinals {
+		words[i] = strconv.Itoa(n)
 	}
-	return strings.Join(all, ",")
+	return strings.Join(words, ",")
 }
