@@ -31,6 +31,8 @@ type Input struct {
 	Rejected string
 	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
 	Forbidden bool
+	// Unwritten is the Scaler whose status the API server refused to take in this event; empty if it did not.
+	Unwritten string
 	// Retry is true if the event asks to take up what has failed.
 	Retry bool
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
@@ -62,6 +64,9 @@ func Decide(in Input) plan.Plan {
 	if w.scaler == nil {
 		return w.unowned()
 	}
+	if w.Unwritten != "" && w.Unwritten != w.scaler.Name {
+		w.Rejected = "" // that of a Scaler that scales nothing
+	}
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
 	case !sts.Managed(in.Set):
 		return w.unmanaged()
@@ -69,7 +74,7 @@ func Decide(in Input) plan.Plan {
 		return w.end(w.stop(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.goOn()
-	case in.Rejected != "": // nothing is under way that could be given up
+	case w.Rejected != "": // nothing is under way that could be given up
 		return w.report(&problem{reason: api.Rejected, message: refused + in.Rejected})
 	case operation.Of(in.Set).Busy(api.KindScale):
 		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
@@ -94,6 +99,10 @@ func (in Input) lost() plan.Plan {
 	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
 	if w.scaler == nil {
 		return plan.Noop(api.SetGone)
+	}
+	if in.Set != nil {
+		return w.report(&problem{reason: api.TargetDeleting,
+			message: fmt.Sprintf("StatefulSet %s is being deleted; the Scaler scales the next one of that name", in.Name)})
 	}
 	return w.report(&problem{reason: api.TargetMissing, message: fmt.Sprintf("there is no StatefulSet %s; create it, or delete the Scaler", in.Name)})
 }
@@ -192,16 +201,6 @@ func (w work) settle(live int32) plan.Plan {
 	return w.store(api.CountAdopted, next)
 }
 
-// putBack undoes a change of the count that no Scaler has made.
-func (w work) putBack(count int32) plan.Plan {
-	live := sts.Replicas(w.Set)
-	patch := plan.Set(plan.PatchOf(plan.StatefulSets, w.Set), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
-	return plan.Do(api.CountReverted, append(patch.Actions(), w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d; Scaler %s has put "+
-		"%d back. Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name))...)
-}
-
-const replicasPath = "/spec/replicas"
-
 // begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
 func (w work) begin(target int32) plan.Plan {
 	if err := w.checkTemplates(); err != nil {
@@ -224,7 +223,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
 	}
 	if w.record != nil {
-		next.Attempt = w.record.Attempt + 1
+		next.Attempt, next.Reverts = w.record.Attempt+1, w.record.Reverts
 	}
 	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)

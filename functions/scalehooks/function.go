@@ -26,17 +26,18 @@ import (
 type Function struct {
 	client *kube.Client
 	apply  *apply.Executor
+	log    *slog.Logger
 }
 
 // New makes the function.
 func New(client *kube.Client, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.ScaleHooks, log)}
+	return &Function{client: client, apply: apply.New(client, api.ScaleHooks, log), log: log}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
 // gives the scaling up.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	retry, told := e.Type() == events.Retry, false
+	retry, told, logged := e.Type() == events.Retry, false, false
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
@@ -45,6 +46,10 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		in.Retry = retry
 		if !told { // what comes after the end of the scaling, as its hook for a failure, was not refused
 			in.Rejected, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
+		}
+		if in.Unwritten = unwritten(denied); in.Unwritten != "" && !logged {
+			logged = true // of a Scaler that does not scale the set, nothing else tells
+			f.log.WarnContext(ctx, "the status of a Scaler is refused", "scaler", ref.Namespace+"/"+in.Unwritten, "error", denied.Error())
 		}
 		if in.mayBegin() {
 			in.Trace = f.apply.Begin(ctx)
@@ -55,4 +60,12 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		}
 		return decided, nil
 	})
+}
+
+// unwritten returns the Scaler whose status the API server refused to take; empty if it refused something else.
+func unwritten(denied error) string {
+	if a := apply.Failed(denied); a != nil && a.Resource == plan.ScalerStatus {
+		return a.Name
+	}
+	return ""
 }

@@ -55,7 +55,25 @@ func (w work) goOn() plan.Plan {
 	case api.PostScaling:
 		return w.runHook(w.complete)
 	}
+	return w.runFailureHook()
+}
+
+// runFailureHook runs the hook for a failure once: the record tells of its Job, which another client may delete.
+func (w work) runFailureHook() plan.Plan {
+	job := w.job(failureHook)
+	switch {
+	case job == nil && w.record.HookMade:
+		return w.fail()
+	case job != nil && !w.record.HookMade && !hasEnded(job) && !operation.Overdue(w.record, w.Now):
+		next := w.record.Clone()
+		next.HookMade = true
+		return w.store(api.HookRunning, next)
+	}
 	return w.runHook(w.fail)
+}
+
+func hasEnded(job *batchv1.Job) bool {
+	return scale.Ended(job, batchv1.JobComplete) != nil || scale.Ended(job, batchv1.JobFailed) != nil
 }
 
 const refused = "the API server refuses a write: "

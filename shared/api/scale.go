@@ -2,6 +2,7 @@ package api
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Scale is the record of a set's latest scaling by a Scaler. Its request is the count that the set is to have.
@@ -14,10 +15,21 @@ type Scale struct {
 	Target   int32 `json:"target"`
 	// Start is the ordinal of the first member, which the members that are added or removed are counted from.
 	Start int `json:"start,omitempty"`
+	// HookMade is true when the Job of the hook for a failure is there, or was: that hook runs once.
+	HookMade bool `json:"hookMade,omitempty"`
+	// Reverts are the counts of other clients that were put back lately; nil if there were none.
+	Reverts *Reverts `json:"reverts,omitempty"`
 	// Paused is true if the set has no members because its Scaler is paused: they are away, and not removed.
 	Paused bool `json:"paused,omitempty"`
 	// WhenScaled is the claim retention policy found before, when a pause had to change it.
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
+}
+
+// Reverts are a row of counts of other clients that were put back. It goes on as long as they follow each other.
+type Reverts struct {
+	Count int         `json:"count"`
+	First metav1.Time `json:"first"`
+	Last  metav1.Time `json:"last"`
 }
 
 // ScalerRef is the identity of a Scaler in the set's namespace.

@@ -4,6 +4,7 @@ package scale
 import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -21,9 +22,9 @@ func Concerned(c operation.Change) []api.Function {
 	return nil
 }
 
-// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, or its user asks for a retry.
+// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, is not healthy, or its user asks for a retry.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
-	if gone || Retried(scaler) || !settled(scaler) {
+	if gone || Retried(scaler) || !settled(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) {
 		return scaleHooks
 	}
 	return nil

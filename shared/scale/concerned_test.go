@@ -80,6 +80,12 @@ func TestChangeOfAScaler(t *testing.T) {
 		"it has no count":            {func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil }, false, true},
 		"a wish came during scaling": {func(s *v1alpha1.Scaler) { s.Spec.Replicas = ptr.To[int32](4) }, false, true},
 		"it scales":                  {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageScaling }, false, true},
+		"it is not healthy": {func(s *v1alpha1.Scaler) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionFalse}}
+		}, false, true},
+		"it is healthy": {func(s *v1alpha1.Scaler) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionTrue}}
+		}, false, false},
 		"it has failed":              {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageFailed }, false, true},
 		"a retry is asked for":       {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{api.RetryAnnotation: ""} }, false, true},
 		"an annotation of others":    {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{"note": ""} }, false, false},

@@ -1,0 +1,54 @@
+package scalehooks
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/test/kit/build"
+)
+
+// refusing is an API server that refuses every write for good.
+type refusing struct {
+	build.Lists
+	writes []string
+}
+
+func (r *refusing) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if request.Method == http.MethodGet {
+		r.Lists.ServeHTTP(w, request)
+		return
+	}
+	_, name, _ := strings.Cut(request.URL.Path, "/namespaces/"+build.Namespace+"/")
+	r.writes = append(r.writes, request.Method+" "+name)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnprocessableEntity)
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid",
+		"code": http.StatusUnprocessableEntity})
+}
+
+// TestRefusedStatusOfAnotherScalerEndsNoScaling, and does not fail the event.
+func TestRefusedStatusOfAnotherScalerEndsNoScaling(t *testing.T) {
+	timeless := func(s *api.Scale) { s.Deadline = nil }
+	in := reported(on(web(2, records(api.PreScaling, timeless)), pilot(hooked), hook("pre")))
+	server := &refusing{Lists: build.Plurals()}
+	server.Lists["statefulsets"] = append(server.Lists["statefulsets"], in.Set)
+	server.Lists["scalers"] = append(server.Lists["scalers"], in.Scalers[0], scaler("other", 9))
+	server.Lists["jobs"] = append(server.Lists["jobs"], in.Jobs[0])
+	listener := httptest.NewServer(server)
+	t.Cleanup(listener.Close)
+	f := New(kube.NewClient(&rest.Config{Host: listener.URL}), slog.New(slog.DiscardHandler))
+	_, err := f.Handle(t.Context(), events.NewByHand(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
+	if want := []string{"PATCH scalers/other/status"}; err != nil || !slices.Equal(server.writes, want) {
+		t.Errorf("writes %v, want %v; %v", server.writes, want, err)
+	}
+}
