@@ -88,7 +88,8 @@ func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 	healthy := meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionHealthy)
 	switch {
 	case scaler.Status.Stage != v1alpha1.StageFailed || scaler.Status.Operation != record.Operation:
-		return fmt.Sprintf("the status tells %s of %s, the record says %s of %s", scaler.Status.Stage, scaler.Status.Operation, record.Phase, record.Operation)
+		return fmt.Sprintf("the status tells %s of %s, and operation %s is %s", scaler.Status.Stage, scaler.Status.Operation,
+			record.Operation, record.Phase)
 	case scaler.Status.Failed == nil || healthy == nil || healthy.Reason == "" || healthy.Message == "":
 		s.t.Errorf("it has failed without a reason: %+v", scaler.Status)
 	case s.fails == "" && !s.disturbed:
@@ -166,7 +167,7 @@ func countScaling(t *testing.T, st story) int {
 	})
 }
 
-// TestScalingSurvivesEverySabotage: the set gets the count that is wanted, and no member goes without its hook, whatever happens at write k.
+// TestScalingSurvivesEverySabotage: the set gets the count that is wanted, and no member is removed without its hook.
 func TestScalingSurvivesEverySabotage(t *testing.T) {
 	t.Parallel()
 	for _, st := range stories {
