@@ -49,8 +49,8 @@ func contested(r *api.Reverts, now time.Time) bool {
 	return r != nil && r.Count >= quickReverts && now.Sub(r.Last.Time) < contestPause
 }
 
-// oneMore returns the row with a revert of now. A row that was quick enough to be a contest goes on until its last revert is old, any other
-// until its first one is.
+// oneMore returns the row with a revert of now. A row that was quick enough to be a contest ends when its last revert is old, any other row when
+// its first one is.
 func oneMore(r *api.Reverts, now time.Time) *api.Reverts {
 	moment := *operation.Moment(now)
 	row := api.Reverts{First: moment}

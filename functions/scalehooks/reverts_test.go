@@ -137,7 +137,7 @@ func TestStatusOfAnotherScalerIsRefused(t *testing.T) {
 	})
 }
 
-// TestRetryAfterTheCountOfAnotherClient scales the members that there are, whatever the conflict policy. Nobody has to put a count back.
+// TestRetryAfterTheCountOfAnotherClient scales the members that there are, whatever the conflict policy. No count has to be put back first.
 func TestRetryAfterTheCountOfAnotherClient(t *testing.T) {
 	byOthers := func(s *api.Scale) { s.Reason = api.StartedByOthers }
 	for name, policy := range map[string]build.Option{"revert": edited(func(*v1alpha1.Scaler) {}), "adopt": adopting} {

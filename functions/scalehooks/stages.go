@@ -58,7 +58,7 @@ func (w work) goOn() plan.Plan {
 	return w.runFailureHook()
 }
 
-// runFailureHook runs the hook for a failure once: the record tells of its Job, which another client may delete.
+// runFailureHook runs the hook for a failure once: the record notes its Job, which another client may delete.
 func (w work) runFailureHook() plan.Plan {
 	job := w.job(failureHook)
 	switch {

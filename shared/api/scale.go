@@ -25,7 +25,7 @@ type Scale struct {
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 }
 
-// Reverts are a row of counts of other clients that were put back. It goes on as long as they follow each other.
+// Reverts is a row of reverts: counts of other clients that the Scaler has put back one after the other.
 type Reverts struct {
 	Count int         `json:"count"`
 	First metav1.Time `json:"first"`

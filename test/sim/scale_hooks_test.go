@@ -21,7 +21,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// scaleHooks plays what the containers of hooks do, and remembers which ones have run to their end.
+// scaleHooks plays the containers of hooks, and remembers their ends.
 type scaleHooks struct {
 	*kit.World
 	// fails is the hook whose container exits with 3; none if it is empty.
@@ -97,7 +97,7 @@ func (h *scaleHooks) deleteJob(name string) {
 
 var hookNames = regexp.MustCompile(`^drydock-[0-9a-f]{12}-(pre|post|onfailure)-scaling$`)
 
-// jobs are those that Drydock has made.
+// jobs returns the hooks that Drydock has created.
 func (h *scaleHooks) jobs() []batchv1.Job {
 	list, err := h.Kube.BatchV1().Jobs(h.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *scaling) patchScaler(content map[string]any, subresources ...string) {
 	ignore(s.t, err)
 }
 
-// scale is what kubectl scale and an autoscaler do with the Scaler.
+// scale scales the Scaler as kubectl scale and an autoscaler do.
 func (s *scaling) scale(count int32) {
 	s.t.Helper()
 	s.patchScaler(map[string]any{"spec": map[string]any{"replicas": count}}, "scale")

@@ -20,10 +20,10 @@ import (
 // meddler is another client at a write of a scaling.
 type meddler struct {
 	act func(s *scaling)
-	// later is what it does some ticks after that; nil for nothing.
+	// later is its second action, some ticks after the first; nil for none.
 	later  func(s *scaling)
 	policy v1alpha1.ConflictPolicy
-	// counts are those that the set may have at the end, besides the one that the user wants.
+	// counts are allowed at the end, besides the count that the user wants.
 	counts []int32
 	// gone: the Scaler does not come back.
 	gone bool
@@ -136,9 +136,9 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 	st.policy = m.policy
 	s, saboteur := newScaling(t, st), &kit.Saboteur{}
 	witness := witnessOf(s.World, saboteur, s.truths.judge)
-	act := func(what func(*scaling)) {
+	act := func(action func(*scaling)) {
 		s.disturbed = true
-		what(s)
+		action(s)
 		s.truths.sync()
 	}
 	saboteur.OnWrite = func(write string) {
@@ -178,7 +178,7 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 	witness.judge()
 }
 
-// released says what still tells of a Scaler that was deleted; empty if nothing does.
+// released returns the remains of a deleted Scaler; empty if there are none.
 func (s *scaling) released() string {
 	if text, told := s.Set("web").Annotations[api.ScaleAnnotation]; told {
 		return "the record is " + text

@@ -33,12 +33,12 @@ var (
 
 var stories = []story{drains, grows, breaks}
 
-// scaling is a world in which a user scales a set by its Scaler.
+// scaling is a world with a set and its Scaler, which a user scales.
 type scaling struct {
 	*kit.World
 	story
 	t *testing.T
-	// asked: the user has scaled. retried: the user has mended what failed, and asked for a retry.
+	// asked: the user has scaled. retried: the user has mended the hook and asked for a retry.
 	asked, retried bool
 	// disturbed: another client interferes, so a scaling may fail that would not otherwise.
 	disturbed bool
@@ -56,7 +56,7 @@ func newScaling(t *testing.T, st story) *scaling {
 	return s
 }
 
-// step plays the user and the machines that run hooks. It returns what the user waits for.
+// step plays the user, and the machines that run hooks. It returns the reason to wait; empty at the end.
 func (s *scaling) step() string {
 	s.hooks.play()
 	scaler, set := s.scaler("web"), s.Set("web")
@@ -82,7 +82,7 @@ func (s *scaling) step() string {
 	return ""
 }
 
-// mend checks a scaling that has failed. The user does what the condition says, and asks for a retry.
+// mend checks a scaling that has failed, and asks for a retry as the condition says.
 func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 	s.t.Helper()
 	healthy := meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionHealthy)
@@ -103,7 +103,7 @@ func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 	return "it has just been retried"
 }
 
-// unsettled says what keeps the scaling from its end; empty if the set, the record and the status of the Scaler agree about it.
+// unsettled returns a difference between the Scaler, its status, the record and the set; empty at rest.
 func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Scale) string {
 	status, live := scaler.Status, *set.Spec.Replicas
 	switch {
@@ -136,7 +136,7 @@ func (s *scaling) run(saboteur *kit.Saboteur) *kit.Drive {
 	return fresh
 }
 
-// judge checks what is left when everybody is done.
+// judge checks the Jobs and the count at the end.
 func (s *scaling) judge(drive *kit.Drive, counts ...int32) {
 	s.t.Helper()
 	s.Eventually("nothing is left behind (I9)", func() string {
@@ -208,7 +208,7 @@ func TestScalingWithEventsTwiceAndInAnyOrder(t *testing.T) {
 	}
 }
 
-// ignore drops the errors of an object that may be gone at the moment, or that somebody else writes.
+// ignore drops the error of a write to an object that another client has deleted, created or changed.
 func ignore(t *testing.T, err error) {
 	t.Helper()
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {

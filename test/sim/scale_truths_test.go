@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// scaleTruths are the checks of a scaling after each write, and what they remember of the writes before.
+// scaleTruths are the checks of a scaling after each write. They remember the writes before.
 type scaleTruths struct {
 	*scaling
 	// uid and count are those of the set that were seen last.
@@ -24,14 +24,14 @@ type scaleTruths struct {
 	jobs    map[types.UID]bool
 }
 
-// sync takes note of what another client has done to the set.
+// sync reads the set after another client has changed it.
 func (s *scaleTruths) sync() {
 	if set := s.Set("web"); set != nil {
 		s.uid, s.count = set.UID, *set.Spec.Replicas
 	}
 }
 
-// judge returns what is wrong after a write of Drydock.
+// judge returns the first violation after a write of Drydock.
 func (s *scaleTruths) judge(_ *kit.World, set setType) string {
 	wrong := s.told()
 	if set == nil {
@@ -124,7 +124,7 @@ func (s *scaleTruths) once() string {
 	return ""
 }
 
-// told checks that what has failed is not told to be well.
+// told checks that no Scaler is healthy whose scaling has failed.
 func (s *scaleTruths) told() string {
 	for _, name := range []string{"web", "other"} {
 		scaler := s.scaler(name)
