@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/sts"
 )
 
 var scaleHooks = []api.Function{api.ScaleHooks}
@@ -16,10 +17,16 @@ var scaleHooks = []api.Function{api.ScaleHooks}
 // Concerned returns the functions that a change of the set concerns as far as Scalers go: every change of a set that one scales, since the
 // Scaler's status tells how many members there are. The sweep compares the two instead, see ConcernedByScaler.
 func Concerned(c operation.Change) []api.Function {
-	if c.Records.Scaling() || c.Records.Scale != nil && !c.Swept {
+	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || strays(c)) {
 		return scaleHooks
 	}
 	return nil
+}
+
+// strays reports whether a set without a scaling is being deleted, or has another count than the record. Its pods may not tell, for example
+// when a quota allows no more of them.
+func strays(c operation.Change) bool {
+	return c.Set.DeletionTimestamp != nil || c.Records.Scale.Phase == api.Succeeded && c.Records.Scale.Target != sts.Replicas(c.Set)
 }
 
 // ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, is not healthy, or its user asks for a retry.
