@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -22,7 +23,7 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False CountContested") {
 			if sts.Replicas(s.Set("web")) == 1 {
 				fights++
-				s.Scale("web", 2)
+				s.scaleBeside(2)
 			}
 			return got
 		}
@@ -35,13 +36,24 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 	if n := sts.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
-	s.Scale("web", 1)
+	s.scaleBeside(1)
 	s.until("the fight is over", func(scaler *v1alpha1.Scaler) string {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "True") {
 			return got
 		}
 		return ""
 	})
+}
+
+// scaleBeside scales the set as a client that no policy stops.
+func (s scalers) scaleBeside(count int32) {
+	s.T.Helper()
+	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count)
+	_, err := s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(context.Background(), "web", types.MergePatchType, body,
+		metav1.PatchOptions{FieldManager: "drydock"})
+	if err != nil {
+		s.T.Fatal(err)
+	}
 }
 
 // TestTargetIsBeingDeleted: a finalizer keeps the set, and the Scaler does not call it missing.

@@ -34,7 +34,7 @@ var meddlers = map[string]meddler{
 	"scales the set down, revert": {act: scalesSet(0)},
 	"scales the set up, adopt":    {act: scalesSet(5), policy: v1alpha1.ConflictAdopt, counts: []int32{5}},
 	"scales the set down, adopt":  {act: scalesSet(0), policy: v1alpha1.ConflictAdopt, counts: []int32{0}},
-	"scales the set up and down":  {act: func(s *scaling) { scalesSet(5)(s); scalesSet(int(s.to))(s) }},
+	"scales the set up and down":  {act: func(s *scaling) { scalesSet(5)(s); scalesSet(s.to)(s) }},
 	"scales the Scaler":           {act: func(s *scaling) { s.asked = true; s.scale(2) }, counts: []int32{2}},
 	"deletes the Scaler":          {act: func(s *scaling) { s.deleteScaler("web") }, gone: true},
 	"replaces the Scaler": {act: func(s *scaling) {
@@ -61,7 +61,15 @@ var meddlers = map[string]meddler{
 	"takes the set away and brings it on": {act: func(s *scaling) { opts("null")(s); opts(`"true"`)(s) }},
 }
 
-func scalesSet(count int) func(s *scaling) { return func(s *scaling) { s.TryScale("web", count) } }
+// scalesSet has a client scale the set that no policy stops, as in a cluster without one.
+func scalesSet(count int32) func(s *scaling) {
+	return func(s *scaling) {
+		body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count)
+		_, err := s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(context.Background(), "web", types.MergePatchType, body,
+			metav1.PatchOptions{FieldManager: "drydock"})
+		ignore(s.t, err)
+	}
+}
 
 func opts(value string) func(s *scaling) {
 	return func(s *scaling) {
