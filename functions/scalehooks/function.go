@@ -1,14 +1,15 @@
 // Package scalehooks scales StatefulSets that have a Scaler, in stages: the hook before, the change of the count, the hook after.
 //
-//	in    StatefulSet, Scaler and hook Job changes; retry; the tick
-//	get   the StatefulSet; list Scalers, and Jobs of operations, of its namespace
+//	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
+//	get   the StatefulSet; list Scalers, and Jobs of operations, of its namespace; while a cleanup is waited for: claims
 //	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry
-//	out   scale.completed, operation.failed
+//	out   scale.hook.requested, scale.completed, operation.failed
 //	never changes the count for a Scaler before its hook has succeeded
 package scalehooks
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -37,13 +38,17 @@ func New(client *kube.Client, log *slog.Logger) *Function {
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
 // gives the scaling up.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	answer, err := events.HookAnswerOf(e)
+	if err != nil {
+		return nil, fault.Permanent(err)
+	}
 	retry, told, logged := e.Type() == events.Retry, false, false
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Retry = retry
+		in.Retry, in.Answer, in.Key = retry, answer, rand.Text()
 		if !told { // what comes after the end of the scaling, as its hook for a failure, was not refused
 			in.Rejected, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
 		}

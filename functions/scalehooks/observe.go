@@ -36,6 +36,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
+	if found {
+		if err := f.observeLeftBehind(ctx, &in); err != nil {
+			return in, err
+		}
+	}
 	return in, f.observeJobs(ctx, &in)
 }
 

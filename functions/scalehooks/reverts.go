@@ -23,6 +23,9 @@ const (
 // putBack undoes a change of the count that no Scaler has made.
 func (w work) putBack(count int32) plan.Plan {
 	live := sts.Replicas(w.Set)
+	if count == 0 && w.record.Paused && w.losesClaims() {
+		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
+	}
 	if contested(w.record.Reverts, w.Now) {
 		return w.contest(live, count)
 	}

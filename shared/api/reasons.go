@@ -93,6 +93,8 @@ const (
 	ScalerGone       Reason = "ScalerGone"       // the Scaler was deleted; the set stays as it is
 	HookEnded        Reason = "HookEnded"        // the Job of a hook that has ended is deleted
 	StatusUpdated    Reason = "StatusUpdated"    // the status of a Scaler tells what there is
+	HookRequested    Reason = "HookRequested"    // a function of the user's was asked to run the hook
+	SetPaused        Reason = "Paused"           // the set has no members because its Scaler is paused
 )
 
 // A Scaler cannot scale its set.
@@ -101,6 +103,8 @@ const (
 	TargetDeleting Reason = "TargetDeleting" // the StatefulSet is being deleted
 	TargetReplaced Reason = "TargetReplaced" // another StatefulSet has the name now
 	TargetTaken    Reason = "TargetTaken"    // another Scaler scales the set
+	// PauseDeletesClaims: whenScaled of the set is Delete, so that a pause would delete its claims.
+	PauseDeletesClaims Reason = "PauseDeletesClaims"
 )
 
 // The request cannot be carried out.

@@ -40,7 +40,7 @@ func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 // settled reports whether the Scaler's set has the count that is wanted, as far as its status tells. A wish that came during a scaling is in
 // its spec only.
 func settled(scaler *v1alpha1.Scaler) bool {
-	wanted, status := scaler.Spec.Replicas, scaler.Status
+	wanted, status := scaler.Wanted(), scaler.Status
 	return status.ObservedGeneration == scaler.Generation && status.Stage == v1alpha1.StageIdle && wanted != nil && status.Desired != nil &&
 		*wanted == *status.Desired
 }
