@@ -9,7 +9,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
 )
 
 var scaleHooks = []api.Function{api.ScaleHooks}
@@ -26,7 +25,8 @@ func Concerned(c operation.Change) []api.Function {
 // strays reports whether a set without a scaling is being deleted, or has another count than the record. Its pods may not tell, for example
 // when a quota allows no more of them.
 func strays(c operation.Change) bool {
-	return c.Set.DeletionTimestamp != nil || c.Records.Scale.Phase == api.Succeeded && c.Records.Scale.Target != sts.Replicas(c.Set)
+	replicas, record := c.Set.Spec.Replicas, c.Records.Scale
+	return c.Set.DeletionTimestamp != nil || record.Phase == api.Succeeded && replicas != nil && *replicas != record.Target
 }
 
 // ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, is not healthy, or its user asks for a retry.
