@@ -27,7 +27,7 @@ func (w work) putBack(count int32) plan.Plan {
 		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
 	}
 	if contested(w.record.Reverts, w.Now) {
-		return w.contest(live, count)
+		return w.contest(count)
 	}
 	next := w.record.Clone()
 	next.Reverts = oneMore(w.record.Reverts, w.Now)
@@ -37,10 +37,11 @@ func (w work) putBack(count int32) plan.Plan {
 	return plan.Do(api.CountReverted, append(patch.Actions(), warning)...)
 }
 
-// contest leaves the count of another client for now. A scaling that is late by then is given up.
-func (w work) contest(live, count int32) plan.Plan {
-	message := fmt.Sprintf("another client scales the StatefulSet to %d again and again; Scaler %s puts %d back every %s. "+
-		"Stop that client, or set conflictPolicy: adopt", live, w.scaler.Name, count, contestPause)
+// contest leaves the count of another client for now. A scaling that is late by then is given up. The words are the same for each count, or
+// they would be written as often as it changes.
+func (w work) contest(count int32) plan.Plan {
+	message := fmt.Sprintf("another client scales the StatefulSet again and again; Scaler %s puts %d back every %s. "+
+		"Stop that client, or set conflictPolicy: adopt", w.scaler.Name, count, contestPause)
 	if w.record.Active() && operation.Overdue(w.record, w.Now) {
 		return w.giveUp(api.CountContested, message)
 	}

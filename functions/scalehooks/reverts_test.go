@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
@@ -44,6 +46,11 @@ func TestFightOverTheCountSlowsDown(t *testing.T) {
 	p := Decide(withCount(in, 5))
 	if got := rendered(told(reportAnew(p, withCount(in, 5)), "pilot")); !strings.Contains(got, "Healthy False CountContested") {
 		t.Errorf("%s: the status is %s", p, got)
+	}
+	other := in
+	other.Set = build.With(in.Set, build.Edit(func(set *appsv1.StatefulSet) { *set.Spec.Replicas = 6 }))
+	if p := Decide(other); len(p.Actions) > 0 {
+		t.Errorf("another count is told anew: %s", p)
 	}
 	in = withCount(in, 3) // the other client has stopped
 	if got := rendered(told(Decide(in), "pilot")); !strings.Contains(got, "Healthy True") {
