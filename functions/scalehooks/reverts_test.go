@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
@@ -48,7 +46,8 @@ func TestFightOverTheCountSlowsDown(t *testing.T) {
 		t.Errorf("%s: the status is %s", p, got)
 	}
 	other := in
-	other.Set = build.With(in.Set, build.Edit(func(set *appsv1.StatefulSet) { *set.Spec.Replicas = 6 }))
+	other.Set = in.Set.DeepCopy()
+	*other.Set.Spec.Replicas = 6
 	if p := Decide(other); len(p.Actions) > 0 {
 		t.Errorf("another count is told anew: %s", p)
 	}
@@ -73,7 +72,7 @@ func reportAnew(p plan.Plan, in Input) plan.Plan {
 	if len(p.Actions) > 0 {
 		return p
 	}
-	in.Scalers = []*v1alpha1.Scaler{build.With(in.Scalers[0], edited(func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }))}
+	in.Scalers = []*v1alpha1.Scaler{build.With(in.Scalers[0].DeepCopy(), edited(func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }))}
 	return Decide(in)
 }
 
