@@ -33,6 +33,8 @@ type Input struct {
 	Forbidden bool
 	// Unwritten is the Scaler whose status the API server refused to take in this event; empty if it did not.
 	Unwritten string
+	// RetryStays is true if the API server refused to remove a retry in this event.
+	RetryStays bool
 	// LeftBehind are claims of members that the scaling has removed; read where it waits for their cleanup.
 	LeftBehind []string
 	// Answer is what the event tells about a hook; nil for any other event.

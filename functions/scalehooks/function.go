@@ -52,6 +52,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if !told { // what comes after the end of the scaling, as its hook for a failure, was not refused
 			in.Rejected, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
 		}
+		in.RetryStays = scalerRefused(denied)
 		if in.Unwritten = unwritten(denied); in.Unwritten != "" && !logged {
 			logged = true // of a Scaler that does not scale the set, nothing else tells
 			f.log.WarnContext(ctx, "the status of a Scaler is refused", "scaler", ref.Namespace+"/"+in.Unwritten, "error", denied.Error())
@@ -73,4 +74,10 @@ func unwritten(denied error) string {
 		return a.Name
 	}
 	return ""
+}
+
+// scalerRefused reports whether the API server refused a change of a Scaler itself. During a scaling that is the removal of a retry.
+func scalerRefused(denied error) bool {
+	a := apply.Failed(denied)
+	return a != nil && a.Resource == plan.Scalers
 }

@@ -143,6 +143,22 @@ func TestStatusOfAnotherScalerIsRefused(t *testing.T) {
 	})
 }
 
+// TestRetryThatCannotBeRemovedKeepsNoScaling: it would wait for ever. At rest the Scaler tells of the refusal.
+func TestRetryThatCannotBeRemovedKeepsNoScaling(t *testing.T) {
+	stays := func(in Input) Input {
+		in = rejected(in)
+		in.RetryStays = true
+		return in
+	}
+	check(t, map[string]row{
+		"the hook is missing": {in: stays(on(web(2, records(api.PreScaling)), pilot(hooked, retry))),
+			want: "do HookRunning: create jobs drydock-0123456789ab-pre-scaling"},
+		"at rest": {in: stays(on(web(3, quiet(3)), pilot(retry))),
+			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
+			status: "idle 3, Healthy False Rejected, Failed False Rejected, Progressing False Rejected"},
+	})
+}
+
 // TestRetryAfterTheCountOfAnotherClient scales the members that there are, whatever the conflict policy. No count has to be put back first.
 func TestRetryAfterTheCountOfAnotherClient(t *testing.T) {
 	byOthers := func(s *api.Scale) { s.Reason = api.StartedByOthers }

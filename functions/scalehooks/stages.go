@@ -28,10 +28,10 @@ var hookOf = map[api.Phase]string{api.PreScaling: preHook, api.PostScaling: post
 
 // goOn takes the next step of the scaling.
 func (w work) goOn() plan.Plan {
-	if scale.Retried(w.scaler) && w.record.Phase != api.Failing { // one that is given up is retried when it has failed
+	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryStays { // one that is given up is retried when it has failed
 		return w.forgetRetry()
 	}
-	if w.Rejected != "" {
+	if w.Rejected != "" && !w.RetryStays {
 		return w.rejected() // before the Jobs: the deletion of one may be what is refused
 	}
 	if p := w.tidy(w.record); p.Kind == plan.KindDo {
