@@ -36,19 +36,32 @@ func (r *refusing) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		"code": http.StatusUnprocessableEntity})
 }
 
-// TestRefusedStatusOfAnotherScalerEndsNoScaling, and does not fail the event.
-func TestRefusedStatusOfAnotherScalerEndsNoScaling(t *testing.T) {
+// TestRefusedWriteToAScaler: neither the status of a second Scaler nor a retry that cannot be removed ends or keeps the scaling.
+func TestRefusedWriteToAScaler(t *testing.T) {
 	timeless := func(s *api.Scale) { s.Deadline = nil }
-	in := reported(on(web(2, records(api.PreScaling, timeless)), pilot(hooked), hook("pre")))
-	server := &refusing{Lists: build.Plurals()}
-	server.Lists["statefulsets"] = append(server.Lists["statefulsets"], in.Set)
-	server.Lists["scalers"] = append(server.Lists["scalers"], in.Scalers[0], scaler("other", 9))
-	server.Lists["jobs"] = append(server.Lists["jobs"], in.Jobs[0])
-	listener := httptest.NewServer(server)
-	t.Cleanup(listener.Close)
-	f := New(kube.NewClient(&rest.Config{Host: listener.URL}), slog.New(slog.DiscardHandler))
-	_, err := f.Handle(t.Context(), events.NewByHand(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
-	if want := []string{"PATCH scalers/other/status"}; err != nil || !slices.Equal(server.writes, want) {
-		t.Errorf("writes %v, want %v; %v", server.writes, want, err)
+	for name, row := range map[string]struct {
+		in    Input
+		want  []string
+		fails bool
+	}{
+		"the status of a second one": {reported(on(web(2, records(api.PreScaling, timeless)), pilot(hooked), hook("pre"))),
+			[]string{"PATCH scalers/other/status"}, false},
+		"a retry": {on(web(2, records(api.PreScaling, timeless)), pilot(hooked, retry)), []string{"PATCH scalers/pilot", "POST jobs"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &refusing{Lists: build.Plurals()}
+			server.Lists["statefulsets"] = append(server.Lists["statefulsets"], row.in.Set)
+			server.Lists["scalers"] = append(server.Lists["scalers"], row.in.Scalers[0], scaler("other", 9))
+			for _, job := range row.in.Jobs {
+				server.Lists["jobs"] = append(server.Lists["jobs"], job)
+			}
+			listener := httptest.NewServer(server)
+			t.Cleanup(listener.Close)
+			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), slog.New(slog.DiscardHandler))
+			e := events.NewByHand(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
+			if _, err := f.Handle(t.Context(), e); row.fails != (err != nil) || !slices.Equal(server.writes, row.want) {
+				t.Errorf("writes %v, want %v; %v", server.writes, row.want, err)
+			}
+		})
 	}
 }
