@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -27,6 +28,8 @@ type Input struct {
 	Scalers []*v1alpha1.Scaler
 	// Jobs are the hooks of the set's scalings.
 	Jobs []*batchv1.Job
+	// FailedPod is the latest pod of the Job that has failed in the present phase; nil if there is none, or it could not be read.
+	FailedPod *corev1.Pod
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
 	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
@@ -42,7 +45,8 @@ type Input struct {
 	// Key is new with each event, and nobody can guess it.
 	Key string
 	// Retry is true if the event asks to take up what has failed.
-	Retry bool
+	Retry    bool
+	Settings api.Settings
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
 	Trace string
 }

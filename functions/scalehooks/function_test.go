@@ -57,7 +57,7 @@ func TestRefusedWriteToAScaler(t *testing.T) {
 			}
 			listener := httptest.NewServer(server)
 			t.Cleanup(listener.Close)
-			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), slog.New(slog.DiscardHandler))
+			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
 			e := events.NewByHand(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
 			if _, err := f.Handle(t.Context(), e); row.fails != (err != nil) || !slices.Equal(server.writes, row.want) {
 				t.Errorf("writes %v, want %v; %v", server.writes, row.want, err)
