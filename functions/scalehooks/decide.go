@@ -34,6 +34,10 @@ type Input struct {
 	Rejected string
 	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
 	Forbidden bool
+	// Unwritten is the Scaler whose status the API server refused to take in this event; empty if it did not.
+	Unwritten string
+	// RetryStays is true if the API server refused to remove a retry in this event.
+	RetryStays bool
 	// LeftBehind are claims of members that the scaling has removed; read where it waits for their cleanup.
 	LeftBehind []string
 	// Answer is what the event tells about a hook; nil for any other event.
@@ -72,6 +76,9 @@ func Decide(in Input) plan.Plan {
 	if w.scaler == nil {
 		return w.unowned()
 	}
+	if w.Unwritten != "" && w.Unwritten != w.scaler.Name {
+		w.Rejected = "" // that of a Scaler that scales nothing
+	}
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
 	case !sts.Managed(in.Set):
 		return w.unmanaged()
@@ -79,7 +86,7 @@ func Decide(in Input) plan.Plan {
 		return w.end(w.stop(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.goOn()
-	case in.Rejected != "": // nothing is under way that could be given up
+	case w.Rejected != "": // nothing is under way that could be given up
 		return w.report(&problem{reason: api.Rejected, message: refused + in.Rejected})
 	case operation.Of(in.Set).Busy(api.KindScale):
 		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
@@ -104,6 +111,10 @@ func (in Input) lost() plan.Plan {
 	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
 	if w.scaler == nil {
 		return plan.Noop(api.SetGone)
+	}
+	if in.Set != nil {
+		return w.report(&problem{reason: api.TargetDeleting,
+			message: fmt.Sprintf("StatefulSet %s is being deleted; the Scaler scales the next one of that name", in.Name)})
 	}
 	return w.report(&problem{reason: api.TargetMissing, message: fmt.Sprintf("there is no StatefulSet %s; create it, or delete the Scaler", in.Name)})
 }
@@ -218,19 +229,6 @@ func (w work) settle(live int32) plan.Plan {
 	return w.store(api.CountAdopted, next)
 }
 
-// putBack undoes a change of the count that no Scaler has made.
-func (w work) putBack(count int32) plan.Plan {
-	live := sts.Replicas(w.Set)
-	if count == 0 && w.record.Paused && w.losesClaims() {
-		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
-	}
-	patch := plan.Set(plan.PatchOf(plan.StatefulSets, w.Set), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
-	return plan.Do(api.CountReverted, append(patch.Actions(), w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d; Scaler %s has put "+
-		"%d back. Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name))...)
-}
-
-const replicasPath = "/spec/replicas"
-
 // begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
 func (w work) begin(target int32) plan.Plan {
 	if target == 0 && w.scaler.Spec.Paused && w.losesClaims() {
@@ -258,7 +256,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	next.Adopts = w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt
 	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
-		next.Attempt = w.record.Attempt + 1
+		next.Attempt, next.Reverts = w.record.Attempt+1, w.record.Reverts
 		next.Paused = next.Paused || target == 0 && previous == 0 && w.record.Paused // it has had no members since
 	}
 	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.

@@ -30,7 +30,7 @@ func TestSetThatIsNotScaled(t *testing.T) {
 			want: "noop SetGone"},
 		"the set is being deleted": {in: on(web(2, build.Deleting()), pilot()),
 			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy False TargetMissing, Failed False TargetMissing, Progressing False TargetMissing"},
+			status: "idle 2, Healthy False TargetDeleting, Failed False TargetDeleting, Progressing False TargetDeleting"},
 		"the set is deleted during a scaling": {in: on(web(2, build.Deleting(), records(api.PreScaling)), pilot(hooked), hook("pre")),
 			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
 		"the record cannot be read": {in: on(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot()),
@@ -182,9 +182,11 @@ func TestRest(t *testing.T) {
 		"spec.replicas is missing, the set is 0": {in: on(web(0, quiet(0)), pilot(wishless)),
 			want: "do CountAdopted: patch scalers.v1alpha1.drydock.dev pilot {replicas = 0}"},
 		"a stranger has scaled": {in: on(web(5, quiet(3)), pilot()),
-			want: `do CountReverted: patch statefulsets web {replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 5; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
+			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 5; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
+			next: "Succeeded ScalerReady, 3 to 3 for uid-pilot, attempt 1, finished -30s"},
 		"a stranger has scaled to none": {in: on(web(0, quiet(3)), pilot()),
-			want: `do CountReverted: patch statefulsets web {replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 0; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
+			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 0; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
+			next: "Succeeded ScalerReady, 3 to 3 for uid-pilot, attempt 1, finished -30s"},
 		"a stranger has scaled, adopt": {in: on(web(5, quiet(3)), pilot(adopting)),
 			want: `do CountAdopted: patch scalers.v1alpha1.drydock.dev pilot {replicas = 5}; event CountAdopted "another client has scaled the StatefulSet from 3 to 5; Scaler pilot wants that count now"`},
 		"a stranger has scaled to the wish": {in: on(web(3, quiet(2)), pilot()),
@@ -196,7 +198,8 @@ func TestRest(t *testing.T) {
 			next:   "Succeeded CountAdopted, 3 to 3 for uid-pilot, attempt 1, finished -30s",
 			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
 		"a stranger, and another wish": {in: on(web(5, quiet(2)), pilot()),
-			want: `do CountReverted: patch statefulsets web {replicas = 2}; event CountReverted "another client has scaled the StatefulSet to 5; Scaler pilot has put 2 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
+			want: `do CountReverted: patch statefulsets web {+scale, replicas = 2}; event CountReverted "another client has scaled the StatefulSet to 5; Scaler pilot has put 2 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
+			next: "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 1, finished -30s"},
 		"begin": {in: on(web(2, quiet(2)), pilot()),
 			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
 			next:   "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
@@ -372,7 +375,8 @@ func TestChange(t *testing.T) {
 		"the hook before is there no more": {in: reported(on(web(3, build.Counting(2, 2), changed), pilot(hooked), hook("pre", build.Deleting()))),
 			want: "wait WaitingForReady (2 of 3 members are ready, 2 are there)"},
 		"a stranger scales": {in: on(web(2, changed), pilot()),
-			want: `do CountReverted: patch statefulsets web {replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 2; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
+			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 2; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
+			next: "Scaling CountChanged, 2 to 3 for uid-pilot, attempt 1, due 5m0s"},
 		"a stranger scales, adopt": {in: on(web(5, changed), pilot(hooked, adopting)),
 			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
 			next:   "Failing StartedByOthers at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
@@ -459,6 +463,7 @@ func fullHistory(s *v1alpha1.Scaler) {
 
 func TestFailing(t *testing.T) {
 	failing := records(api.Failing, gaveUp(api.PreScaling))
+	made := records(api.Failing, gaveUp(api.PreScaling), hookMade)
 	late := records(api.Failing, gaveUp(api.PreScaling), overdue)
 	check(t, map[string]row{
 		"there is no hook": {in: on(web(2, failing), pilot()),
@@ -467,8 +472,15 @@ func TestFailing(t *testing.T) {
 			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
 		"the hook is missing": {in: on(web(2, failing), pilot(hooked)),
 			want: "do HookRunning: create jobs drydock-0123456789ab-onfailure-scaling"},
-		"the hook runs, it is told": {in: reported(on(web(2, failing), pilot(hooked), hook("onFailure"))),
+		"the hook runs, it is told": {in: reported(on(web(2, made), pilot(hooked), hook("onFailure"))),
 			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
+		"the hook is there": {in: reported(on(web(2, failing), pilot(hooked), hook("onFailure"))),
+			want: "do HookRunning: patch statefulsets web {+scale}",
+			next: "Failing HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 5m0s"},
+		"its Job was deleted": {in: on(web(2, made), pilot(hooked)),
+			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
+			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
+			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
 		"the hook is complete": {in: on(web(2, failing), pilot(hooked), hook("onFailure", complete)),
 			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
 			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
@@ -485,7 +497,7 @@ func TestFailing(t *testing.T) {
 			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
 			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
 			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook is being deleted": {in: reported(on(web(2, failing), pilot(hooked), hook("onFailure", build.Deleting()))),
+		"the hook is being deleted": {in: reported(on(web(2, made), pilot(hooked), hook("onFailure", build.Deleting()))),
 			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
 		"the template cannot be read": {in: on(web(2, failing), pilot(unread)),
 			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
@@ -497,9 +509,9 @@ func TestFailing(t *testing.T) {
 			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
 		"the hook that failed is left": {in: on(web(2, failing), pilot(hooked), hook("pre", failed)),
 			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"a stranger scales": {in: reported(on(web(5, failing), pilot(hooked), hook("onFailure"))),
+		"a stranger scales": {in: reported(on(web(5, made), pilot(hooked), hook("onFailure"))),
 			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
-		"a retry comes too early, and stays": {in: reported(on(web(2, failing), pilot(hooked, retry), hook("onFailure"))),
+		"a retry comes too early, and stays": {in: reported(on(web(2, made), pilot(hooked, retry), hook("onFailure"))),
 			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
 		"it failed while members started": {in: on(web(3, records(api.Failing, gaveUp(api.Scaling))), pilot()),
 			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
@@ -513,6 +525,8 @@ func TestFailing(t *testing.T) {
 			want: "do HookRunning: create jobs drydock-0123456789ab-onfailure-scaling"},
 	})
 }
+
+func hookMade(s *api.Scale) { s.HookMade = true }
 
 func TestFailed(t *testing.T) {
 	at := func(phase api.Phase) build.Option { return records(api.Failed, gaveUp(phase)) }

@@ -29,11 +29,12 @@ type Function struct {
 	client   *kube.Client
 	settings api.Settings
 	apply    *apply.Executor
+	log      *slog.Logger
 }
 
 // New makes the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
-	return &Function{client: client, settings: settings, apply: apply.New(client, api.ScaleHooks, log)}
+	return &Function{client: client, settings: settings, apply: apply.New(client, api.ScaleHooks, log), log: log}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
@@ -43,7 +44,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	if err != nil {
 		return nil, fault.Permanent(err)
 	}
-	retry, told := e.Type() == events.Retry, false
+	retry, told, logged := e.Type() == events.Retry, false, false
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
@@ -52,6 +53,11 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		in.Retry, in.Answer, in.Key = retry, answer, rand.Text()
 		if !told { // what comes after the end of the scaling, as its hook for a failure, was not refused
 			in.Rejected, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
+		}
+		in.RetryStays = scalerRefused(denied)
+		if in.Unwritten = unwritten(denied); in.Unwritten != "" && !logged {
+			logged = true // of a Scaler that does not scale the set, nothing else tells
+			f.log.WarnContext(ctx, "the status of a Scaler is refused", "scaler", ref.Namespace+"/"+in.Unwritten, "error", denied.Error())
 		}
 		if in.mayBegin() {
 			in.Trace = f.apply.Begin(ctx)
@@ -62,4 +68,18 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		}
 		return decided, nil
 	})
+}
+
+// unwritten returns the Scaler whose status the API server refused to take; empty if it refused something else.
+func unwritten(denied error) string {
+	if a := apply.Failed(denied); a != nil && a.Resource == plan.ScalerStatus {
+		return a.Name
+	}
+	return ""
+}
+
+// scalerRefused reports whether the API server refused a change of a Scaler itself. During a scaling that is the removal of a retry.
+func scalerRefused(denied error) bool {
+	a := apply.Failed(denied)
+	return a != nil && a.Resource == plan.Scalers
 }

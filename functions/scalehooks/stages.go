@@ -29,10 +29,10 @@ var hookOf = map[api.Phase]string{api.PreScaling: preHook, api.PostScaling: post
 
 // goOn takes the next step of the scaling.
 func (w work) goOn() plan.Plan {
-	if scale.Retried(w.scaler) && w.record.Phase != api.Failing { // one that is given up is retried when it has failed
+	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryStays { // one that is given up is retried when it has failed
 		return w.forgetRetry()
 	}
-	if w.Rejected != "" {
+	if w.Rejected != "" && !w.RetryStays {
 		return w.rejected() // before the Jobs: the deletion of one may be what is refused
 	}
 	if p := w.tidy(w.record); p.Kind == plan.KindDo {
@@ -56,7 +56,25 @@ func (w work) goOn() plan.Plan {
 	case api.PostScaling:
 		return w.runHook(w.complete)
 	}
+	return w.runFailureHook()
+}
+
+// runFailureHook runs the hook for a failure once: the record notes its Job, which another client may delete.
+func (w work) runFailureHook() plan.Plan {
+	job := w.job(failureHook)
+	switch {
+	case job == nil && w.record.HookMade:
+		return w.fail()
+	case job != nil && !w.record.HookMade && !hasEnded(job) && !operation.Overdue(w.record, w.Now):
+		next := w.record.Clone()
+		next.HookMade = true
+		return w.store(api.HookRunning, next)
+	}
 	return w.runHook(w.fail)
+}
+
+func hasEnded(job *batchv1.Job) bool {
+	return scale.Ended(job, batchv1.JobComplete) != nil || scale.Ended(job, batchv1.JobFailed) != nil
 }
 
 const refused = "the API server refuses a write: "

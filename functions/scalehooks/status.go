@@ -42,7 +42,7 @@ func (w work) report(why *problem) plan.Plan {
 func (w work) statuses(why *problem) []plan.Action {
 	var actions []plan.Action
 	for _, s := range w.Scalers {
-		if s.DeletionTimestamp != nil {
+		if s.DeletionTimestamp != nil || w.Unwritten != "" && s != w.scaler {
 			continue
 		}
 		next := w.taken(s)

@@ -84,6 +84,7 @@ const (
 const (
 	ScalerReady      Reason = "ScalerReady"      // the Scaler looks after the set, which has the count that is wanted
 	CountAdopted     Reason = "CountAdopted"     // spec.replicas of a Scaler became the count that the set has
+	CountContested   Reason = "CountContested"   // another client changes the count of the set again and again
 	CountReverted    Reason = "CountReverted"    // somebody else had changed the count of a set that a Scaler scales
 	ScalingStarted   Reason = "ScalingStarted"   // the hook before the change is next
 	CountChanged     Reason = "CountChanged"     // the set has the new count
@@ -99,6 +100,7 @@ const (
 // A Scaler cannot scale its set.
 const (
 	TargetMissing  Reason = "TargetMissing"  // there is no StatefulSet of the name
+	TargetDeleting Reason = "TargetDeleting" // the StatefulSet is being deleted
 	TargetReplaced Reason = "TargetReplaced" // another StatefulSet has the name now
 	TargetTaken    Reason = "TargetTaken"    // another Scaler scales the set
 	// PauseDeletesClaims: whenScaled of the set is Delete, so that a pause would delete its claims.

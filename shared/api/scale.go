@@ -17,6 +17,10 @@ type Scale struct {
 	Target   int32 `json:"target"`
 	// Start is the ordinal of the first member, which the members that are added or removed are counted from.
 	Start int `json:"start,omitempty"`
+	// HookMade is true when the Job of the hook for a failure is there, or was: that hook runs once.
+	HookMade bool `json:"hookMade,omitempty"`
+	// Reverts are the counts of other clients that were put back lately; nil if there were none.
+	Reverts *Reverts `json:"reverts,omitempty"`
 	// Paused is true if the set has no members because its Scaler is paused: they are away, and not removed.
 	Paused bool `json:"paused,omitempty"`
 	// Adopts is true if another client's count is taken over, so that no policy has to refuse it.
@@ -33,6 +37,13 @@ type Ask struct {
 	Last  metav1.Time `json:"last"`
 	// Keys are the SHA-256 sums, in hex, of the keys of the latest requests. An answer has one of these keys.
 	Keys []string `json:"keys"`
+}
+
+// Reverts is a row of reverts: counts of other clients that the Scaler has put back one after the other.
+type Reverts struct {
+	Count int         `json:"count"`
+	First metav1.Time `json:"first"`
+	Last  metav1.Time `json:"last"`
 }
 
 // ScalerRef is the identity of a Scaler in the set's namespace.

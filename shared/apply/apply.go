@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -196,11 +197,30 @@ func (x *Executor) do(ctx context.Context, p plan.Plan) error {
 		wrote = wrote || a.Verb != plan.VerbTry && !a.Try
 		version, err := x.one(ctx, a)
 		if err != nil {
-			return fmt.Errorf("%s: %w", a, err)
+			return failure{a, err}
 		}
 		left = plan.Follow(a, version, left[1:])
 	}
 	return nil
+}
+
+// failure is an error with the action that it ended.
+type failure struct {
+	action plan.Action
+	error
+}
+
+func (f failure) Error() string { return fmt.Sprintf("%s: %v", f.action, f.error) }
+
+func (f failure) Unwrap() error { return f.error }
+
+// Failed returns the action that ended with the error; nil if none did.
+func Failed(err error) *plan.Action {
+	var f failure
+	if !errors.As(err, &f) {
+		return nil
+	}
+	return &f.action
 }
 
 // one carries out the action. It returns the object's resourceVersion after a patch.

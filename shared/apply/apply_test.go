@@ -340,6 +340,18 @@ func TestEventThatCannotBeRecordedStopsNothing(t *testing.T) {
 }
 
 // TestFailingWriteIsTold: the step may end the operation. If it does not, the event fails.
+func TestErrorNamesTheActionThatFailed(t *testing.T) {
+	w := &writer{errs: []error{quota}}
+	step := func(context.Context) (plan.Plan, error) { return remove(), nil }
+	_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), step)
+	if a := Failed(err); a == nil || a.Verb != plan.VerbDelete || !strings.HasPrefix(err.Error(), a.String()+": ") {
+		t.Errorf("%v: %v", err, a)
+	}
+	if a := Failed(quota); a != nil {
+		t.Errorf("%v", a)
+	}
+}
+
 func TestFailingWriteIsTold(t *testing.T) {
 	for name, row := range map[string]struct {
 		err    error

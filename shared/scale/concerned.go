@@ -4,6 +4,7 @@ package scale
 import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -15,15 +16,22 @@ var scaleHooks = []api.Function{api.ScaleHooks}
 // Concerned returns the functions that a change of the set concerns as far as Scalers go: every change of a set that one scales, since the
 // Scaler's status tells how many members there are. The sweep compares the two instead, see ConcernedByScaler.
 func Concerned(c operation.Change) []api.Function {
-	if c.Records.Scaling() || c.Records.Scale != nil && !c.Swept {
+	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || strays(c)) {
 		return scaleHooks
 	}
 	return nil
 }
 
-// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, or its user asks for a retry.
+// strays reports whether a set without a scaling is being deleted, or has another count than the record. Its pods may not tell, for example
+// when a quota allows no more of them.
+func strays(c operation.Change) bool {
+	replicas, record := c.Set.Spec.Replicas, c.Records.Scale
+	return c.Set.DeletionTimestamp != nil || record.Phase == api.Succeeded && replicas != nil && *replicas != record.Target
+}
+
+// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, is not healthy, or its user asks for a retry.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
-	if gone || Retried(scaler) || !settled(scaler) {
+	if gone || Retried(scaler) || !settled(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) {
 		return scaleHooks
 	}
 	return nil

@@ -48,12 +48,18 @@ func TestChangeOfASet(t *testing.T) {
 		change operation.Change
 		want   bool
 	}{
-		"no Scaler":                         {operation.Change{}, false},
-		"no Scaler, swept":                  {operation.Change{Swept: true}, false},
-		"a Scaler, at rest":                 {operation.Change{Records: operation.Records{Scale: record(api.Succeeded)}}, true},
-		"a Scaler, at rest, swept":          {operation.Change{Swept: true, Records: operation.Records{Scale: record(api.Succeeded)}}, false},
-		"a scaling failed":                  {operation.Change{Records: operation.Records{Scale: record(api.Failed)}}, true},
-		"a scaling failed, swept":           {operation.Change{Swept: true, Records: operation.Records{Scale: record(api.Failed)}}, false},
+		"no Scaler":                {operation.Change{}, false},
+		"no Scaler, swept":         {operation.Change{Swept: true}, false},
+		"a Scaler, at rest":        {operation.Change{Records: operation.Records{Scale: record(api.Succeeded)}}, true},
+		"a Scaler, at rest, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(0)), Records: operation.Records{Scale: record(api.Succeeded)}}, false},
+		"a scaling failed":         {operation.Change{Records: operation.Records{Scale: record(api.Failed)}}, true},
+		"a scaling failed, swept":  {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(0)), Records: operation.Records{Scale: record(api.Failed)}}, false},
+		"another count, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(2)),
+			Records: operation.Records{Scale: record(api.Succeeded)}}, true},
+		"another count since it failed, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(2)),
+			Records: operation.Records{Scale: record(api.Failed)}}, false},
+		"it is being deleted, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(0), build.Deleting()),
+			Records: operation.Records{Scale: record(api.Succeeded)}}, true},
 		"a scaling runs":                    {operation.Change{Records: operation.Records{Scale: record(api.Scaling)}}, true},
 		"a scaling runs, swept":             {operation.Change{Swept: true, Records: operation.Records{Scale: record(api.Scaling)}}, true},
 		"the record cannot be read, swept":  {operation.Change{Swept: true, Records: operation.Records{ScaleErr: errUnreadable{}}}, true},
@@ -80,6 +86,12 @@ func TestChangeOfAScaler(t *testing.T) {
 		"it has no count":            {func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil }, false, true},
 		"a wish came during scaling": {func(s *v1alpha1.Scaler) { s.Spec.Replicas = ptr.To[int32](4) }, false, true},
 		"it scales":                  {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageScaling }, false, true},
+		"it is not healthy": {func(s *v1alpha1.Scaler) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionFalse}}
+		}, false, true},
+		"it is healthy": {func(s *v1alpha1.Scaler) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionTrue}}
+		}, false, false},
 		"it has failed":              {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageFailed }, false, true},
 		"a retry is asked for":       {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{api.RetryAnnotation: ""} }, false, true},
 		"an annotation of others":    {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{"note": ""} }, false, false},

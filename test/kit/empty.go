@@ -15,6 +15,7 @@ import (
 
 // made are the kinds of objects that tests make. Sets come first, since their controller would create the pods again.
 var made = []schema.GroupVersionResource{
+	{Group: "drydock.dev", Version: "v1alpha1", Resource: "scalers"},
 	{Group: "apps", Version: "v1", Resource: "statefulsets"},
 	{Group: "batch", Version: "v1", Resource: "jobs"},
 	{Version: "v1", Resource: "pods"},

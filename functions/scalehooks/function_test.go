@@ -1,0 +1,67 @@
+package scalehooks
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/test/kit/build"
+)
+
+// refusing is an API server that refuses every write for good.
+type refusing struct {
+	build.Lists
+	writes []string
+}
+
+func (r *refusing) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if request.Method == http.MethodGet {
+		r.Lists.ServeHTTP(w, request)
+		return
+	}
+	_, name, _ := strings.Cut(request.URL.Path, "/namespaces/"+build.Namespace+"/")
+	r.writes = append(r.writes, request.Method+" "+name)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnprocessableEntity)
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid",
+		"code": http.StatusUnprocessableEntity})
+}
+
+// TestRefusedWriteToAScaler: neither the status of a second Scaler nor a retry that cannot be removed ends or keeps the scaling.
+func TestRefusedWriteToAScaler(t *testing.T) {
+	timeless := func(s *api.Scale) { s.Deadline = nil }
+	for name, row := range map[string]struct {
+		in    Input
+		want  []string
+		fails bool
+	}{
+		"the status of a second one": {reported(on(web(2, records(api.PreScaling, timeless)), pilot(hooked), hook("pre"))),
+			[]string{"PATCH scalers/other/status"}, false},
+		"a retry": {on(web(2, records(api.PreScaling, timeless)), pilot(hooked, retry)), []string{"PATCH scalers/pilot", "POST jobs"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &refusing{Lists: build.Plurals()}
+			server.Lists["statefulsets"] = append(server.Lists["statefulsets"], row.in.Set)
+			server.Lists["scalers"] = append(server.Lists["scalers"], row.in.Scalers[0], scaler("other", 9))
+			for _, job := range row.in.Jobs {
+				server.Lists["jobs"] = append(server.Lists["jobs"], job)
+			}
+			listener := httptest.NewServer(server)
+			t.Cleanup(listener.Close)
+			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
+			e := events.NewByHand(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
+			if _, err := f.Handle(t.Context(), e); row.fails != (err != nil) || !slices.Equal(server.writes, row.want) {
+				t.Errorf("writes %v, want %v; %v", server.writes, row.want, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/test/kit"
+)
+
+// scaleHooks plays the containers of hooks, and remembers their ends.
+type scaleHooks struct {
+	*kit.World
+	// fails is the hook whose container exits with 3; none if it is empty.
+	fails string
+	// deletes is the hook whose Job another client deletes as soon as its pod has ended, once; none if it is empty.
+	deletes string
+	runs    []hookRun
+}
+
+// hookRun is a pod of a hook that has run to its end.
+type hookRun struct {
+	job, operation, hook, removed string
+	succeeded                     bool
+}
+
+// play ends the pods of Jobs that run. A node does not wait for them by itself.
+func (h *scaleHooks) play() {
+	ctx, pods := context.Background(), h.Kube.CoreV1().Pods(h.Namespace)
+	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel})
+	if err != nil {
+		return // it is tried again
+	}
+	for _, pod := range list.Items {
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+			continue
+		}
+		run := runOf(&pod)
+		run.succeeded = run.hook == "" || run.hook != h.fails
+		code := int32(0)
+		pod.Status.Phase = corev1.PodSucceeded
+		if !run.succeeded {
+			code, pod.Status.Phase = 3, corev1.PodFailed
+		}
+		ended := corev1.ContainerStateTerminated{ExitCode: code}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "hook", State: corev1.ContainerState{Terminated: &ended}}}
+		if _, err := pods.UpdateStatus(ctx, &pod, metav1.UpdateOptions{}); err != nil {
+			continue // it is tried again
+		}
+		h.runs = append(h.runs, run)
+		if h.deletes != "" && run.hook == h.deletes {
+			h.deletes = ""
+			h.deleteJob(run.job)
+		}
+	}
+}
+
+func runOf(pod *corev1.Pod) hookRun {
+	run := hookRun{job: pod.Labels[batchv1.JobNameLabel]}
+	for _, e := range pod.Spec.Containers[0].Env {
+		switch e.Name {
+		case "DRYDOCK_OPERATION":
+			run.operation = e.Value
+		case "DRYDOCK_HOOK":
+			run.hook = e.Value
+		case "DRYDOCK_REMOVED":
+			run.removed = e.Value
+		}
+	}
+	return run
+}
+
+// of returns the runs of a hook in an operation, in the Job that Drydock has made for it.
+func (h *scaleHooks) of(operation, hook string) []hookRun {
+	return slices.DeleteFunc(slices.Clone(h.runs), func(r hookRun) bool {
+		return r.operation != operation || r.hook != hook || r.job != api.ScaleHookName(operation, hook)
+	})
+}
+
+func (h *scaleHooks) deleteJob(name string) {
+	background := metav1.DeletePropagationBackground
+	_ = h.Kube.BatchV1().Jobs(h.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &background})
+}
+
+var hookNames = regexp.MustCompile(`^drydock-[0-9a-f]{12}-(pre|post|onfailure)-scaling$`)
+
+// jobs returns the hooks that Drydock has created.
+func (h *scaleHooks) jobs() []batchv1.Job {
+	list, err := h.Kube.BatchV1().Jobs(h.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	if err != nil {
+		h.T.Error(err)
+		return nil
+	}
+	return slices.DeleteFunc(list.Items, func(j batchv1.Job) bool { return !hookNames.MatchString(j.Name) })
+}
+
+func (h *scaleHooks) left() []string {
+	var left []string
+	for _, job := range h.jobs() {
+		left = append(left, "job "+job.Name)
+	}
+	return left
+}
+
+func (s *scaling) scalers() dynamic.ResourceInterface {
+	return dynamic.NewForConfigOrDie(s.Config).Resource(v1alpha1.GroupVersion.WithResource("scalers")).Namespace(s.Namespace)
+}
+
+func (s *scaling) createScaler(name string, replicas int32) {
+	s.t.Helper()
+	hook := func() *v1alpha1.Hook {
+		template := `{"spec":{"containers":[{"name":"hook","image":"dev.local/busybox:1"}]}}`
+		return &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(template)}}}
+	}
+	scaler := &v1alpha1.Scaler{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Scaler"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To(replicas),
+			ConflictPolicy: s.policy, Hooks: v1alpha1.ScalerHooks{Pre: hook(), Post: hook(), OnFailure: hook()}}}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scaler)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	delete(content, "status")
+	_, err = s.scalers().Create(context.Background(), &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	ignore(s.t, err)
+}
+
+// scaler reads a Scaler; nil if it does not exist.
+func (s *scaling) scaler(name string) *v1alpha1.Scaler {
+	s.t.Helper()
+	object, err := s.scalers().Get(context.Background(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	scaler := &v1alpha1.Scaler{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, scaler); err != nil {
+		s.t.Fatal(err)
+	}
+	return scaler
+}
+
+func (s *scaling) patchScaler(content map[string]any, subresources ...string) {
+	s.t.Helper()
+	body, err := json.Marshal(content)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, err = s.scalers().Patch(context.Background(), "web", types.MergePatchType, body, metav1.PatchOptions{}, subresources...)
+	ignore(s.t, err)
+}
+
+// scale scales the Scaler as kubectl scale and an autoscaler do.
+func (s *scaling) scale(count int32) {
+	s.t.Helper()
+	s.patchScaler(map[string]any{"spec": map[string]any{"replicas": count}}, "scale")
+}
+
+func (s *scaling) annotateScaler(key string) {
+	s.t.Helper()
+	s.patchScaler(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: ""}}})
+}
+
+func (s *scaling) deleteScaler(name string) {
+	s.t.Helper()
+	ignore(s.t, s.scalers().Delete(context.Background(), name, metav1.DeleteOptions{}))
+}

@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/scale"
+	"drydock.dev/test/kit"
+)
+
+// story is a scaling by a Scaler with all hooks.
+type story struct {
+	name     string
+	from, to int32
+	// fails is the hook that fails until the user mends it and asks for a retry; none if it is empty.
+	fails  string
+	policy v1alpha1.ConflictPolicy
+}
+
+var (
+	drains = story{name: "down", from: 3, to: 1}
+	grows  = story{name: "up", from: 1, to: 3}
+	breaks = story{name: "down, the hook before fails", from: 3, to: 1, fails: "pre"}
+)
+
+var stories = []story{drains, grows, breaks}
+
+// scaling is a world with a set and its Scaler, which a user scales.
+type scaling struct {
+	*kit.World
+	story
+	t *testing.T
+	// asked: the user has scaled. retried: the user has mended the hook and asked for a retry.
+	asked, retried bool
+	// disturbed: another client interferes, so a scaling may fail that would not otherwise.
+	disturbed bool
+	hooks     *scaleHooks
+	truths    *scaleTruths
+}
+
+func newScaling(t *testing.T, st story) *scaling {
+	w := world(t)
+	s := &scaling{World: w, story: st, t: t, hooks: &scaleHooks{World: w, fails: st.fails}}
+	s.truths = &scaleTruths{scaling: s, targets: map[string]int32{}, jobs: map[types.UID]bool{}}
+	w.CreateSet(kit.WorldSet("web", st.from, "64Mi", "data"))
+	s.truths.sync()
+	s.createScaler("web", st.from)
+	return s
+}
+
+// step plays the user, and the machines that run hooks. It returns the reason to wait; empty at the end.
+func (s *scaling) step() string {
+	s.hooks.play()
+	scaler, set := s.scaler("web"), s.Set("web")
+	if scaler == nil || set == nil {
+		return "the Scaler or the set is gone"
+	}
+	record, err := api.LoadScale(set)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	switch unsettled := s.unsettled(scaler, set, record); {
+	case record != nil && record.Phase == api.Failed:
+		return s.mend(scaler, record)
+	case unsettled != "":
+		return unsettled
+	case !s.asked:
+		s.asked = true
+		s.scale(s.to)
+		return "it has just been asked for"
+	case s.fails != "" && !s.retried && !s.disturbed:
+		return "nothing has failed yet"
+	}
+	return ""
+}
+
+// mend checks a scaling that has failed, and asks for a retry as the condition says.
+func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
+	s.t.Helper()
+	healthy := meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionHealthy)
+	switch {
+	case scaler.Status.Stage != v1alpha1.StageFailed || scaler.Status.Operation != record.Operation:
+		return fmt.Sprintf("the status tells %s of %s, and operation %s is %s", scaler.Status.Stage, scaler.Status.Operation,
+			record.Operation, record.Phase)
+	case scaler.Status.Failed == nil || healthy == nil || healthy.Reason == "" || healthy.Message == "":
+		s.t.Errorf("it has failed without a reason: %+v", scaler.Status)
+	case s.fails == "" && !s.disturbed:
+		s.t.Fatalf("it has failed: %s", healthy.Message)
+	}
+	s.hooks.fails = ""
+	if !scale.Retried(scaler) {
+		s.retried = true
+		s.annotateScaler(api.RetryAnnotation)
+	}
+	return "it has just been retried"
+}
+
+// unsettled returns a difference between the Scaler, its status, the record and the set; empty at rest.
+func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Scale) string {
+	status, live := scaler.Status, *set.Spec.Replicas
+	switch {
+	case record == nil || record.Phase != api.Succeeded:
+		return fmt.Sprintf("the record is %+v", record)
+	case scaler.Spec.Replicas == nil || live != *scaler.Spec.Replicas || record.Target != live:
+		return fmt.Sprintf("the set has %d members, the record says %d, the Scaler %v", live, record.Target, scaler.Spec.Replicas)
+	case set.Status.ReadyReplicas != live || set.Status.Replicas != live:
+		return fmt.Sprintf("%d of %d members are ready", set.Status.ReadyReplicas, live)
+	case status.Stage != v1alpha1.StageIdle || status.Operation != record.Operation || status.Failed != nil || status.Replicas != live:
+		return fmt.Sprintf("the status is %+v", status)
+	case status.ObservedGeneration != scaler.Generation || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionHealthy):
+		return fmt.Sprintf("the status is %+v", status)
+	case scale.Retried(scaler):
+		return "a retry waits"
+	}
+	return ""
+}
+
+// run ticks until the scaling has ended, with new functions once the old ones are dead.
+func (s *scaling) run(saboteur *kit.Saboteur) *kit.Drive {
+	drive, fresh := s.Drive(saboteur), s.Drive(nil)
+	s.Eventually("the scaling ends", func() string {
+		if saboteur.Dead() {
+			drive = fresh
+		}
+		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		return s.step()
+	})
+	return fresh
+}
+
+// judge checks the Jobs and the count at the end.
+func (s *scaling) judge(drive *kit.Drive, counts ...int32) {
+	s.t.Helper()
+	s.Eventually("nothing is left behind (I9)", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		return strings.Join(s.hooks.left(), ", ")
+	})
+	live := *s.Set("web").Spec.Replicas
+	for _, count := range counts {
+		if live == count {
+			return
+		}
+	}
+	s.t.Errorf("I4: the set has %d members, want one of %v", live, counts)
+}
+
+// countScaling counts the writes of an undisturbed scaling.
+func countScaling(t *testing.T, st story) int {
+	return counted(t, "scaling "+st.name, func() int {
+		s, saboteur := newScaling(t, st), &kit.Saboteur{}
+		witness := witnessOf(s.World, saboteur, s.truths.judge)
+		s.judge(s.run(saboteur), st.to)
+		witness.judge()
+		writes := saboteur.Writes()
+		t.Logf("%s: %d writes:\n%s", st.name, len(writes), strings.Join(writes, "\n"))
+		return len(writes)
+	})
+}
+
+// TestScalingSurvivesEverySabotage: the set gets the count that is wanted, and no member is removed without its hook.
+func TestScalingSurvivesEverySabotage(t *testing.T) {
+	t.Parallel()
+	for _, st := range stories {
+		t.Run(st.name, func(t *testing.T) {
+			t.Parallel()
+			n := countScaling(t, st)
+			for _, what := range kit.Sabotages {
+				for _, k := range schedules(t, n) {
+					schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
+						s, saboteur := newScaling(t, st), &kit.Saboteur{At: k, What: what}
+						witness := witnessOf(s.World, saboteur, s.truths.judge)
+						s.judge(s.run(saboteur), st.to)
+						witness.judge()
+					})
+				}
+			}
+		})
+	}
+}
+
+// TestScalingWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+func TestScalingWithEventsTwiceAndInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for _, chance := range seeds(t, 60) {
+		st := stories[chance%uint64(len(stories))]
+		schedule(t, fmt.Sprintf("%s, seed %d", st.name, chance), func(t *testing.T) {
+			s, saboteur := newScaling(t, st), &kit.Saboteur{}
+			witness := witnessOf(s.World, saboteur, s.truths.judge)
+			drive := s.Drive(saboteur)
+			drive.Shuffle = chance
+			s.Eventually("the scaling ends", func() string {
+				_ = drive.Tick(context.Background())
+				return s.step()
+			})
+			s.judge(s.Drive(nil), st.to)
+			witness.judge()
+		})
+	}
+}
+
+// ignore drops the error of a write to an object that another client has deleted, created or changed.
+func ignore(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		t.Error(err)
+	}
+}

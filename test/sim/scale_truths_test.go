@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/test/kit"
+)
+
+// scaleTruths are the checks of a scaling after each write. They remember the writes before.
+type scaleTruths struct {
+	*scaling
+	// uid and count are those of the set that were seen last.
+	uid     types.UID
+	count   int32
+	targets map[string]int32 // by operation
+	jobs    map[types.UID]bool
+}
+
+// sync reads the set after another client has changed it.
+func (s *scaleTruths) sync() {
+	if set := s.Set("web"); set != nil {
+		s.uid, s.count = set.UID, *set.Spec.Replicas
+	}
+}
+
+// judge returns the first violation after a write of Drydock.
+func (s *scaleTruths) judge(_ *kit.World, set setType) string {
+	wrong := s.told()
+	if set == nil {
+		return wrong
+	}
+	record, err := api.LoadScale(set)
+	if err != nil {
+		return err.Error()
+	}
+	wrong = cmp.Or(wrong, s.drained(set, record), s.aimed(record), s.finished(record), s.owned(set), s.once())
+	s.uid, s.count = set.UID, *set.Spec.Replicas
+	return wrong
+}
+
+// drained checks that no member is removed before the hook of exactly this operation has succeeded for exactly these ordinals.
+func (s *scaleTruths) drained(set setType, record *api.Scale) string {
+	live := *set.Spec.Replicas
+	if set.UID != s.uid || live >= s.count {
+		return ""
+	}
+	if record == nil || record.Phase != api.Scaling {
+		return fmt.Sprintf("I1: members %s are removed by no scaling: %+v", removed(live, s.count), record)
+	}
+	for _, run := range s.hooks.of(record.Operation, "pre") {
+		if run.succeeded && run.removed == removed(live, s.count) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("I1: members %s are removed, and these hooks have run: %+v", removed(live, s.count), s.hooks.runs)
+}
+
+// removed renders the ordinals that a set of more members has and one of fewer has not.
+func removed(fewer, more int32) string {
+	var all []string
+	for ordinal := fewer; ordinal < more; ordinal++ {
+		all = append(all, strconv.Itoa(int(ordinal)))
+	}
+	return strings.Join(all, ",")
+}
+
+// aimed checks that the target of an operation does not change.
+func (s *scaleTruths) aimed(record *api.Scale) string {
+	if !record.Active() {
+		return ""
+	}
+	if target, known := s.targets[record.Operation]; known && target != record.Target {
+		return fmt.Sprintf("operation %s goes to %d, and went to %d before", record.Operation, record.Target, target)
+	}
+	s.targets[record.Operation] = record.Target
+	if record.Deadline == nil {
+		return fmt.Sprintf("I8: phase %s has no deadline", record.Phase)
+	}
+	return ""
+}
+
+// finished checks that a scaling that has succeeded has run its last hook.
+func (s *scaleTruths) finished(record *api.Scale) string {
+	if record == nil || record.Phase != api.Succeeded || record.Reason != api.ScalingCompleted {
+		return ""
+	}
+	for _, run := range s.hooks.of(record.Operation, "post") {
+		if run.succeeded {
+			return ""
+		}
+	}
+	return fmt.Sprintf("operation %s has succeeded, and its hook post has not: %+v", record.Operation, s.hooks.runs)
+}
+
+// owned checks that a hook is made for this very set.
+func (s *scaleTruths) owned(set setType) string {
+	for _, job := range s.hooks.jobs() {
+		if s.jobs[job.UID] {
+			continue
+		}
+		s.jobs[job.UID] = true
+		if link, err := api.LoadLink(&job); err != nil || link == nil || link.Set.UID != set.UID {
+			return fmt.Sprintf("I3: Job %s is of %+v, the set is %s", job.Name, link, set.UID)
+		}
+	}
+	return ""
+}
+
+// once checks that the hook for a failure runs once in an operation.
+func (s *scaleTruths) once() string {
+	for operation := range s.targets {
+		if runs := s.hooks.of(operation, "onFailure"); len(runs) > 1 {
+			return fmt.Sprintf("hook onFailure of operation %s has run %d times", operation, len(runs))
+		}
+	}
+	return ""
+}
+
+// told checks that no Scaler is healthy whose scaling has failed.
+func (s *scaleTruths) told() string {
+	for _, name := range []string{"web", "other"} {
+		scaler := s.scaler(name)
+		if scaler == nil {
+			continue
+		}
+		is := func(kind string) bool { return meta.IsStatusConditionTrue(scaler.Status.Conditions, kind) }
+		failed := scaler.Status.Stage == v1alpha1.StageFailed || scaler.Status.Failed != nil
+		if failed && is(v1alpha1.ConditionHealthy) || failed != is(v1alpha1.ConditionFailed) && len(scaler.Status.Conditions) > 0 {
+			return fmt.Sprintf("the status of Scaler %s is %+v", name, scaler.Status)
+		}
+	}
+	return ""
+}
