@@ -23,7 +23,7 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False CountContested") {
 			if sts.Replicas(s.Set("web")) == 1 {
 				fights++
-				s.scaleBeside(2)
+				s.force(2)
 			}
 			return got
 		}
@@ -36,7 +36,7 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 	if n := sts.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
-	s.scaleBeside(1)
+	s.force(1)
 	s.until("the fight is over", func(scaler *v1alpha1.Scaler) string {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "True") {
 			return got
@@ -45,16 +45,6 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 	})
 }
 
-// scaleBeside scales the set as a client that no policy stops.
-func (s scalers) scaleBeside(count int32) {
-	s.T.Helper()
-	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count)
-	_, err := s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(context.Background(), "web", types.MergePatchType, body,
-		metav1.PatchOptions{FieldManager: "drydock"})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-}
 
 // TestTargetIsBeingDeleted: a finalizer keeps the set, and the Scaler does not call it missing.
 func TestTargetIsBeingDeleted(t *testing.T) {
