@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
@@ -27,6 +28,10 @@ type Input struct {
 	Scalers []*v1alpha1.Scaler
 	// Jobs are the hooks of the set's scalings.
 	Jobs []*batchv1.Job
+	// Autoscalers have the names of the Scalers. They are there for the Scaler that has the set, and for others that tell of one.
+	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
+	// Refused is why a write of an autoscaler failed in this event; empty if none did.
+	Refused string
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
 	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
@@ -59,6 +64,9 @@ func Decide(in Input) plan.Plan {
 		return in.unreadable(err)
 	}
 	w := work{Input: in, record: record, scaler: scale.Owner(in.Scalers, record)}
+	if p := w.autoscale(); p.Kind == plan.KindDo { // first: nothing that waits, or has failed, keeps an autoscaler of a paused Scaler
+		return p
+	}
 	if w.scaler == nil {
 		return w.unowned()
 	}
@@ -75,6 +83,8 @@ func Decide(in Input) plan.Plan {
 		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
 	case record == nil || taken:
 		return w.adopt()
+	case w.strays():
+		return w.fix()
 	case record.Phase == api.Failed:
 		return w.failed()
 	case scale.Retried(w.scaler):
@@ -92,6 +102,9 @@ func (in Input) lost() plan.Plan {
 		return p
 	}
 	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
+	if p := w.autoscale(); p.Kind == plan.KindDo {
+		return p
+	}
 	if w.scaler == nil {
 		return plan.Noop(api.SetGone)
 	}
@@ -176,7 +189,29 @@ func (w work) rest() plan.Plan {
 // drains reports whether no member may be removed without a hook before.
 func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
 
-func (w work) adopts() bool { return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt }
+// adopts reports whether the count of another client becomes the one that is wanted. A fixed count is wanted whatever others do.
+func (w work) adopts() bool {
+	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && scale.Fixed(w.scaler) == nil
+}
+
+// strays reports whether the Scaler has a fixed count and asks for another one.
+func (w work) strays() bool {
+	fixed := scale.Fixed(w.scaler)
+	return fixed != nil && (w.scaler.Spec.Replicas == nil || *w.scaler.Spec.Replicas != *fixed)
+}
+
+// fix makes the fixed count the one that is wanted. It warns if another client has asked for another count, and not the mode has changed.
+func (w work) fix() plan.Plan {
+	fixed, asked := *scale.Fixed(w.scaler), w.scaler.Spec.Replicas
+	var notes []plan.Action
+	if asked != nil && *asked != w.record.Target {
+		notes = append(notes, w.warn(api.CountFixed, "another client has asked for %d members; Scaler %s has the fixed count %d. Change spec.mode "+
+			"of the Scaler instead", *asked, w.scaler.Name, fixed))
+	}
+	p := w.wish(fixed, notes...)
+	p.Reason = api.CountFixed
+	return p
+}
 
 // wish makes the count the one that the Scaler wants.
 func (w work) wish(count int32, notes ...plan.Action) plan.Plan {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -14,6 +15,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
@@ -36,7 +38,35 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
+	if err := f.observeAutoscalers(ctx, &in); err != nil {
+		return in, err
+	}
 	return in, f.observeJobs(ctx, &in)
+}
+
+// observeAutoscalers reads what has the name of the Scaler that has the set, whatever its mode. So no autoscaler is forgotten, in whatever
+// order functions were interrupted: one that still does anything changes its Scaler, and that is an event. Another Scaler had one if its
+// status tells of it.
+func (f *Function) observeAutoscalers(ctx context.Context, in *Input) error {
+	var record *api.Scale
+	if in.Set != nil {
+		record, _ = api.LoadScale(in.Set) // Decide tells of one that cannot be read
+	}
+	owner := scale.Owner(in.Scalers, record)
+	for _, s := range in.Scalers {
+		if s != owner && !scale.TellsAutoscaler(s) {
+			continue
+		}
+		autoscaler := &autoscalingv2.HorizontalPodAutoscaler{}
+		found, err := f.client.Get(ctx, plan.Autoscalers, in.Namespace, s.Name, autoscaler)
+		if err != nil {
+			return err
+		}
+		if found {
+			in.Autoscalers = append(in.Autoscalers, autoscaler)
+		}
+	}
+	return nil
 }
 
 func (f *Function) observeJobs(ctx context.Context, in *Input) error {

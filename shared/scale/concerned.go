@@ -4,6 +4,7 @@ package scale
 import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -21,9 +22,10 @@ func Concerned(c operation.Change) []api.Function {
 	return nil
 }
 
-// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, or its user asks for a retry.
+// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, has an autoscaler, or its user asks for a retry. An autoscaler is
+// watched by no source, so each sweep looks after it.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
-	if gone || Retried(scaler) || !settled(scaler) {
+	if gone || Retried(scaler) || !settled(scaler) || Autoscaled(scaler) || TellsAutoscaler(scaler) {
 		return scaleHooks
 	}
 	return nil
@@ -33,6 +35,9 @@ func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 // its spec only.
 func settled(scaler *v1alpha1.Scaler) bool {
 	wanted, status := scaler.Spec.Replicas, scaler.Status
+	if fixed := Fixed(scaler); fixed != nil && (wanted == nil || *wanted != *fixed) {
+		return false
+	}
 	return status.ObservedGeneration == scaler.Generation && status.Stage == v1alpha1.StageIdle && wanted != nil && status.Desired != nil &&
 		*wanted == *status.Desired
 }
@@ -83,4 +88,23 @@ func older(a, b *v1alpha1.Scaler) bool {
 		return a.UID < b.UID
 	}
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// Fixed returns the count of the mode fixed, or nil.
+func Fixed(scaler *v1alpha1.Scaler) *int32 {
+	if scaler.Spec.Mode == nil {
+		return nil
+	}
+	return scaler.Spec.Mode.Fixed
+}
+
+// Autoscaled reports whether the Scaler asks for an autoscaler. A paused one does not: the count that comes back has to stay.
+func Autoscaled(scaler *v1alpha1.Scaler) bool {
+	mode := scaler.Spec.Mode
+	return mode != nil && (mode.HPA != nil || mode.Auto != nil) && !scaler.Spec.Paused && scaler.DeletionTimestamp == nil
+}
+
+// TellsAutoscaler reports whether the status of the Scaler tells of an autoscaler.
+func TellsAutoscaler(scaler *v1alpha1.Scaler) bool {
+	return meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionAutoscaled) != nil
 }

@@ -513,6 +513,15 @@ func TestSchemaOfAScaler(t *testing.T) {
 		"no deadline":         {Deadlines: v1alpha1.ScalerDeadlines{Pre: "0s"}},
 		"a deadline in weeks": {Deadlines: v1alpha1.ScalerDeadlines{Post: "1w"}},
 		"an endless history":  {HistoryLimit: ptr.To[int32](1000)},
+		"no mode":             {Mode: &v1alpha1.ScalerMode{}},
+		"two modes":           {Mode: &v1alpha1.ScalerMode{Fixed: ptr.To[int32](1), ExternallyScaled: &v1alpha1.ExternalMode{}}},
+		"a fixed count of 0":  {Mode: &v1alpha1.ScalerMode{Fixed: ptr.To[int32](0)}},
+		"a minimum of 0":      {Mode: &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{Min: 0, Max: 2}}},
+		"fewer at most":       {Mode: &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{Min: 3, Max: 2}}},
+		"no CPU":              {Mode: &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{Min: 1, Max: 2, CPUPercent: -1}}},
+		"an hpa from 0":       {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](0), MaxReplicas: 2}}},
+		"an hpa of fewer":     {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](3), MaxReplicas: 2}}},
+		"an hpa of none":      {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{}}},
 	} {
 		if err := s.create("bad", spec); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: %v", name, err)
