@@ -18,8 +18,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// autoscale makes the autoscaler of the Scaler that has the set, keeps it as the Scaler says, and deletes those that should not be there. A
-// step of its own: what the API server refuses of it stops no scaling.
+// autoscale creates the autoscaler of the Scaler that has the set, restores it, and deletes autoscalers of the other Scalers. It is a separate
+// step, so that a refused autoscaler stops no scaling.
 func (w work) autoscale() plan.Plan {
 	if w.Refused != "" {
 		return plan.Noop(api.AutoscalerRefused)
@@ -39,7 +39,7 @@ func (w work) autoscale() plan.Plan {
 	return plan.Do(api.AutoscalerKept, actions...)
 }
 
-// autoscales reports whether the Scaler is to have an autoscaler. One that cannot scale has none: it would ask for counts that nobody takes up.
+// autoscales reports whether the Scaler is to have an autoscaler. A Scaler that cannot scale has none: its count would change without effect.
 func (w work) autoscales(s *v1alpha1.Scaler) bool {
 	return s == w.scaler && scale.Autoscaled(s) && w.Set != nil && w.Set.DeletionTimestamp == nil && sts.Managed(w.Set)
 }
@@ -132,7 +132,7 @@ func downRules() *autoscalingv2.HPAScalingRules {
 		Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}}}
 }
 
-// rulesOf returns the defaults with what the user asks for.
+// rulesOf returns the rules that the user asks for, completed by the defaults.
 func rulesOf(asked, rules *autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
 	if asked == nil {
 		return rules

@@ -28,14 +28,14 @@ var (
 	byHPA    = mode(v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](2), MaxReplicas: 6}})
 	external = mode(v1alpha1.ScalerMode{ExternallyScaled: &v1alpha1.ExternalMode{}})
 	paused   = edited(func(s *v1alpha1.Scaler) { s.Spec.Paused = true })
-	// tells has the status tell of an autoscaler.
+	// tells adds the condition Autoscaled.
 	tells = edited(func(s *v1alpha1.Scaler) {
 		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAutoscaled, Status: metav1.ConditionTrue,
 			Reason: string(api.AutoscalerReady), LastTransitionTime: metav1.NewTime(build.Now)})
 	})
 )
 
-// made is the autoscaler of the Scaler as it was made.
+// made is the unchanged autoscaler of the Scaler.
 func made(s *v1alpha1.Scaler, options ...build.Option) *autoscalingv2.HorizontalPodAutoscaler {
 	a := makeAutoscaler(s)
 	a.UID, a.ResourceVersion = "uid-hpa", "rv-hpa"
@@ -69,7 +69,7 @@ func TestFixedCount(t *testing.T) {
 			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
 			next:   "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
 			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"another client scales the Scaler meanwhile": {in: reported(on(web(2, records(api.PreScaling)), pilot(fixed(3), wants(5), hooked), hook("pre"))),
+		"another client scales the Scaler during a scaling": {in: reported(on(web(2, records(api.PreScaling)), pilot(fixed(3), wants(5), hooked), hook("pre"))),
 			want: "wait HookRunning (Job drydock-0123456789ab-pre-scaling runs)"},
 		"another client scales the Scaler, and the scaling has failed": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(fixed(3), wants(5), retry)),
 			want: put + `; event CountFixed "another client has asked for 5 members; Scaler pilot has the fixed count 3. Change spec.mode of the Scaler instead"`},
@@ -101,7 +101,7 @@ func TestAutoscaler(t *testing.T) {
 		"it is missing, a scaling failed": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(auto)),
 			want: create},
 		"the Scaler says another maximum": {in: on(ready, pilot(byHPA), made(pilot(auto))), want: put},
-		"another client has changed what it scales": {in: on(ready, pilot(auto), made(pilot(auto), changed(func(a *autoscalingv2.HorizontalPodAutoscaler) {
+		"another client has changed its target": {in: on(ready, pilot(auto), made(pilot(auto), changed(func(a *autoscalingv2.HorizontalPodAutoscaler) {
 			a.Spec.ScaleTargetRef.Name = "other"
 		}))), want: put},
 		"another client has added a behavior": {in: on(ready, pilot(auto), made(pilot(auto), changed(func(a *autoscalingv2.HorizontalPodAutoscaler) {
@@ -117,7 +117,7 @@ func TestAutoscaler(t *testing.T) {
 			status: "preScaling 2, Healthy False AutoscalerTaken, Failed False AutoscalerTaken, Progressing True ScalingStarted, " +
 				"Autoscaled False AutoscalerTaken"},
 		"the mode has gone": {in: on(ready, pilot(tells), made(pilot(auto))), want: remove},
-		"the mode has gone, the status does not tell of it": {in: on(ready, pilot(), made(pilot(auto))),
+		"the mode has gone, there is no condition": {in: on(ready, pilot(), made(pilot(auto))),
 			want: remove},
 		"the mode has gone, and it belongs to others": {in: on(ready, pilot(tells), made(pilot(auto), ownerless)), want: told,
 			status: healthy},
@@ -136,7 +136,7 @@ func TestAutoscaler(t *testing.T) {
 		"a second Scaler had one":     {in: on(ready, pilot(), second(auto), made(second(auto))), want: "do AutoscalerKept: delete horizontalpodautoscalers second"},
 		"the API server refuses it": {in: refusedAutoscaler(on(ready, pilot(auto))), want: told,
 			status: "idle 3, Healthy False AutoscalerRefused, Failed False AutoscalerRefused, Progressing False AutoscalerRefused, Autoscaled False AutoscalerRefused"},
-		"the API server refuses it, a scaling goes on": {in: refusedAutoscaler(on(web(2, quiet(2)), pilot(auto))),
+		"the API server refuses it, a scaling begins": {in: refusedAutoscaler(on(web(2, quiet(2)), pilot(auto))),
 			want: `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
 			next: "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
 			status: "preScaling 2, Healthy False AutoscalerRefused, Failed False AutoscalerRefused, Progressing True ScalingStarted, " +

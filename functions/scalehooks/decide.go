@@ -28,7 +28,7 @@ type Input struct {
 	Scalers []*v1alpha1.Scaler
 	// Jobs are the hooks of the set's scalings.
 	Jobs []*batchv1.Job
-	// Autoscalers have the names of the Scalers. They are there for the Scaler that has the set, and for others that tell of one.
+	// Autoscalers have the names of Scalers: of the Scaler that has the set, and of Scalers with the condition Autoscaled.
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
 	// Refused is why a write of an autoscaler failed in this event; empty if none did.
 	Refused string

@@ -46,7 +46,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	return answer, err
 }
 
-// look is what is known while one event is handled.
+// look is the state while one event is handled.
 type look struct {
 	*Function
 	retry, told bool

@@ -44,13 +44,13 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	return in, f.observeJobs(ctx, &in)
 }
 
-// observeAutoscalers reads what has the name of the Scaler that has the set, whatever its mode. So no autoscaler is forgotten, in whatever
-// order functions were interrupted: one that still does anything changes its Scaler, and that is an event. Another Scaler had one if its
-// status tells of it.
+// observeAutoscalers reads the HorizontalPodAutoscaler with the name of the Scaler that has the set, in every mode. So a function that was
+// interrupted leaves none behind: an autoscaler that still works changes its Scaler, which causes an event. For the other Scalers it is read
+// if they have the condition Autoscaled.
 func (f *Function) observeAutoscalers(ctx context.Context, in *Input) error {
 	var record *api.Scale
 	if in.Set != nil {
-		record, _ = api.LoadScale(in.Set) // Decide tells of one that cannot be read
+		record, _ = api.LoadScale(in.Set) // Decide reports the error
 	}
 	owner := scale.Owner(in.Scalers, record)
 	for _, s := range in.Scalers {

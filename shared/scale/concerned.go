@@ -104,7 +104,7 @@ func Autoscaled(scaler *v1alpha1.Scaler) bool {
 	return mode != nil && (mode.HPA != nil || mode.Auto != nil) && !scaler.Spec.Paused && scaler.DeletionTimestamp == nil
 }
 
-// TellsAutoscaler reports whether the status of the Scaler tells of an autoscaler.
+// TellsAutoscaler reports whether the Scaler has the condition Autoscaled, so that it may have an autoscaler.
 func TellsAutoscaler(scaler *v1alpha1.Scaler) bool {
 	return meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionAutoscaled) != nil
 }

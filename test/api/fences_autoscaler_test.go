@@ -36,7 +36,7 @@ var autoscalerThefts = []theft{
 
 // forgedAutoscalers are no autoscalers of a Scaler.
 var forgedAutoscalers = map[string]func(*autoscalingv2.HorizontalPodAutoscaler){
-	"a name of its own":  func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Name = "mine" },
+	"another name":       func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Name = "mine" },
 	"no owner":           func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences = nil },
 	"another owner":      func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences[0].Kind = "ConfigMap" },
 	"an owner of others": func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences[0].APIVersion = "example.com/v1" },
@@ -50,10 +50,10 @@ var forgedAutoscalers = map[string]func(*autoscalingv2.HorizontalPodAutoscaler){
 
 // changedAutoscalers are the changes that scale-hooks never makes.
 var changedAutoscalers = map[string]struct{ name, body string }{
-	"one of others":  {"others", `{"spec":{"maxReplicas":9}}`},
-	"what it scales": {"owned", `{"spec":{"scaleTargetRef":{"name":"other"}}}`},
-	"its owner":      {"owned", `{"metadata":{"ownerReferences":null}}`},
-	"a finalizer":    {"owned", `{"metadata":{"finalizers":["example.com/x"]}}`},
+	"one of others": {"others", `{"spec":{"maxReplicas":9}}`},
+	"its target":    {"owned", `{"spec":{"scaleTargetRef":{"name":"other"}}}`},
+	"its owner":     {"owned", `{"metadata":{"ownerReferences":null}}`},
+	"a finalizer":   {"owned", `{"metadata":{"finalizers":["example.com/x"]}}`},
 }
 
 // layAutoscalers makes an autoscaler that belongs to Scaler owned, and one of others.
@@ -121,7 +121,7 @@ func TestFenceOfAutoscalers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.patchAutoscaler("owned", `{"spec":{"scaleTargetRef":{"name":"owned"}}}`); err != nil {
-		t.Errorf("putting back what it scales: %v", err)
+		t.Errorf("putting back its target: %v", err)
 	}
 	home := autoscalerOf("made", "uid-made")
 	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(api.HomeNamespace).Create(s.ctx, home, metav1.CreateOptions{DryRun: dry})

@@ -1,6 +1,6 @@
 // Package metrics gives the API server of tests the metrics that a HorizontalPodAutoscaler reads: the aggregated APIs metrics.k8s.io,
-// custom.metrics.k8s.io and external.metrics.k8s.io, served by the test process. A value is what a ConfigMap of its namespace says. So the
-// server of one process can answer for the tests of another one.
+// custom.metrics.k8s.io and external.metrics.k8s.io, served by the test process. The values of a namespace are in a
+// ConfigMap there. So the server of one process can answer for the tests of another one.
 package metrics
 
 import (
@@ -90,7 +90,7 @@ func write(w http.ResponseWriter, answer any) {
 	_ = json.NewEncoder(w).Encode(answer) // the API server has gone away otherwise
 }
 
-// items are the values of what was asked for; none if nobody has set one.
+// items returns the values of the metric; none if the test has set none.
 func (h handler) items(ctx context.Context, group, namespace string, what []string, selector string) ([]object, error) {
 	config, err := h.kube.CoreV1().ConfigMaps(namespace).Get(ctx, ConfigMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

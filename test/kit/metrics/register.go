@@ -118,7 +118,7 @@ func address() string {
 
 const service = "metrics"
 
-// lead makes the Service, by which the API server finds the server.
+// lead makes the Service that leads the API server to this server.
 func (s *server) lead(at *net.TCPAddr) error {
 	ctx, port := context.Background(), int32(at.Port)
 	ns, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-metrics-"}}, metav1.CreateOptions{})
