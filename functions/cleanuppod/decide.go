@@ -27,6 +27,8 @@ type Input struct {
 	Revision *appsv1.ControllerRevision
 	// Records are the roles of the records that other operations keep of the set; read where the set is at zero or being deleted.
 	Records []api.Role
+	// Paused is true if a Scaler of the set is paused; read where the set is at zero.
+	Paused bool
 	// Denied is why the API server would refuse a pod of a new template; empty if it would not.
 	Denied string
 	// Doubt is why it would not let the pod be made now; empty if it would.
@@ -65,7 +67,7 @@ func Decide(in Input) plan.Plan {
 	switch {
 	case !sts.Managed(in.Set):
 		return in.cancel(doc, api.NotManaged, "the StatefulSet is not opted in any more")
-	case in.resizes() || in.sleeps() || operation.Of(in.Set).Scaling():
+	case in.resizes() || in.sleeps() || in.scales() || in.paused():
 		return plan.Noop(api.InProgress)
 	case !sts.CleanupAsked(in.Set):
 		return in.cancel(doc, api.NoCleanup, "the StatefulSet has no cleanup pod template any more")
@@ -104,6 +106,19 @@ func (in Input) resizes() bool {
 // removed the set's own document, which would make every claim one that a scale-down has left behind.
 func (in Input) sleeps() bool {
 	return operation.Of(in.Set).Sleeping() || slices.Contains(in.Records, api.RoleSleep) || slices.Contains(in.Records, api.RoleOwner)
+}
+
+// scales reports whether the set is being scaled, and the scaling does not wait for this cleanup.
+func (in Input) scales() bool {
+	r := operation.Of(in.Set)
+	return r.Scaling() && !r.AwaitsCleanup()
+}
+
+// paused reports whether the set is at zero because its Scaler is, or was: then its members are away and not removed. The Scaler tells so also
+// when somebody has removed the set's record, and the record when the Scaler is gone.
+func (in Input) paused() bool {
+	scale := operation.Of(in.Set).Scale
+	return sts.Replicas(in.Set) == 0 && (in.Paused || scale != nil && scale.Paused)
 }
 
 // cleanUp takes the next step for the ordinals that are left behind.

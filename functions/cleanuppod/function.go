@@ -2,7 +2,7 @@
 //
 //	in    StatefulSet and cleanup pod changes; retry; the tick
 //	get   the StatefulSet, when it is being deleted its ControllerRevision; list claims, pods, and, of a set
-//	      at zero, ControllerRevisions of its namespace
+//	      at zero, ControllerRevisions and Scalers of its namespace
 //	do    create and delete cleanup pods; delete claims; patch StatefulSet: cleanup, finalizer; patch claims: replica-of;
 //	      of a set that is deleted with cleanup-on-delete: delete its pods
 //	out   cleanup.completed, operation.failed

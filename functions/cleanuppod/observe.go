@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
@@ -49,6 +50,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 		if err := f.observeRecords(ctx, &in); err != nil {
 			return in, err
 		}
+		if err := f.observeScalers(ctx, &in); err != nil {
+			return in, err
+		}
 	}
 	if held {
 		return in, f.observeRevision(ctx, &in)
@@ -65,6 +69,19 @@ func (f *Function) observeRecords(ctx context.Context, in *Input) error {
 			}
 		}
 	})
+}
+
+// observeScalers looks for a Scaler that is paused. Where the custom resource is not installed, there is none.
+func (f *Function) observeScalers(ctx context.Context, in *Input) error {
+	err := kube.Pages(ctx, f.client, plan.Scalers, in.Set.Namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
+		for i := range l.Items {
+			in.Paused = in.Paused || l.Items[i].Spec.Target == in.Name && l.Items[i].Spec.Paused
+		}
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 func (f *Function) observeClaims(ctx context.Context, in *Input) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
@@ -23,7 +24,8 @@ type Input struct {
 	Signal Signal
 	// Records of sleeps by set; read where a set is at zero, asleep, or gone.
 	Records  map[string][]Record
-	Probes   map[string]Probed // of the members that asked for one
+	Scalers  map[string]*v1alpha1.Scaler // those that scale sets of the group, by set
+	Probes   map[string]Probed           // of the members that asked for one
 	Settings api.Settings
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
 	Trace string
@@ -162,7 +164,7 @@ func unreadable(in Input, m idle.Member) plan.Plan {
 // atZero starts a set at zero that no sleep holds there, if it is needed and may be woken. Otherwise the set stays at zero.
 func atZero(in Input, group idle.Group, m idle.Member) plan.Plan {
 	needed := in.Signal.now(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
-	if !needed || m.Revives() == 0 {
+	if !needed || m.Revives() == 0 || in.Scalers[m.Set.Name] != nil { // a Scaler's count is what people want
 		return plan.Noop(api.AtZeroAlready)
 	}
 	sleep := in.sleep(m, api.Waking, idle.ForAsk)

@@ -29,6 +29,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, a
 			return in, err
 		}
 	}
+	if err := f.observeScalers(ctx, &in); err != nil {
+		return in, err
+	}
 	if in.mayHaveRecords() {
 		if err := f.observeRecords(ctx, ref.Namespace, in.Records); err != nil {
 			return in, err

@@ -2,6 +2,7 @@ package idletimeout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -70,6 +71,8 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 			"so the set is started again. Look at the pods, their finalizers and nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
 	case sleep.OwnerStops:
 		return plan.Wait(api.ScalingDown, "its operator stops it, %d replicas are left", m.Set.Status.Replicas)
+	case scaled && in.Scalers[m.Set.Name] != nil:
+		return stoppingByScaler(in, group, m)
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
 	case scaled && sts.Controller(m.Set) == nil: // there is no operator that could be late: another client wants it awake
@@ -95,20 +98,15 @@ func again(sleep *api.Sleep) *api.Sleep {
 // scaleDown records the number of replicas in the same write that sets it to zero, and keeps the claims of the stopped pods.
 func scaleDown(in Input, m idle.Member, next *api.Sleep) plan.Plan {
 	next.Stopping = operation.Moment(in.Now)
-	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set)))
+	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set) + in.hooksTake(m)))
 	patch := plan.PatchOf(plan.StatefulSets, m.Set)
 	if found := sts.WhenScaled(m.Set); found != sts.Retain {
 		next.WhenScaled = found
 		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
-	scale(patch, m.Set, 0)
-	return plan.Do(api.ScalingDown, append(in.remember(m, next), patch.Actions()...)...)
-}
-
-func scale(patch *plan.Patch, set *appsv1.StatefulSet, to int32) {
-	now := sts.Replicas(set)
-	plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
+	pause := in.scale(patch, m, 0)
+	return plan.Do(api.ScalingDown, slices.Concat(in.remember(m, next), patch.Actions(), pause)...)
 }
 
 // sleeping handles a set that sleeps and has no reason to wake. If it has replicas, its operator is late, or another client wants it

@@ -2,6 +2,7 @@ package idletimeout
 
 import (
 	"fmt"
+	"slices"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -20,24 +21,29 @@ func giveUp(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason 
 
 // wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
 func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
-	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.ReadyTimeout)
+	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.ReadyTimeout+in.hooksTake(m))
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
+	var resume []plan.Action
 	if replicas := sts.Replicas(m.Set); replicas > 0 {
 		next.Replicas = replicas // nothing was taken away yet, or somebody has said what they want
+		if sleep.Stopping != nil && in.Scalers[m.Set.Name] != nil {
+			resume = in.scale(patch, m, replicas) // it may be about to
+		}
 	} else if first := dependency(group, m); first != "" && !next.OwnerStops {
 		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; it waits until %s is ready", message, first)
 	} else if in.rejected(m) && !next.OwnerStops {
 		return cannotStart(in, m, sleep)
 	} else if !next.OwnerStops {
-		scale(patch, m.Set, next.Replicas)
+		resume = in.scale(patch, m, next.Replicas)
 	}
 	if sts.Managed(m.Set) && m.Err == nil {
 		touch(patch, m, in.Now)
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
 	warning := next.FailedAt != "" || reason == api.StartedByOthers
-	return plan.Do(reason, append(patch.Actions(), operation.NoteOf(m.Set, next, warning))...).Then(events.WakeDecided, sleep.Operation)
+	actions := slices.Concat(patch.Actions(), resume, []plan.Action{operation.NoteOf(m.Set, next, warning)})
+	return plan.Do(reason, actions...).Then(events.WakeDecided, sleep.Operation)
 }
 
 // waking waits until the set is ready. While the set is at zero its sleep does not end, unless another process scaled it to zero.
@@ -49,14 +55,18 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 	switch {
 	case in.rejected(m):
 		return conclude(in, m, api.Failed, api.Rejected, "the API server refuses: "+in.Rejected+"; scale the set yourself")
+	case in.Scalers[m.Set.Name] != nil && operation.Of(m.Set).Scaling() && !operation.Overdue(sleep, in.Now):
+		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // perhaps still to zero, so whenScaled stays Retain
 	case idle.EnoughReady(m.Set, true):
 		if sleep.FailedAt != "" {
 			return conclude(in, m, api.Failed, sleep.Reason, sleep.Message)
 		}
 		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
+	case replicas == 0 && in.resumes(m) && !operation.Overdue(sleep, in.Now):
+		return plan.Wait(api.WaitingForReady, "its Scaler starts it")
 	case replicas == 0 && !sts.AtZero(m.Set) && !operation.Overdue(sleep, in.Now):
 		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
-	case replicas == 0:
+	case replicas == 0 && !in.resumes(m):
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 	case operation.Overdue(sleep, in.Now):
 		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
@@ -97,8 +107,8 @@ func start(in Input, m idle.Member, reason api.Reason, message string) plan.Plan
 	next := operation.Enter(m.Sleep, api.Waking, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = reason, message
 	patch := operation.Store(m.Set, next)
-	scale(patch, m.Set, wanted(m.Sleep))
-	actions := patch.Actions()
+	resume := in.scale(patch, m, wanted(m.Sleep))
+	actions := append(patch.Actions(), resume...)
 	if reason == api.OwnerAway {
 		actions = append(actions, operation.NoteOf(m.Set, next, true))
 	}

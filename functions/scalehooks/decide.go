@@ -36,6 +36,12 @@ type Input struct {
 	Rejected string
 	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
 	Forbidden bool
+	// LeftBehind are claims of members that the scaling has removed; read where it waits for their cleanup.
+	LeftBehind []string
+	// Answer is what the event tells about a hook; nil for any other event.
+	Answer *events.HookAnswer
+	// Key is new with each event, and nobody can guess it.
+	Key string
 	// Retry is true if the event asks to take up what has failed.
 	Retry bool
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
@@ -121,10 +127,14 @@ func (in Input) unreadable(err error) plan.Plan {
 	return p
 }
 
-// unowned decides for a set whose Scaler was deleted. The set stays as it is, and loses the record.
+// unowned decides for a set whose Scaler was deleted. The set stays as it is, and loses the record. A set that is paused keeps it until it
+// has members again: without the record they would pass for removed, and their claims for left behind.
 func (w work) unowned() plan.Plan {
 	if p := w.tidy(nil); p.Kind == plan.KindDo || w.record == nil {
 		return p // the record goes last, since it is by that that the sweep finds the set
+	}
+	if w.record.Paused && sts.Replicas(w.Set) == 0 {
+		return plan.Noop(api.SetPaused)
 	}
 	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 }
@@ -167,7 +177,7 @@ func (w work) adopt() plan.Plan {
 
 // rest decides for a set without a scaling under way.
 func (w work) rest() plan.Plan {
-	live, wanted := sts.Replicas(w.Set), w.scaler.Spec.Replicas
+	live, wanted := sts.Replicas(w.Set), w.scaler.Wanted()
 	switch {
 	case wanted == nil:
 		return w.wish(live)
@@ -182,6 +192,10 @@ func (w work) rest() plan.Plan {
 		return w.putBack(w.record.Target)
 	case live != *wanted:
 		return w.begin(*wanted)
+	case w.record.Adopts != w.yields():
+		next := w.record.Clone()
+		next.Adopts = !next.Adopts
+		return w.store(api.StatusUpdated, next)
 	}
 	return w.report(nil)
 }
@@ -189,8 +203,13 @@ func (w work) rest() plan.Plan {
 // drains reports whether no member may be removed without a hook before.
 func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
 
-// adopts reports whether the count of another client becomes the one that is wanted. A fixed count is wanted whatever others do.
+// adopts reports whether another client's count becomes the wish. A pause and a fixed count are wishes that stay.
 func (w work) adopts() bool {
+	return w.yields() && !w.scaler.Spec.Paused
+}
+
+// yields reports whether the conflict policy lets other clients decide. A fixed count leaves nothing to decide.
+func (w work) yields() bool {
 	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && scale.Fixed(w.scaler) == nil
 }
 
@@ -204,7 +223,7 @@ func (w work) strays() bool {
 func (w work) fix() plan.Plan {
 	fixed, asked := *scale.Fixed(w.scaler), w.scaler.Spec.Replicas
 	var notes []plan.Action
-	if asked != nil && *asked != w.record.Target {
+	if asked != nil && *asked != w.record.Target && !w.scaler.Spec.Paused {
 		notes = append(notes, w.warn(api.CountFixed, "another client has asked for %d members; Scaler %s has the fixed count %d. Change spec.mode "+
 			"of the Scaler instead", *asked, w.scaler.Name, fixed))
 	}
@@ -230,6 +249,9 @@ func (w work) settle(live int32) plan.Plan {
 // putBack undoes a change of the count that no Scaler has made.
 func (w work) putBack(count int32) plan.Plan {
 	live := sts.Replicas(w.Set)
+	if count == 0 && w.record.Paused && w.losesClaims() {
+		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
+	}
 	patch := plan.Set(plan.PatchOf(plan.StatefulSets, w.Set), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
 	return plan.Do(api.CountReverted, append(patch.Actions(), w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d; Scaler %s has put "+
 		"%d back. Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name))...)
@@ -239,7 +261,10 @@ const replicasPath = "/spec/replicas"
 
 // begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
 func (w work) begin(target int32) plan.Plan {
-	if err := w.checkTemplates(); err != nil {
+	if target == 0 && w.scaler.Spec.Paused && w.losesClaims() {
+		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
+	}
+	if err := w.checkHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
 	if gone := sts.Replicas(w.Set) - target; w.drains() && gone > resources.MostOrdinals {
@@ -258,8 +283,11 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
 		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
 	}
+	next.Adopts = w.yields()
+	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
 		next.Attempt = w.record.Attempt + 1
+		next.Paused = next.Paused || target == 0 && previous == 0 && w.record.Paused // it has had no members since
 	}
 	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
@@ -274,7 +302,7 @@ func (w work) failed() plan.Plan {
 		}
 		return w.report(nil)
 	}
-	wanted, live := ptr.Deref(w.scaler.Spec.Replicas, w.record.Target), sts.Replicas(w.Set)
+	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), sts.Replicas(w.Set)
 	if wanted != w.record.Target || w.moved() { // the hooks have run for other members
 		if wanted == live {
 			next := w.fresh(api.Succeeded, live, live)
@@ -283,7 +311,7 @@ func (w work) failed() plan.Plan {
 		}
 		return w.begin(wanted)
 	}
-	if err := w.checkTemplates(); err != nil {
+	if err := w.checkHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
 	next := w.enter(w.fresh(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
@@ -307,6 +335,7 @@ func (w work) forgetRetry() plan.Plan {
 
 // end stores a record in a terminal phase.
 func (w work) end(next *api.Scale) plan.Plan {
+	next.Ask, next.CleansUp = nil, false
 	p := w.store(next.Reason, next, w.tell(next, next.Phase == api.Failed))
 	if next.Phase == api.Failed {
 		return p.Then(events.OperationFailed, next.Operation).For(api.KindScale)

@@ -1,15 +1,16 @@
 // Package scalehooks scales StatefulSets that have a Scaler, in stages: the hook before, the change of the count, the hook after.
 //
-//	in    StatefulSet, Scaler and hook Job changes; retry; the tick
-//	get   the StatefulSet, HorizontalPodAutoscalers by the names of its Scalers; list Scalers, and Jobs of operations, of its namespace
+//	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
+//	get   the StatefulSet, HorizontalPodAutoscalers by the names of its Scalers; list Scalers, and Jobs of operations, of its namespace; while a cleanup is waited for: claims
 //	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry;
 //	      create, patch and delete the Scaler's HorizontalPodAutoscaler
-//	out   scale.completed, operation.failed
+//	out   scale.hook.requested, scale.completed, operation.failed
 //	never changes the count for a Scaler before its hook has succeeded
 package scalehooks
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -37,10 +38,14 @@ func New(client *kube.Client, log *slog.Logger) *Function {
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
 // gives the scaling up. A write of an autoscaler that fails is told in the status, and the next event tries again.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	l := look{Function: f, retry: e.Type() == events.Retry}
+	hook, err := events.HookAnswerOf(e)
+	if err != nil {
+		return nil, fault.Permanent(err)
+	}
+	l := look{Function: f, hook: hook, retry: e.Type() == events.Retry}
 	answer, err := f.apply.HandleDenied(ctx, e, l.step)
 	if err != nil && l.last == api.AutoscalerKept {
-		l = look{Function: f, retry: l.retry, refused: fault.Text(err)}
+		l = look{Function: f, hook: hook, retry: l.retry, refused: fault.Text(err)}
 		return f.apply.HandleDenied(ctx, e, l.step)
 	}
 	return answer, err
@@ -49,6 +54,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 // look is the state while one event is handled.
 type look struct {
 	*Function
+	hook        *events.HookAnswer // nil: the event is another one
 	retry, told bool
 	last        api.Reason // of the latest plan
 	refused     string     // why a write of an autoscaler failed
@@ -67,7 +73,7 @@ func (l *look) step(ctx context.Context, ref events.Ref, denied error) (plan.Pla
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in.Retry, in.Refused = l.retry, l.refused
+	in.Retry, in.Answer, in.Key, in.Refused = l.retry, l.hook, rand.Text(), l.refused
 	if !l.told { // what comes after the end of the scaling, as its hook for a failure, was not refused
 		in.Rejected, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
 	}

@@ -240,6 +240,15 @@ func summary(s *api.Scale) string {
 		text += fmt.Sprintf(" at %s", s.FailedAt)
 	}
 	text += fmt.Sprintf(", %d to %d for %s, attempt %d", s.Previous, s.Target, s.Scaler.UID, s.Attempt)
+	if s.Paused {
+		text += ", paused"
+	}
+	if s.Ask != nil {
+		text += fmt.Sprintf(", asked %d with %d keys", s.Ask.Times, len(s.Ask.Keys))
+	}
+	if s.CleansUp {
+		text += ", cleans up"
+	}
 	if s.Operation != build.ID {
 		text += ", new"
 	}

@@ -41,6 +41,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err := f.observeAutoscalers(ctx, &in); err != nil {
 		return in, err
 	}
+	if found {
+		if err := f.observeLeftBehind(ctx, &in); err != nil {
+			return in, err
+		}
+	}
 	return in, f.observeJobs(ctx, &in)
 }
 

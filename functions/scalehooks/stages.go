@@ -78,16 +78,31 @@ func (w work) count() int32 {
 
 // enter gives the record the deadline of the phase.
 func (w work) enter(record *api.Scale, phase api.Phase) *api.Scale {
-	return operation.Enter(record, phase, w.Now, w.deadline(phase))
+	next := operation.Enter(record, phase, w.Now, w.deadline(phase))
+	next.Ask = nil
+	post := w.hook(postHook)
+	next.CleansUp = phase == api.PostScaling && post != nil && post.Cleanup != nil
+	return next
 }
 
 // changeCount gives the set the new count, in the same write that says so.
 func (w work) changeCount() plan.Plan {
 	next := w.enter(w.record, api.Scaling)
 	next.Reason, next.Message = api.CountChanged, fmt.Sprintf("the StatefulSet is to have %d members", next.Target)
+	if next.Paused && w.losesClaims() {
+		return w.giveUp(api.PauseDeletesClaims, w.keepClaims())
+	}
 	patch := plan.Set(operation.Store(w.Set, next), replicasPath, sts.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
 	w.record = next
 	return plan.Do(api.CountChanged, append(patch.Actions(), w.statuses(nil)...)...)
+}
+
+// losesClaims reports whether the claims of removed members are deleted with them. A pause takes members away, and not their data.
+func (w work) losesClaims() bool { return sts.WhenScaled(w.Set) != sts.Retain }
+
+func (w work) keepClaims() string {
+	return fmt.Sprintf("persistentVolumeClaimRetentionPolicy.whenScaled of StatefulSet %s is %s, so a pause would delete the claims; set it to %s",
+		w.Name, sts.WhenScaled(w.Set), sts.Retain)
 }
 
 // awaitMembers waits until the StatefulSet controller has seen the count, and as many members are there and ready.
@@ -132,6 +147,12 @@ func (w work) fail() plan.Plan {
 // runHook runs the hook of the phase, and then does what comes after it. A hook for a failure changes nothing by failing.
 func (w work) runHook(then func() plan.Plan) plan.Plan {
 	hook := hookOf[w.record.Phase]
+	switch asked := w.hook(hook); {
+	case asked != nil && asked.Event != nil:
+		return w.runByEvent(hook, then)
+	case asked != nil && asked.Cleanup != nil:
+		return w.awaitCleanup(then)
+	}
 	failing, late := hook == failureHook, operation.Overdue(w.record, w.Now)
 	template, err := w.template(hook)
 	job := w.job(hook)
@@ -166,10 +187,15 @@ func (w work) wait(reason api.Reason, detail string, args ...any) plan.Plan {
 	return plan.Wait(reason, detail, args...)
 }
 
+// hook returns what the Scaler has for the hook; nil if it has none.
+func (w work) hook(hook string) *v1alpha1.Hook {
+	hooks := w.scaler.Spec.Hooks
+	return map[string]*v1alpha1.Hook{preHook: hooks.Pre, postHook: hooks.Post, failureHook: hooks.OnFailure}[hook]
+}
+
 // template returns the pod template of the hook; nil if the Scaler has no such hook.
 func (w work) template(hook string) (*corev1.PodTemplateSpec, error) {
-	hooks := w.scaler.Spec.Hooks
-	asked := map[string]*v1alpha1.Hook{preHook: hooks.Pre, postHook: hooks.Post, failureHook: hooks.OnFailure}[hook]
+	asked := w.hook(hook)
 	if asked == nil || asked.Job == nil {
 		return nil, nil
 	}
@@ -177,8 +203,12 @@ func (w work) template(hook string) (*corev1.PodTemplateSpec, error) {
 	return resources.ParseHook(w.Set, where, string(asked.Job.Template.Raw))
 }
 
-// checkTemplates reads those of all hooks, so that no scaling begins that could not end.
-func (w work) checkTemplates() error {
+// checkHooks looks at all hooks, so that no scaling begins that could not end.
+func (w work) checkHooks() error {
+	if post := w.hook(postHook); post != nil && post.Cleanup != nil && !sts.CleanupAsked(w.Set) {
+		return fmt.Errorf("hooks.post.cleanup of Scaler %s: StatefulSet %s has no pod template for a cleanup; give it the annotation %s, or remove the hook",
+			w.scaler.Name, w.Name, api.CleanupTemplateAnnotation)
+	}
 	for _, hook := range []string{preHook, postHook, failureHook} {
 		if _, err := w.template(hook); err != nil {
 			return err
@@ -210,18 +240,18 @@ func (in Input) tidy(record *api.Scale) plan.Plan {
 	return plan.Do(api.HookEnded, actions...)
 }
 
-// defaults are the deadlines of a Scaler that the API server has not completed.
-var defaults = map[api.Phase]time.Duration{api.PreScaling: 10 * time.Minute, api.Scaling: 30 * time.Minute, api.PostScaling: 10 * time.Minute,
-	api.Failing: 10 * time.Minute}
-
 // deadline returns how long the phase may take.
 func (w work) deadline(phase api.Phase) time.Duration {
 	d := w.scaler.Spec.Deadlines
-	text := map[api.Phase]v1alpha1.Deadline{api.PreScaling: d.Pre, api.Scaling: d.Scaling, api.PostScaling: d.Post, api.Failing: d.OnFailure}[phase]
-	if limit, err := time.ParseDuration(string(text)); err == nil && limit > 0 {
-		return limit
+	switch phase {
+	case api.PreScaling:
+		return d.Pre.Or(v1alpha1.DefaultHookDeadline)
+	case api.Scaling:
+		return d.Scaling.Or(v1alpha1.DefaultScalingDeadline)
+	case api.PostScaling:
+		return d.Post.Or(v1alpha1.DefaultHookDeadline)
 	}
-	return defaults[phase]
+	return d.OnFailure.Or(v1alpha1.DefaultHookDeadline)
 }
 
 // left returns how much time the present phase has.

@@ -152,6 +152,8 @@ func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *
 		set(v1alpha1.ConditionProgressing, true, record.Reason, record.Message)
 	case why != nil:
 		set(v1alpha1.ConditionProgressing, false, why.reason, why.message)
+	case record != nil && record.Paused && record.Phase == api.Succeeded:
+		set(v1alpha1.ConditionProgressing, false, api.SetPaused, fmt.Sprintf("paused; %d members come back without spec.paused", ptr.Deref(s.Spec.Replicas, 0)))
 	default:
 		set(v1alpha1.ConditionProgressing, false, api.UpToDate, "no scaling is under way")
 	}

@@ -95,6 +95,8 @@ const (
 	CountFixed       Reason = "CountFixed"       // spec.replicas of a Scaler became the count of its mode fixed
 	AutoscalerKept   Reason = "AutoscalerKept"   // the autoscaler of a Scaler was made, changed back or deleted
 	AutoscalerReady  Reason = "AutoscalerReady"  // a Scaler has its autoscaler
+	HookRequested    Reason = "HookRequested"    // a function of the user's was asked to run the hook
+	SetPaused        Reason = "Paused"           // the set has no members because its Scaler is paused
 )
 
 // A Scaler cannot scale its set.
@@ -106,6 +108,8 @@ const (
 	AutoscalerTaken Reason = "AutoscalerTaken"
 	// AutoscalerRefused: the API server does not take the Scaler's HorizontalPodAutoscaler.
 	AutoscalerRefused Reason = "AutoscalerRefused"
+	// PauseDeletesClaims: whenScaled of the set is Delete, so that a pause would delete its claims.
+	PauseDeletesClaims Reason = "PauseDeletesClaims"
 )
 
 // The request cannot be carried out.

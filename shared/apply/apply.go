@@ -62,7 +62,11 @@ func (x *Executor) Handle(ctx context.Context, e event.Event,
 	}
 	ref.Operation, ref.Purpose = done.Operation, done.Purpose
 	answer := events.NewStep(x.from, done.Announce, ref)
-	return &answer, nil
+	if done.Data != nil {
+		answer.SetID(answer.ID() + "/" + done.Part)
+		err = answer.SetData(event.ApplicationJSON, done.Data)
+	}
+	return &answer, err
 }
 
 // HandleDenied is Handle for functions that go on when the API server refuses a write for good: then step is told why, and

@@ -47,6 +47,10 @@ const (
 	Scaled       = "dev.drydock.scaled"
 	// ScaleCompleted tells that a set has the count that its Scaler wanted, and that the hooks have run.
 	ScaleCompleted = "dev.drydock.scale.completed"
+	// ScaleHookRequested asks a function of the user's to do something for a scaling; the other two are its answers. See HookAnswerOf.
+	ScaleHookRequested = "dev.drydock.scale.hook.requested"
+	ScaleHookCompleted = "dev.drydock.scale.hook.completed"
+	ScaleHookFailed    = "dev.drydock.scale.hook.failed"
 	// CleanupCompleted tells that nothing is left behind of a set's scale-down.
 	CleanupCompleted = "dev.drydock.cleanup.completed"
 )

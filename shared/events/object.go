@@ -47,7 +47,8 @@ func (o Object) URLPath() string {
 // Own are the types of our own events.
 func Own() []string {
 	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
-		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted}
+		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted,
+		ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed}
 }
 
 // IsOwn reports whether the type is one of our own.

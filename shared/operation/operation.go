@@ -81,12 +81,18 @@ func (r Records) CleaningUp() bool { return r.CleanupErr != nil || r.Cleanup.Act
 // Scaling reports whether a scaling is active on the set, or may be: its record cannot be read.
 func (r Records) Scaling() bool { return r.ScaleErr != nil || r.Scale.Active() }
 
-// Busy reports whether an operation of another kind has the set, or may have it, so that none of this kind begins.
+// AwaitsCleanup reports whether a scaling waits for a cleanup of what it has removed.
+func (r Records) AwaitsCleanup() bool {
+	return r.ScaleErr == nil && r.Scale.Active() && r.Scale.Phase == api.PostScaling && r.Scale.CleansUp
+}
+
+// Busy reports whether an operation of another kind has the set, or may have it, so that none of this kind begins. A set with a Scaler sleeps by
+// a scaling of that.
 func (r Records) Busy(kind api.Kind) bool {
 	return kind != api.KindResize && kind != api.KindRollback && r.Resizing() ||
-		kind != api.KindSleep && r.Sleeping() ||
+		kind != api.KindSleep && r.Sleeping() && !(kind == api.KindScale && r.SleepErr == nil && r.Scale != nil) ||
 		kind != api.KindCleanup && r.CleaningUp() ||
-		kind != api.KindScale && r.Scaling()
+		kind != api.KindScale && r.Scaling() && !(kind == api.KindCleanup && r.AwaitsCleanup())
 }
 
 // RestingCleanup returns the cleanup that a retry on the set is about; nil if the retry is about a resize or a sleep. A cleanup comes

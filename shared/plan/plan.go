@@ -34,6 +34,9 @@ type Plan struct {
 	Actions []Action
 	// Announce is the type of the event to answer with when the actions are done; empty if there is none.
 	Announce string
+	// Part and Data are what With says of it.
+	Part string
+	Data any
 	// Operation is the id of the operation that the announcement belongs to.
 	Operation string
 	// Purpose is the kind of that operation, where the announcement is one that several kinds make.
@@ -83,6 +86,12 @@ func Do(reason api.Reason, actions ...Action) Plan {
 // Then adds the event to answer with once the actions are done.
 func (p Plan) Then(eventType, operation string) Plan {
 	p.Announce, p.Operation = eventType, operation
+	return p
+}
+
+// With gives the announcement something to tell. Part tells it from other announcements of its type in the operation.
+func (p Plan) With(part string, data any) Plan {
+	p.Part, p.Data = part, data
 	return p
 }
 

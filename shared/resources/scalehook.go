@@ -22,32 +22,38 @@ func MakeScaleHook(set *appsv1.StatefulSet, record *api.Scale, hook string, temp
 
 // scaleEnv tells a hook what is scaled, and how.
 func scaleEnv(set *appsv1.StatefulSet, record *api.Scale, hook string) []corev1.EnvVar {
-	direction, first := "up", sts.Start(set)
-	if record.Target < record.Previous {
-		direction = "down"
-	}
+	first := sts.Start(set)
 	return []corev1.EnvVar{
 		{Name: "DRYDOCK_NAMESPACE", Value: set.Namespace},
 		{Name: "DRYDOCK_SET", Value: set.Name},
 		{Name: "DRYDOCK_SCALER", Value: record.Scaler.Name},
 		{Name: "DRYDOCK_HOOK", Value: hook},
 		{Name: "DRYDOCK_OPERATION", Value: record.Operation},
-		{Name: "DRYDOCK_DIRECTION", Value: direction},
+		{Name: "DRYDOCK_DIRECTION", Value: record.Direction()},
 		{Name: "DRYDOCK_CURRENT", Value: strconv.Itoa(int(record.Previous))},
 		{Name: "DRYDOCK_DESIRED", Value: strconv.Itoa(int(record.Target))},
-		{Name: "DRYDOCK_ADDED", Value: ordinals(first, record.Previous, record.Target)},
-		{Name: "DRYDOCK_REMOVED", Value: ordinals(first, record.Target, record.Previous)},
+		{Name: "DRYDOCK_ADDED", Value: listed(Ordinals(first, record.Previous, record.Target))},
+		{Name: "DRYDOCK_REMOVED", Value: listed(Ordinals(first, record.Target, record.Previous))},
 	}
 }
 
 // MostOrdinals bounds a variable, and with it the Job. No more members than these are removed at once after a hook.
 const MostOrdinals = 10000
 
-// ordinals returns those that a set has with more members and lacks with fewer, separated by commas; empty if there are none.
-func ordinals(first int, fewer, more int32) string {
-	var all []string
+// Ordinals returns those that a set has with more members and lacks with fewer.
+func Ordinals(first int, fewer, more int32) []int {
+	all := []int{}
 	for i := fewer; i < more && len(all) < MostOrdinals; i++ {
-		all = append(all, strconv.Itoa(first+int(i)))
+		all = append(all, first+int(i))
 	}
-	return strings.Join(all, ",")
+	return all
+}
+
+// listed separates them by commas.
+func listed(ordinals []int) string {
+	words := make([]string, len(ordinals))
+	for i, n := range ordinals {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, ",")
 }

@@ -34,8 +34,8 @@ func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 // settled reports whether the Scaler's set has the count that is wanted, as far as its status tells. A wish that came during a scaling is in
 // its spec only.
 func settled(scaler *v1alpha1.Scaler) bool {
-	wanted, status := scaler.Spec.Replicas, scaler.Status
-	if fixed := Fixed(scaler); fixed != nil && (wanted == nil || *wanted != *fixed) {
+	wanted, status := scaler.Wanted(), scaler.Status
+	if fixed := Fixed(scaler); fixed != nil && (scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != *fixed) {
 		return false
 	}
 	return status.ObservedGeneration == scaler.Generation && status.Stage == v1alpha1.StageIdle && wanted != nil && status.Desired != nil &&

@@ -92,6 +92,7 @@ func TestChangeOfAScaler(t *testing.T) {
 		"it has one by CPU":    {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}} }, false, true},
 		"it has one, and is paused": {func(s *v1alpha1.Scaler) {
 			s.Spec.Mode, s.Spec.Paused = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}}, true
+			s.Status.Desired = ptr.To[int32](0)
 		}, false, false},
 		"it had one": {func(s *v1alpha1.Scaler) {
 			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAutoscaled}}

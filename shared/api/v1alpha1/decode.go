@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -32,4 +33,18 @@ func (s *Scaler) Wanted() *int32 {
 		return new(int32)
 	}
 	return s.Spec.Replicas
+}
+
+// Deadlines of a Scaler that the API server has not completed.
+const (
+	DefaultHookDeadline    = 10 * time.Minute
+	DefaultScalingDeadline = 30 * time.Minute
+)
+
+// Or returns the time, or another one where there is none.
+func (d Deadline) Or(other time.Duration) time.Duration {
+	if limit, err := time.ParseDuration(string(d)); err == nil && limit > 0 {
+		return limit
+	}
+	return other
 }

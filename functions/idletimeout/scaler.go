@@ -1,0 +1,85 @@
+package idletimeout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// observeScalers reads the Scalers of the group's sets that have one, as their records tell. A set whose Scaler is gone is scaled as any other.
+func (f *Function) observeScalers(ctx context.Context, in *Input) error {
+	in.Scalers = map[string]*v1alpha1.Scaler{}
+	for _, m := range in.Group {
+		record := operation.Of(m.Set).Scale
+		if record == nil {
+			continue
+		}
+		scaler := &v1alpha1.Scaler{}
+		found, err := f.client.Get(ctx, plan.Scalers, m.Set.Namespace, record.Scaler.Name, scaler)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if found && scaler.UID == record.Scaler.UID && scaler.DeletionTimestamp == nil && scaler.Spec.Target == m.Set.Name {
+			in.Scalers[m.Set.Name] = scaler
+		}
+	}
+	return nil
+}
+
+// scale gives the set as many replicas, in the patch, or has its Scaler do so in stages, by the actions that it returns.
+func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action {
+	scaler := in.Scalers[m.Set.Name]
+	if scaler == nil {
+		now := sts.Replicas(m.Set)
+		plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
+		return nil
+	}
+	change := plan.PatchOf(plan.Scalers, scaler)
+	if paused := to == 0; scaler.Spec.Paused != paused {
+		change.Replace("/spec/paused", paused, fmt.Sprintf("paused = %t", paused))
+	}
+	if to > 0 && ptr.Deref(scaler.Spec.Replicas, 0) == 0 {
+		change.Replace("/spec/replicas", to, fmt.Sprintf("replicas = %d", to))
+	}
+	return change.Actions()
+}
+
+// stoppingByScaler waits until the Scaler has scaled the set to zero.
+func stoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
+	record := operation.Of(m.Set).Scale
+	switch {
+	case !in.Scalers[m.Set.Name].Spec.Paused && m.Sleep.Round >= rounds:
+		return giveUp(in, group, m, m.Sleep, api.StartedByOthers, fmt.Sprintf("another client has ended the pause of Scaler %s %d times",
+			record.Scaler.Name, m.Sleep.Round))
+	case !in.Scalers[m.Set.Name].Spec.Paused: // or its pause was never written
+		return scaleDown(in, m, again(m.Sleep))
+	case record.Phase == api.Failed:
+		return giveUp(in, group, m, m.Sleep, record.Reason, fmt.Sprintf("the scaling to zero has failed: %s", record.Message))
+	}
+	return plan.Wait(api.ScalingDown, "Scaler %s stops it, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
+}
+
+// resumes reports whether the set's Scaler is to start it.
+func (in Input) resumes(m idle.Member) bool {
+	scaler := in.Scalers[m.Set.Name]
+	return scaler != nil && !scaler.Spec.Paused && ptr.Deref(scaler.Spec.Replicas, 0) > 0
+}
+
+// hooksTake is how long the hooks of a Scaler of the set may take.
+func (in Input) hooksTake(m idle.Member) time.Duration {
+	scaler := in.Scalers[m.Set.Name]
+	if scaler == nil {
+		return 0
+	}
+	return scaler.Spec.Deadlines.Pre.Or(v1alpha1.DefaultHookDeadline) + scaler.Spec.Deadlines.Post.Or(v1alpha1.DefaultHookDeadline)
+}
