@@ -134,7 +134,12 @@ func (w work) unowned() plan.Plan {
 		return p // the record goes last, since it is by that that the sweep finds the set
 	}
 	if w.record.Paused && sts.Replicas(w.Set) == 0 {
-		return plan.Noop(api.SetPaused)
+		if w.record.Adopts {
+			return plan.Noop(api.SetPaused)
+		}
+		next := w.record.Clone()
+		next.Adopts = true // whoever gives it members may do so
+		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
 	}
 	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 }

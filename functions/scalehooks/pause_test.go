@@ -41,6 +41,8 @@ func TestPause(t *testing.T) {
 			next:   "PreScaling ScalingStarted, 0 to 3 for uid-pilot, attempt 2, new, due 10m0s",
 			status: "preScaling 0, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
 		"the Scaler goes while it is paused": {in: on(web(0, records(api.Succeeded, away))),
+			want: "do ScalerGone: patch statefulsets web {+scale}", next: "Succeeded ScalingCompleted, 3 to 0 for uid-pilot, attempt 1, paused, finished -30s"},
+		"the Scaler has gone while it is paused": {in: on(web(0, records(api.Succeeded, away, func(s *api.Scale) { s.Adopts = true }))),
 			want: "noop Paused"},
 		"the Scaler has gone, and members are back": {in: on(web(2, records(api.Succeeded, away))),
 			want: "do ScalerGone: patch statefulsets web {-scale}"},

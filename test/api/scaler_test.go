@@ -406,7 +406,7 @@ func TestStrangersCount(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			s := scaledWorld(t, 2, v1alpha1.ScalerSpec{ConflictPolicy: policy})
 			s.untilStage(v1alpha1.StageIdle, 2)
-			s.Scale("web", 3)
+			s.force(3)
 			s.until("the counts agree", func(scaler *v1alpha1.Scaler) string {
 				if set := sts.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
 					return fmt.Sprintf("set %d, Scaler %v", set, scaler.Spec.Replicas)

@@ -1,0 +1,343 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit"
+)
+
+func (s scalers) pause(on bool) { s.patch("web", map[string]any{"spec": map[string]any{"paused": on}}) }
+
+// TestPausedScalerBringsItsMembersBack: the hooks run both ways, the claims stay, and the count comes back.
+func TestPausedScalerBringsItsMembersBack(t *testing.T) {
+	s := scaledWorld(t, 3, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}})
+	s.untilStage(v1alpha1.StageIdle, 3)
+	claims := s.ClaimUIDs()
+	s.pause(true)
+	if removed := env(s.hook("pre"))["REMOVED"]; removed != "0,1,2" {
+		t.Errorf("the hook is told that %q go", removed)
+	}
+	scaler := s.untilStage(v1alpha1.StageIdle, 0)
+	if got := condition(scaler, v1alpha1.ConditionProgressing); got != "False Paused paused; 3 members come back without spec.paused" {
+		t.Error(got)
+	}
+	if *scaler.Spec.Replicas != 3 {
+		t.Errorf("it wants %d", *scaler.Spec.Replicas)
+	}
+	version := s.Set("web").ResourceVersion
+	ticks(t, s.drive, 2)
+	if s.Set("web").ResourceVersion != version {
+		t.Error("a set that is paused was written to")
+	}
+	s.pause(false)
+	s.untilStage(v1alpha1.StageIdle, 3)
+	if after := s.ClaimUIDs(); after != claims {
+		t.Errorf("claims %s, were %s", after, claims)
+	}
+}
+
+// TestPauseIsNoScaleDownToCleanUp: what cleanup-pod does for members that were removed it does not do for those that are paused, also when
+// the set's record or the Scaler itself is gone.
+func TestPauseIsNoScaleDownToCleanUp(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	startCleaned(s.World, s.drive, s.CleanedSet("web", 2))
+	if err := s.create("web", v1alpha1.ScalerSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 2)
+	claims := s.ClaimUIDs()
+	s.pause(true)
+	s.untilStage(v1alpha1.StageIdle, 0)
+	s.Annotate("web", map[string]string{api.ScaleAnnotation: ""})
+	ticks(t, s.drive, 2)
+	if err := s.resource().Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ticks(t, s.drive, 3)
+	if after := s.ClaimUIDs(); after != claims {
+		t.Errorf("claims %s, were %s", after, claims)
+	}
+	s.Scale("web", 2)
+	s.Eventually("the record goes with the Scaler", func() string {
+		ticks(t, s.drive, 1)
+		return s.Set("web").Annotations[api.ScaleAnnotation]
+	})
+	if after := s.ClaimUIDs(); after != claims {
+		t.Errorf("claims %s, were %s", after, claims)
+	}
+}
+
+// TestPauseKeepsClaims: where a scale-down deletes claims, a pause is refused, and says so.
+func TestPauseKeepsClaims(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	set := kit.WorldSet("web", 2, "1Gi", "data")
+	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	s.CreateSet(set)
+	if err := s.create("web", v1alpha1.ScalerSpec{Paused: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the pause is refused", func(scaler *v1alpha1.Scaler) string {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False PauseDeletesClaims") {
+			return got
+		}
+		return ""
+	})
+	if n := sts.Replicas(s.Set("web")); n != 2 {
+		t.Errorf("the set has %d replicas", n)
+	}
+}
+
+// TestSleepGoesThroughTheHooks: a set with a Scaler falls asleep and wakes up by scalings of that, and keeps its claims whatever whenScaled says.
+func TestSleepGoesThroughTheHooks(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	set := kit.WorldSet("web", 2, "1Gi", "data")
+	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	s.CreateSet(set)
+	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 2)
+	claims := s.ClaimUIDs()
+	s.hooks.hold(true)
+	tell(t, s.World, s.drive, events.Sleep, "web")
+	if told := env(s.hook("pre")); told["DIRECTION"] != "down" || told["REMOVED"] != "0,1" {
+		t.Errorf("the hook is told %v", told)
+	}
+	if n := sts.Replicas(s.Set("web")); n != 2 {
+		t.Errorf("the set has %d replicas while the hook runs", n)
+	}
+	s.hooks.hold(false)
+	s.UntilSleep(s.drive, "web", api.Asleep)
+	if !s.get("web").Spec.Paused {
+		t.Error("the Scaler is not paused")
+	}
+	tell(t, s.World, s.drive, events.Wake, "web")
+	s.UntilSleep(s.drive, "web", api.Succeeded)
+	s.untilStage(v1alpha1.StageIdle, 2)
+	if after := s.ClaimUIDs(); after != claims {
+		t.Errorf("claims %s, were %s", after, claims)
+	}
+	if policy := sts.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType || s.get("web").Spec.Paused {
+		t.Errorf("whenScaled %s, paused %t", policy, s.get("web").Spec.Paused)
+	}
+}
+
+// TestWakeWhileTheHookRuns: the scaling to zero ends as it has begun, the set comes back, and no claim goes with it.
+func TestWakeWhileTheHookRuns(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	set := kit.WorldSet("web", 2, "1Gi", "data")
+	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	s.CreateSet(set)
+	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 2)
+	claims := s.ClaimUIDs()
+	s.hooks.hold(true)
+	tell(t, s.World, s.drive, events.Sleep, "web")
+	s.hook("pre")
+	tell(t, s.World, s.drive, events.Wake, "web")
+	ticks(t, s.drive, 2)
+	s.hooks.hold(false)
+	s.UntilSleep(s.drive, "web", api.Succeeded)
+	s.untilStage(v1alpha1.StageIdle, 2)
+	if after := s.ClaimUIDs(); after != claims {
+		t.Errorf("claims %s, were %s", after, claims)
+	}
+	if policy := sts.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		t.Errorf("whenScaled %s", policy)
+	}
+}
+
+// TestPostHookIsTheCleanup: the scaling ends when cleanup-pod has deleted the claims of the removed members.
+func TestPostHookIsTheCleanup(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	startCleaned(s.World, s.drive, s.CleanedSet("web", 3))
+	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 3)
+	s.scale(1)
+	s.until("the claims go before the scaling ends", func(scaler *v1alpha1.Scaler) string {
+		gone := s.Node.DeletedClaims()
+		if scaler.Status.Stage == v1alpha1.StageIdle && *scaler.Status.Desired == 1 && len(gone) < 2 {
+			t.Fatalf("it is idle, and only %v have gone", gone)
+		}
+		if scaler.Status.Stage != v1alpha1.StageIdle || len(gone) != 2 {
+			return fmt.Sprintf("%s, gone %v", scaler.Status.Stage, gone)
+		}
+		return ""
+	})
+	gone := s.Node.DeletedClaims()
+	slices.Sort(gone)
+	if !slices.Equal(gone, []string{"data-web-1", "data-web-2"}) {
+		t.Errorf("deleted claims: %v", gone)
+	}
+}
+
+// answerer is a function of the user's that gets the requests of hooks.
+type answerer struct {
+	mu    sync.Mutex
+	asked []event.Event
+}
+
+func (a *answerer) passed(e event.Event) {
+	if e.Type() != events.ScaleHookRequested {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, e)
+}
+
+func (a *answerer) latest() *event.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.asked) == 0 {
+		return nil
+	}
+	return &a.asked[len(a.asked)-1]
+}
+
+// TestHookByCloudEvent: the request tells what is scaled, the function's answer lets the scaling go on, and one without the key does not.
+func TestHookByCloudEvent(t *testing.T) {
+	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{Event: &v1alpha1.HookEvent{}}}})
+	theirs := &answerer{}
+	s.drive.Passed = theirs.passed
+	s.untilStage(v1alpha1.StageIdle, 2)
+	s.scale(1)
+	s.until("the function is asked", func(*v1alpha1.Scaler) string {
+		if theirs.latest() == nil {
+			return "it is not"
+		}
+		return ""
+	})
+	request := *theirs.latest()
+	told := events.HookRequest{}
+	if err := request.DataAs(&told); err != nil {
+		t.Fatal(err)
+	}
+	if told.Hook != "pre" || told.Direction != "down" || told.Set != "web" || !slices.Equal(told.Removed, []int{1}) || len(told.Key) < 20 {
+		t.Errorf("it is told %+v", told)
+	}
+	if strings.Contains(s.Set("web").Annotations[api.ScaleAnnotation], told.Key) {
+		t.Error("the key is in the record, where others read it")
+	}
+	forged := told
+	forged.Key = "guess"
+	s.answer(request, events.ScaleHookCompleted, forged)
+	ticks(t, s.drive, 1)
+	if n := sts.Replicas(s.Set("web")); n != 2 {
+		t.Fatalf("a forged answer has scaled the set to %d", n)
+	}
+	s.answer(request, events.ScaleHookCompleted, told)
+	s.untilStage(v1alpha1.StageIdle, 1)
+	s.scale(0)
+	s.until("the function is asked again", func(*v1alpha1.Scaler) string {
+		if theirs.latest().ID() == request.ID() {
+			return "it is not"
+		}
+		return ""
+	})
+	second := *theirs.latest()
+	s.answer(second, events.ScaleHookCompleted, told) // of the scaling before
+	ticks(t, s.drive, 1)
+	if n := sts.Replicas(s.Set("web")); n != 1 {
+		t.Fatalf("an old answer has scaled the set to %d", n)
+	}
+	if err := second.DataAs(&told); err != nil {
+		t.Fatal(err)
+	}
+	told.Message = "there is data that I cannot move"
+	s.answer(second, events.ScaleHookFailed, told)
+	scaler := s.untilStage(v1alpha1.StageFailed, 1)
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.Contains(got, told.Message) {
+		t.Error(got)
+	}
+}
+
+// answer sends what the user's function answers.
+func (s scalers) answer(request event.Event, eventType string, data events.HookRequest) {
+	s.T.Helper()
+	answer := request.Clone()
+	answer.SetType(eventType)
+	answer.SetID(answer.ID() + "/" + time.Now().String())
+	if err := answer.SetData(event.ApplicationJSON, data); err != nil {
+		s.T.Fatal(err)
+	}
+	if err := s.drive.Send(context.Background(), answer); err != nil {
+		s.T.Fatal(err)
+	}
+	if err := s.drive.Drain(context.Background()); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// force is a client that no policy stops, as where there is none.
+func (s scalers) force(count int32) {
+	s.T.Helper()
+	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count)
+	if _, err := s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(context.Background(), "web", types.MergePatchType, body,
+		metav1.PatchOptions{FieldManager: "drydock"}); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// TestSetWithAScalerIsScaledByThat: a direct write of the count is refused, also through the subresource, and the words say what to do.
+func TestSetWithAScalerIsScaledByThat(t *testing.T) {
+	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{})
+	s.untilStage(v1alpha1.StageIdle, 2)
+	sets := s.Kube.AppsV1().StatefulSets(s.Namespace)
+	write := func() error {
+		_, err := sets.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})
+		return err
+	}
+	for what, try := range map[string]func() error{"a patch": write, "kubectl scale": func() error { return s.TryScaleTo("web", 3) }} {
+		s.Eventually(what+" is refused", func() string {
+			if err := try(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "scaler NAME --replicas=3") {
+				return fmt.Sprint(err)
+			}
+			return ""
+		})
+	}
+	if _, err := sets.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":2,"minReadySeconds":1}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("a manifest with the count that there is: %v", err)
+	}
+	s.patch("web", map[string]any{"spec": map[string]any{"conflictPolicy": "adopt"}})
+	s.Eventually("the count is the client's where the Scaler adopts it", func() string {
+		ticks(t, s.drive, 1)
+		if err := write(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	s.untilStage(v1alpha1.StageIdle, 3)
+	if got := ptr.Deref(s.get("web").Spec.Replicas, 0); got != 3 {
+		t.Errorf("the Scaler wants %d", got)
+	}
+}
