@@ -154,6 +154,7 @@ func TestPausedScalerHasNoAutoscaler(t *testing.T) {
 	pause(true)
 	s.untilAutoscaled(false)
 	s.queued(30)
+	s.untilStage(v1alpha1.StageIdle, 0)
 	ticks(t, s.drive, 3)
 	if got := s.get("web").Spec.Replicas; *got != 2 {
 		t.Errorf("the paused Scaler asks for %d", *got)
@@ -287,6 +288,23 @@ func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	ticks(t, s.drive, 3)
 	if after := s.get("web"); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("the status changes with each try: %+v, was %+v", after.Status, before.Status)
+	}
+}
+
+// TestRefusedAutoscalerHidesNoRefusedHook: where the API server refuses both the autoscaler and the hook, the scaling fails for its hook.
+func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
+	mode, refused := queue(1, 4), hookJob("pre")
+	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
+	refused.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"No Name","image":"pre"}]}}`)
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: mode, Hooks: v1alpha1.ScalerHooks{Pre: refused}})
+	s.untilStage(v1alpha1.StageIdle, 1)
+	s.scale(2)
+	scaler := s.untilStage(v1alpha1.StageFailed, 1)
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False "+string(api.Rejected)) || !strings.Contains(got, "No Name") {
+		t.Error(got)
+	}
+	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) {
+		t.Error(got)
 	}
 }
 
