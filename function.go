@@ -51,7 +51,7 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 		api.Restore:     serve.Shares(serve.TurnsOfAny(restore.New(client, settings, log))),
 		api.IdleTimeout: inTurn(idletimeout.New(client, settings, log)),
 		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
-		api.ScaleHooks:  inTurn(scalehooks.New(client, log)),
+		api.ScaleHooks:  inTurn(scalehooks.New(client, settings, log)),
 		api.DeadLetter:  deadletter.New(client, settings, log),
 	}
 	image := settings.CheckImage()

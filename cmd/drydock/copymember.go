@@ -144,13 +144,13 @@ func memberUsage(f *flag.FlagSet, stage string) {
 	printExitCodes(w)
 }
 
-// writeReport writes a report to a file, if there is to be one. A copy does not fail because its report could not be written: the
+// writeReport writes a report to a file, if there is to be one. Nothing fails because its report could not be written: the
 // exit code says it all.
 func writeReport(path string, report []byte, stderr io.Writer) {
 	if path == "" {
 		return
 	}
 	if err := os.WriteFile(path, report, 0o644); err != nil {
-		fmt.Fprintln(stderr, "drydock copy: writing the report:", err)
+		fmt.Fprintln(stderr, "drydock: writing the report:", err)
 	}
 }

@@ -1,7 +1,8 @@
-// Command drydock is the image: a function, or the data mover.
+// Command drydock is the image: a function, the data mover, or the caller of a hook.
 //
 //	drydock serve FUNCTION   answer CloudEvents over HTTP
 //	drydock copy ...         copy a volume; runs in the Jobs that the functions make
+//	drydock call ...         call the URL of a hook; runs there, too
 package main
 
 import (
@@ -21,6 +22,7 @@ const (
 const usage = `Usage:
   drydock serve FUNCTION   answer CloudEvents over HTTP; drydock serve -h lists functions and settings
   drydock copy ...         copy a volume; drydock copy -h lists its flags
+  drydock call ...         call the URL of a hook; drydock call -h lists its flags
 `
 
 func main() {
@@ -37,6 +39,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runServe(ctx, args[1:], stdout, stderr)
 	case "copy":
 		return runCopy(ctx, args[1:], stdout, stderr)
+	case "call":
+		return runCall(ctx, args[1:], stdout, stderr)
 	case "-h", "--help", "help":
 		fmt.Fprint(stdout, usage)
 		return exitOK

@@ -18,8 +18,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// autoscale creates the autoscaler of the Scaler that has the set, restores it, and deletes autoscalers of the other Scalers. It is a separate
-// step, so that a refused autoscaler stops no scaling.
+// autoscale creates the autoscaler of the Scaler that has the set, restores it, and deletes autoscalers of the other Scalers. It is a
+// separate step, so that a refused autoscaler stops no scaling.
 func (w work) autoscale() plan.Plan {
 	if w.Refused != "" {
 		return plan.Noop(api.AutoscalerRefused)
@@ -39,7 +39,8 @@ func (w work) autoscale() plan.Plan {
 	return plan.Do(api.AutoscalerKept, actions...)
 }
 
-// autoscales reports whether the Scaler is to have an autoscaler. A Scaler that cannot scale has none: its count would change without effect.
+// autoscales reports whether the Scaler is to have an autoscaler. A Scaler that cannot scale has none, because
+// its count would change without effect.
 func (w work) autoscales(s *v1alpha1.Scaler) bool {
 	return s == w.scaler && scale.Autoscaled(s) && w.Set != nil && w.Set.DeletionTimestamp == nil && sts.Managed(w.Set)
 }
@@ -117,12 +118,14 @@ func cpuMetric(percent int32) []autoscalingv2.MetricSpec {
 		percent = defaultCPUPercent
 	}
 	return []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
-		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To(percent)}}}}
+		Name:   corev1.ResourceCPU,
+		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To(percent)}}}}
 }
 
 // upRules and downRules are the defaults of the API server (kubernetes pkg/apis/autoscaling/v2/defaults.go).
 func upRules() *autoscalingv2.HPAScalingRules {
-	return &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0), SelectPolicy: ptr.To(autoscalingv2.MaxChangePolicySelect),
+	return &autoscalingv2.HPAScalingRules{
+		StabilizationWindowSeconds: ptr.To[int32](0), SelectPolicy: ptr.To(autoscalingv2.MaxChangePolicySelect),
 		Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15},
 			{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}}}
 }
@@ -157,10 +160,11 @@ func (w work) autoscalerProblem() *problem {
 	}
 	switch is := w.autoscaler(w.scaler); {
 	case w.Refused != "":
-		return &problem{reason: api.AutoscalerRefused, message: "the HorizontalPodAutoscaler could not be written: " + short(w.Refused, longestQuote)}
+		return &problem{reason: api.AutoscalerRefused,
+			message: "the HorizontalPodAutoscaler could not be written: " + short(w.Refused, longestQuote)}
 	case is != nil && !metav1.IsControlledBy(is, w.scaler):
-		return &problem{reason: api.AutoscalerTaken, message: fmt.Sprintf("HorizontalPodAutoscaler %s does not belong to the Scaler. Delete it, or "+
-			"choose the mode externallyScaled: kubectl delete -n %s horizontalpodautoscaler %s", is.Name, is.Namespace, is.Name)}
+		return &problem{reason: api.AutoscalerTaken, message: fmt.Sprintf("HorizontalPodAutoscaler %s does not belong to the Scaler. "+
+			"Delete it, or choose the mode externallyScaled: kubectl delete -n %s horizontalpodautoscaler %s", is.Name, is.Namespace, is.Name)}
 	}
 	return nil
 }
@@ -177,7 +181,8 @@ func (w work) tellAutoscaler(s *v1alpha1.Scaler, next *v1alpha1.ScalerStatus) {
 		return // it could not be made yet
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionAutoscaled, Status: metav1.ConditionTrue, ObservedGeneration: s.Generation,
-		Reason: string(api.AutoscalerReady), Message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Scaler", s.Name), LastTransitionTime: *operation.Moment(w.Now)}
+		Reason: string(api.AutoscalerReady), Message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Scaler", s.Name),
+		LastTransitionTime: *operation.Moment(w.Now)}
 	if why := w.autoscalerProblem(); s == w.scaler && why != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(why.reason), short(why.message, longestMessage)
 	}

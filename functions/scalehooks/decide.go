@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -32,6 +33,8 @@ type Input struct {
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
 	// Refused is why a write of an autoscaler failed in this event; empty if none did.
 	Refused string
+	// FailedPod is the latest pod of the Job that has failed in the present phase; nil if there is none, or it could not be read.
+	FailedPod *corev1.Pod
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
 	Rejected string
 	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
@@ -43,7 +46,8 @@ type Input struct {
 	// Key is new with each event, and nobody can guess it.
 	Key string
 	// Retry is true if the event asks to take up what has failed.
-	Retry bool
+	Retry    bool
+	Settings api.Settings
 	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
 	Trace string
 }
@@ -229,8 +233,8 @@ func (w work) fix() plan.Plan {
 	fixed, asked := *scale.Fixed(w.scaler), w.scaler.Spec.Replicas
 	var notes []plan.Action
 	if asked != nil && *asked != w.record.Target && !w.scaler.Spec.Paused {
-		notes = append(notes, w.warn(api.CountFixed, "another client has asked for %d members; Scaler %s has the fixed count %d. Change spec.mode "+
-			"of the Scaler instead", *asked, w.scaler.Name, fixed))
+		notes = append(notes, w.warn(api.CountFixed, "another client has asked for %d members; Scaler %s has the fixed count %d. "+
+			"Change spec.mode of the Scaler instead", *asked, w.scaler.Name, fixed))
 	}
 	p := w.wish(fixed, notes...)
 	p.Reason = api.CountFixed

@@ -1,7 +1,8 @@
 // Package scalehooks scales StatefulSets that have a Scaler, in stages: the hook before, the change of the count, the hook after.
 //
 //	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
-//	get   the StatefulSet, HorizontalPodAutoscalers by the names of its Scalers; list Scalers, and Jobs of operations, of its namespace; while a cleanup is waited for: claims
+//	get   the StatefulSet, HorizontalPodAutoscalers by the names of its Scalers; list Scalers, and Jobs of operations, of its namespace; while a
+//	      cleanup is waited for: claims; of a hook that has failed: pods
 //	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry;
 //	      create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed
@@ -26,13 +27,14 @@ import (
 
 // Function is scale-hooks.
 type Function struct {
-	client *kube.Client
-	apply  *apply.Executor
+	client   *kube.Client
+	settings api.Settings
+	apply    *apply.Executor
 }
 
 // New makes the function.
-func New(client *kube.Client, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.ScaleHooks, log)}
+func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
+	return &Function{client: client, settings: settings, apply: apply.New(client, api.ScaleHooks, log)}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good

@@ -400,7 +400,7 @@ var (
 // hook is the Job of a hook, which runs.
 func hook(kind string, options ...build.Option) *batchv1.Job {
 	set := web(2)
-	words, err := resources.ParseHook(set, "hook", template)
+	words, err := resources.ParseScaleHook(set, "hook", template)
 	if err != nil {
 		panic(err)
 	}

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
@@ -19,7 +20,7 @@ import (
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
-	in := Input{Now: time.Now(), Namespace: ref.Namespace, Name: ref.Name}
+	in := Input{Now: time.Now(), Namespace: ref.Namespace, Name: ref.Name, Settings: f.settings}
 	err := kube.Pages(ctx, f.client, plan.Scalers, ref.Namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
 		for i := range l.Items {
 			if l.Items[i].Spec.Target == ref.Name {
@@ -46,7 +47,27 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 			return in, err
 		}
 	}
-	return in, f.observeJobs(ctx, &in)
+	if err := f.observeJobs(ctx, &in); err != nil {
+		return in, err
+	}
+	return in, f.observeFailure(ctx, &in)
+}
+
+// observeFailure reads the pods of the hook that has failed. Without the right to do so, the failure is told in fewer words.
+func (f *Function) observeFailure(ctx context.Context, in *Input) error {
+	job := in.failedHook()
+	if job == nil {
+		return nil
+	}
+	err := kube.Pages(ctx, f.client, plan.Pods, in.Namespace, batchv1.JobNameLabel+"="+job.Name, &corev1.PodList{}, func(l *corev1.PodList) {
+		for i := range l.Items {
+			in.FailedPod = later(in.FailedPod, &l.Items[i], job)
+		}
+	})
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
 }
 
 // observeAutoscalers reads the HorizontalPodAutoscaler with the name of the Scaler that has the set, in every mode. So a function that was

@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -169,12 +170,11 @@ func (w work) runHook(then func() plan.Plan) plan.Plan {
 		return w.giveUp(api.HookInvalid, err.Error())
 	case job != nil && scale.Ended(job, batchv1.JobFailed) != nil:
 		c := scale.Ended(job, batchv1.JobFailed)
-		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: Job %s: %s %s", hook, job.Name, c.Reason, c.Message))
+		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: Job %s: %s %s%s", hook, job.Name, c.Reason, c.Message, w.failure()))
 	case late:
 		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s has not ended within %s", hook, w.deadline(w.record.Phase)))
 	case job == nil:
-		made := resources.MakeScaleHook(w.Set, w.record, hook, template, w.left())
-		return plan.Do(api.HookRunning, plan.Create(plan.Jobs, made))
+		return plan.Do(api.HookRunning, plan.Create(plan.Jobs, w.makeJob(hook, template)))
 	}
 	return w.wait(api.HookRunning, "Job %s runs", job.Name)
 }
@@ -196,11 +196,25 @@ func (w work) hook(hook string) *v1alpha1.Hook {
 // template returns the pod template of the hook; nil if the Scaler has no such hook.
 func (w work) template(hook string) (*corev1.PodTemplateSpec, error) {
 	asked := w.hook(hook)
-	if asked == nil || asked.Job == nil {
-		return nil, nil
+	switch {
+	case asked == nil:
+	case asked.Job != nil:
+		where := fmt.Sprintf("hooks.%s.job.template of Scaler %s", hook, w.scaler.Name)
+		return resources.ParseScaleHook(w.Set, where, string(asked.Job.Template.Raw))
+	case asked.HTTP != nil:
+		where := fmt.Sprintf("hooks.%s.http of Scaler %s", hook, w.scaler.Name)
+		return resources.CallTemplate(w.Settings, where, *asked.HTTP)
 	}
-	where := fmt.Sprintf("hooks.%s.job.template of Scaler %s", hook, w.scaler.Name)
-	return resources.ParseHook(w.Set, where, string(asked.Job.Template.Raw))
+	return nil, nil
+}
+
+// makeJob builds the Job of the hook.
+func (w work) makeJob(hook string, template *corev1.PodTemplateSpec) *batchv1.Job {
+	job := resources.MakeScaleHook(w.Set, w.record, hook, template, w.left())
+	if asked := w.hook(hook); asked != nil && asked.Job != nil {
+		job.Spec.BackoffLimit = ptr.To(asked.Job.BackoffLimit)
+	}
+	return job
 }
 
 // checkHooks looks at all hooks, so that no scaling begins that could not end.

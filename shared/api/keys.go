@@ -213,6 +213,9 @@ const (
 	// operation. It goes with the journal.
 	UndoingSinceAnnotation = Prefix + "undoing-since"
 
+	// HookAnnotation on the pod of a hook of a scaling: the HookFacts, which its containers read in the file HookFile. It goes with the pod.
+	HookAnnotation = Prefix + "hook"
+
 	// HoldFinalizer on a pod of a set, or on the pod that locks the name of a member without one: the pod's object stays after the pod has
 	// stopped, so that the StatefulSet controller makes no replacement. Put on before the pod is told to stop.
 	HoldFinalizer = Prefix + "hold"

@@ -6,7 +6,7 @@ import "time"
 // README shows them as one table.
 type Settings struct {
 	Namespaces      []string      `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to look after, comma-separated; empty for all"`
-	Image           string        `envconfig:"DRYDOCK_IMAGE" desc:"image of the data mover: Drydock's own, by its digest"`
+	Image           string        `envconfig:"DRYDOCK_IMAGE" desc:"image of the data mover and of the pods that call URLs of hooks: Drydock's own, by its digest"`
 	AllowTags       bool          `envconfig:"DRYDOCK_ALLOW_TAGS" default:"false" desc:"whether DRYDOCK_IMAGE may be named by a tag, which can change"`
 	TrustBroker     bool          `envconfig:"DRYDOCK_TRUST_BROKER" desc:"take the events sleep, wake, activity and retry without a token of their sender; only where the Broker authenticates who sends events"`
 	Parallelism     int           `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"members of one StatefulSet that are copied at once"`

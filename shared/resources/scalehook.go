@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -14,33 +16,102 @@ import (
 )
 
 // MakeScaleHook builds the Job of a hook of the scaling: "pre", "post" or "onFailure". It is run once, as MakeHook says, and gets as long as
-// timeout.
+// timeout. Each container finds the facts in its variables and in a file.
 func MakeScaleHook(set *appsv1.StatefulSet, record *api.Scale, hook string, template *corev1.PodTemplateSpec, timeout time.Duration) *batchv1.Job {
 	link := api.Link{Operation: record.Operation, Role: api.RoleScaleHook, Namespace: set.Namespace, Set: record.Set}
-	return hookJob(set, api.ScaleHookName(record.Operation, hook), template, link, scaleEnv(set, record, hook), timeout)
+	facts := factsOf(set, record, hook)
+	return hookJob(set, api.ScaleHookName(record.Operation, hook), withFacts(template, facts), link, scaleEnv(facts), timeout)
 }
 
-// scaleEnv tells a hook what is scaled, and how.
-func scaleEnv(set *appsv1.StatefulSet, record *api.Scale, hook string) []corev1.EnvVar {
+// ParseScaleHook reads the pod template of a hook of a scaling, as ParseHook does. The file with the facts must have its place in it.
+func ParseScaleHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTemplateSpec, error) {
+	template, err := ParseHook(set, where, text)
+	if err != nil {
+		return nil, err
+	}
+	if problem := factsProblem(&template.Spec); problem != "" {
+		return nil, fmt.Errorf("%s: %s", where, problem)
+	}
+	return template, nil
+}
+
+// factsVolume is the volume with the facts.
+const factsVolume = "drydock-hook"
+
+// factsProblem says which volume or mount of the template takes the place of the facts; empty if none does.
+func factsProblem(pod *corev1.PodSpec) string {
+	for _, v := range pod.Volumes {
+		if v.Name == factsVolume {
+			return "volume " + factsVolume + " is Drydock's; give yours another name"
+		}
+	}
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for _, c := range containers {
+			paths := []string{}
+			for _, m := range c.VolumeMounts {
+				paths = append(paths, m.MountPath)
+			}
+			for _, d := range c.VolumeDevices {
+				paths = append(paths, d.DevicePath)
+			}
+			for _, p := range paths {
+				if p = path.Clean("/" + p); p == api.HookDir || strings.HasPrefix(p, api.HookDir+"/") {
+					return fmt.Sprintf("container %.63q mounts a volume at %.100q, where %s is; mount it elsewhere", c.Name, p, path.Join(api.HookDir, api.HookFile))
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// withFacts returns a copy of the template whose containers have the facts as a file. A failure is told in the status of the Scaler, which
+// more people may read than the logs: so a container's last lines are not taken for its message, unless the template asks for that.
+func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.PodTemplateSpec {
+	template = template.DeepCopy()
+	template.Annotations = with(template.Annotations, api.HookAnnotation, facts.Encode())
+	template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: factsVolume, VolumeSource: corev1.VolumeSource{
+		DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{Path: api.HookFile,
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: fmt.Sprintf("metadata.annotations['%s']", api.HookAnnotation)}}}}}})
+	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: factsVolume, MountPath: api.HookDir, ReadOnly: true})
+			if c.TerminationMessagePolicy == "" {
+				c.TerminationMessagePolicy = corev1.TerminationMessageReadFile
+			}
+		}
+	}
+	return template
+}
+
+// factsOf returns the facts of the scaling for the hook.
+func factsOf(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
 	first := sts.Start(set)
+	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target,
+		Added: Ordinals(first, record.Previous, record.Target), Removed: Ordinals(first, record.Target, record.Previous),
+		Namespace: set.Namespace, Set: set.Name, Scaler: record.Scaler.Name, Operation: record.Operation}
+}
+
+// scaleEnv returns the facts as variables.
+func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 	return []corev1.EnvVar{
-		{Name: "DRYDOCK_NAMESPACE", Value: set.Namespace},
-		{Name: "DRYDOCK_SET", Value: set.Name},
-		{Name: "DRYDOCK_SCALER", Value: record.Scaler.Name},
-		{Name: "DRYDOCK_HOOK", Value: hook},
-		{Name: "DRYDOCK_OPERATION", Value: record.Operation},
-		{Name: "DRYDOCK_DIRECTION", Value: record.Direction()},
-		{Name: "DRYDOCK_CURRENT", Value: strconv.Itoa(int(record.Previous))},
-		{Name: "DRYDOCK_DESIRED", Value: strconv.Itoa(int(record.Target))},
-		{Name: "DRYDOCK_ADDED", Value: listed(Ordinals(first, record.Previous, record.Target))},
-		{Name: "DRYDOCK_REMOVED", Value: listed(Ordinals(first, record.Target, record.Previous))},
+		{Name: "DRYDOCK_NAMESPACE", Value: facts.Namespace},
+		{Name: "DRYDOCK_SET", Value: facts.Set},
+		{Name: "DRYDOCK_SCALER", Value: facts.Scaler},
+		{Name: "DRYDOCK_HOOK", Value: facts.Hook},
+		{Name: "DRYDOCK_OPERATION", Value: facts.Operation},
+		{Name: "DRYDOCK_DIRECTION", Value: facts.Direction},
+		{Name: "DRYDOCK_CURRENT", Value: strconv.Itoa(int(facts.Current))},
+		{Name: "DRYDOCK_DESIRED", Value: strconv.Itoa(int(facts.Desired))},
+		{Name: "DRYDOCK_ADDED", Value: listed(facts.Added)},
+		{Name: "DRYDOCK_REMOVED", Value: listed(facts.Removed)},
 	}
 }
 
 // MostOrdinals bounds a variable, and with it the Job. No more members than these are removed at once after a hook.
 const MostOrdinals = 10000
 
-// Ordinals returns those that a set has with more members and lacks with fewer.
+// Ordinals returns the ordinals of the members between the two counts. It is never nil.
 func Ordinals(first int, fewer, more int32) []int {
 	all := []int{}
 	for i := fewer; i < more && len(all) < MostOrdinals; i++ {

@@ -1,12 +1,15 @@
 package resources_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
@@ -17,7 +20,7 @@ import (
 func scaleHook(t *testing.T, hook string, previous, target int32, timeout time.Duration, options ...build.Option) *batchv1.Job {
 	t.Helper()
 	set := build.With(workload(), options...)
-	template, err := resources.ParseHook(set, "the hook", switchover)
+	template, err := resources.ParseScaleHook(set, "the hook", switchover)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +58,79 @@ func TestScaleHookIsToldWhatIsScaled(t *testing.T) {
 			for _, e := range job.Spec.Template.Spec.Containers[0].Env[:10] {
 				env[strings.TrimPrefix(e.Name, "DRYDOCK_")] = e.Value
 			}
+			facts := factsOf(t, job)
+			if facts.Direction != row.direction || listed(facts.Added) != row.added || listed(facts.Removed) != row.removed || facts.Hook != hook ||
+				facts.Current != row.previous || facts.Desired != row.target || facts.Added == nil || facts.Removed == nil {
+				t.Errorf("%s, %s: %+v", name, hook, facts)
+			}
 			if env["DIRECTION"] != row.direction || env["ADDED"] != row.added || env["REMOVED"] != row.removed || env["HOOK"] != hook {
 				t.Errorf("%s, %s: %v", name, hook, env)
 			}
 		}
+	}
+}
+
+// factsOf returns the facts in the hook's file.
+func factsOf(t *testing.T, job *batchv1.Job) api.HookFacts {
+	t.Helper()
+	var facts api.HookFacts
+	if err := json.Unmarshal([]byte(job.Spec.Template.Annotations[api.HookAnnotation]), &facts); err != nil {
+		t.Fatal(err)
+	}
+	return facts
+}
+
+func listed(ordinals []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ordinals), " ", ","), "[]")
+}
+
+// TestHookFileIsWhatIsPromised: the file is a contract with every hook, so it is compared as text.
+func TestHookFileIsWhatIsPromised(t *testing.T) {
+	const want = `{"hook":"post","direction":"down","current":3,"desired":1,"added":[],"removed":[1,2],"namespace":"shop","set":"web",` +
+		`"scaler":"pilot","operation":"0123456789ab"}`
+	if got := scaleHook(t, "post", 3, 1, time.Minute).Spec.Template.Annotations[api.HookAnnotation]; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestScaleHookKeepsThePolicyOfItsTemplate: a template may ask for the last lines of the log as its message.
+func TestScaleHookKeepsThePolicyOfItsTemplate(t *testing.T) {
+	set := workload()
+	template, err := resources.ParseScaleHook(set, "the hook", `{"spec":{"containers":[{"name":"sh","image":"x","terminationMessagePolicy":"FallbackToLogsOnError"}]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := &api.Scale{Header: api.Header{Operation: build.ID}, Previous: 1, Target: 2}
+	job := resources.MakeScaleHook(set, record, "pre", template, time.Minute)
+	if got := job.Spec.Template.Spec.Containers[0].TerminationMessagePolicy; got != corev1.TerminationMessageFallbackToLogsOnError {
+		t.Error(got)
+	}
+	if len(template.Annotations) > 0 || len(template.Spec.Volumes) > 0 {
+		t.Error("the template was changed")
+	}
+}
+
+// TestTemplateThatTakesThePlaceOfTheFile is refused before a scaling begins.
+func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
+	const c = `"name":"sh","image":"x"`
+	for text, want := range map[string]string{
+		`{"containers":[{` + c + `}],"volumes":[{"name":"drydock-hook","emptyDir":{}}]}`:                                      "volume drydock-hook is Drydock's",
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/drydock"}]}]}`:                                   `mounts a volume at "/drydock"`,
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/a/../drydock/"}]}]}`:                             `mounts a volume at "/drydock"`,
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"drydock"}]}]}`:                                    `mounts a volume at "/drydock"`,
+		`{"containers":[{` + c + `,"volumeDevices":[{"name":"x","devicePath":"/drydock/d"}]}]}`:                               `mounts a volume at "/drydock/d"`,
+		`{"initContainers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/drydock/x"}]}],"containers":[{"name":"b"}]}`: `mounts a volume at "/drydock/x"`,
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/drydocks"}]}]}`:                                  "",
+		`{"containers":[{` + c + `}],"restartPolicy":"Always"}`:                                                               "a hook runs once",
+	} {
+		_, err := resources.ParseScaleHook(workload(), "the hook", `{"spec":`+text+`}`)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "the hook: ")) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := resources.ParseScaleHook(workload(), "the hook",
+		`{"metadata":{"annotations":{"drydock.dev/hook":"{}"}},"spec":{"containers":[{`+c+`}]}}`); err == nil {
+		t.Error("a template may write its own facts")
 	}
 }
 
@@ -69,6 +141,9 @@ func TestScaleHookOfAGreatStep(t *testing.T) {
 		if len(e.Value) > 64<<10 {
 			t.Errorf("%s has %d bytes", e.Name, len(e.Value))
 		}
+	}
+	if n := len(job.Spec.Template.Annotations[api.HookAnnotation]); n > 64<<10 {
+		t.Errorf("the file has %d bytes", n)
 	}
 }
 

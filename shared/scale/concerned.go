@@ -22,8 +22,8 @@ func Concerned(c operation.Change) []api.Function {
 	return nil
 }
 
-// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, has an autoscaler, or its user asks for a retry. An autoscaler is
-// watched by no source, so each sweep looks after it.
+// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, has an autoscaler, or its user asks for a retry. No source watches
+// autoscalers, so each sweep looks after them.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 	if gone || Retried(scaler) || !settled(scaler) || Autoscaled(scaler) || TellsAutoscaler(scaler) {
 		return scaleHooks

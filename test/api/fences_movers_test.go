@@ -132,6 +132,16 @@ var moverThefts = []theft{
 	{"run a Job with the marks of a hook of a scaling, with any service account of its namespace", func(s *thief) error {
 		return s.createScaleHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
 	}, "scale-hooks"},
+	{"run such a Job under another name, of no operation, with more than ten retries, without a deadline, or with a pod that passes for one of Drydock's " +
+		"or gets hold of its node", func(s *thief) error {
+		var err error
+		for _, change := range scaleHookForgeries(s.loot) {
+			if err = s.createScaleHook(change); err == nil {
+				return nil
+			}
+		}
+		return err
+	}, ""},
 	{"delete a mover", func(s *thief) error { return s.deleteJob(api.MoverName(operation, 0, 1)) }, "backup restore"},
 	{"delete any other Job", func(s *thief) error { return s.deleteJob("others") }, ""},
 	{"have a Job run several pods at once or one after the other, or on a node that it names", func(s *thief) error {

@@ -108,6 +108,10 @@ func TestFenceOfScaleHooksJobs(t *testing.T) {
 			t.Errorf("hook %s: %v", hook, err)
 		}
 	}
+	ten := int32(10)
+	if err := s.createScaleHook(func(j *batchv1.Job) { j.Spec.BackoffLimit = &ten }); err != nil {
+		t.Errorf("a hook that may fail ten times: %v", err)
+	}
 	for what, change := range scaleHookForgeries(s.loot) {
 		if err := s.createScaleHook(change); !apierrors.IsForbidden(err) {
 			t.Errorf("a Job with %s: %v", what, err)
@@ -126,6 +130,15 @@ func TestFenceOfScaleHooksJobs(t *testing.T) {
 		t.Errorf("a mover: %v", err)
 	}
 	restore := steal(t, s.loot, string(api.Restore))
+	one := int32(1)
+	for what, change := range map[string]func(*batchv1.Job){
+		"another try":                       func(j *batchv1.Job) { j.Spec.BackoffLimit = &one },
+		"what only a Scaler's hook is told": func(j *batchv1.Job) { j.Spec.Template.Annotations = map[string]string{api.HookAnnotation: "{}"} },
+	} {
+		if err := restore.createHook(change); !apierrors.IsForbidden(err) {
+			t.Errorf("restore's hook with %s: %v", what, err)
+		}
+	}
 	if err := restore.createHook(func(j *batchv1.Job) { j.Name = api.ScaleHookName(operation, "pre") }); !apierrors.IsForbidden(err) {
 		t.Errorf("restore runs its hook by the name of another: %v", err)
 	}
@@ -148,7 +161,7 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 	pod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
 	}
-	two, six := int32(2), int32(6)
+	two, eleven := int32(2), int32(11)
 	return map[string]func(*batchv1.Job){
 		"a name of its own":   func(j *batchv1.Job) { j.Name = "mine" },
 		"another hook":        func(j *batchv1.Job) { j.Name = "drydock-" + operation + "-before-scaling" },
@@ -160,22 +173,23 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 		"an owner": func(j *batchv1.Job) {
 			j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
 		},
-		"retries":           func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.PodFailurePolicy = &six, nil },
+		"endless retries":   func(j *batchv1.Job) { j.Spec.BackoffLimit = &eleven },
 		"two pods":          func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = &two, &two },
 		"no time":           func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = nil },
 		"a mark on its pod": func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{api.OperationLabel: operation} },
 		"a link on its pod": func(j *batchv1.Job) {
 			j.Spec.Template.Annotations = map[string]string{api.OperationAnnotation: linkTo(l, api.RoleHeld)}
 		},
-		"a finalizer":          func(j *batchv1.Job) { j.Spec.Template.Finalizers = []string{"example.com/x"} },
-		"the node's network":   pod(func(p *corev1.PodSpec) { p.HostNetwork = true }),
-		"the node's processes": pod(func(p *corev1.PodSpec) { p.HostPID = true }),
-		"the node's memory":    pod(func(p *corev1.PodSpec) { p.HostIPC = true }),
+		"another annotation on its pod": func(j *batchv1.Job) { j.Spec.Template.Annotations["drydock.dev/final-pass"] = "x" },
+		"a finalizer":                   func(j *batchv1.Job) { j.Spec.Template.Finalizers = []string{"example.com/x"} },
+		"the node's network":            pod(func(p *corev1.PodSpec) { p.HostNetwork = true }),
+		"the node's processes":          pod(func(p *corev1.PodSpec) { p.HostPID = true }),
+		"the node's memory":             pod(func(p *corev1.PodSpec) { p.HostIPC = true }),
 		"the node's files": pod(func(p *corev1.PodSpec) {
-			p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		}),
 		"a driver of the node": pod(func(p *corev1.PodSpec) {
-			p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}}}
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}})
 		}),
 		"all privileges": pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() }),
 		"a capability":   pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("SYS_ADMIN") }),

@@ -39,7 +39,7 @@ func scalersOf(w *kit.World) scalers { return scalers{w, w.Drive(nil), playScale
 type scaleHooks struct {
 	mu    sync.Mutex
 	held  bool
-	fails string // the image that exits with 3
+	fails string // the image that exits with 3, and says why
 }
 
 func (h *scaleHooks) hold(on bool) {
@@ -83,12 +83,12 @@ func (h *scaleHooks) endAll(ctx context.Context, w *kit.World) {
 		if h.held || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || !strings.HasSuffix(pod.Labels[batchv1.JobNameLabel], "-scaling") {
 			continue
 		}
-		code, phase := int32(0), corev1.PodSucceeded
+		end, phase := &corev1.ContainerStateTerminated{}, corev1.PodSucceeded
 		if pod.Spec.Containers[0].Image == h.fails {
-			code, phase = 3, corev1.PodFailed
+			end, phase = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "web-1 has\x1b[1m shards\n"}, corev1.PodFailed
 		}
 		pod.Status.Phase = phase
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "hook", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: end}}}
 		_, _ = w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}) // it is tried again
 	}
 }
@@ -313,7 +313,8 @@ func TestFailedHookStopsTheScaling(t *testing.T) {
 	if f := scaler.Status.Failed; scaler.Status.Stage != v1alpha1.StageFailed || f == nil || f.FailedAt != v1alpha1.StagePreScaling || f.Reason != string(api.HookFailed) {
 		t.Errorf("%s, %+v", scaler.Status.Stage, f)
 	}
-	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !strings.Contains(got, api.RetryAnnotation) {
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !strings.Contains(got, api.RetryAnnotation) ||
+		!strings.Contains(got, "; container hook ended with exit code 3: web-1 has [1m shards. ") {
 		t.Error(got)
 	}
 	ticks(t, s.drive, 3)
@@ -522,6 +523,13 @@ func TestSchemaOfAScaler(t *testing.T) {
 		"an hpa from 0":       {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](0), MaxReplicas: 2}}},
 		"an hpa of fewer":     {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](3), MaxReplicas: 2}}},
 		"an hpa of none":      {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{}}},
+		"endless tries":       {Hooks: v1alpha1.ScalerHooks{Pre: tries("pre", 11)}},
+		"tries below none":    {Hooks: v1alpha1.ScalerHooks{Pre: tries("pre", -1)}},
+		"another protocol":    {Hooks: v1alpha1.ScalerHooks{Pre: calls("ftp://drain/")}},
+		"a URL with a user":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://user:word@drain/")}},
+		"a URL with no host":  {Hooks: v1alpha1.ScalerHooks{Pre: calls("http:///hook")}},
+		"a URL with a port":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://:80/hook")}},
+		"no URL":              {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://%zz/")}},
 	} {
 		if err := s.create("bad", spec); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: %v", name, err)

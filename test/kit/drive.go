@@ -143,6 +143,8 @@ func Receivers(e event.Event) []api.Function {
 		return []api.Function{api.DetectResize, api.IdleTimeout, api.CleanupPod, api.ScaleHooks}
 	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed, events.SleepDecided, events.WakeDecided, events.Scaled:
 		return []api.Function{api.PauseOwner}
+	case events.ScaleHookCompleted, events.ScaleHookFailed:
+		return []api.Function{api.ScaleHooks}
 	case events.OwnerPaused:
 		switch events.Purpose(e) {
 		case "resize", "rollback":

@@ -247,10 +247,12 @@ type HookJob struct {
 // 202 is not done yet: it is asked again after the seconds of its header Retry-After. Other answers of 400 to 499 have failed; without an
 // answer, and after 429 or 500 and above, it is asked again until the deadline.
 type HookHTTP struct {
-	// URL begins with http:// or https://.
+	// URL begins with http:// or https://, and names a host without a user.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https?://[^\s]+$`
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getHostname() != \"\"",message="url is not the URL of a server"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^https?://[^/?#]*@')",message="url has a user or a password, which is not sent"
 	URL string `json:"url"`
 	// Timeout is for one request.
 	//

@@ -67,7 +67,8 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	group := path[1] + "/" + path[2]
 	if len(path) == 3 {
-		write(w, metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: group, APIResources: resources[group]})
+		write(w, metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"},
+			GroupVersion: group, APIResources: resources[group]})
 		return
 	}
 	if len(path) < 6 || path[3] != "namespaces" {
@@ -134,7 +135,8 @@ func itemOf(pod *corev1.Pod, what []string, values map[string]string, now string
 		for _, c := range pod.Spec.Containers {
 			containers = append(containers, object{"name": c.Name, "usage": object{"cpu": value, "memory": "1Mi"}})
 		}
-		return object{"metadata": object{"name": pod.Name, "namespace": pod.Namespace}, "timestamp": now, "window": "1s", "containers": containers}
+		return object{"metadata": object{"name": pod.Name, "namespace": pod.Namespace}, "timestamp": now, "window": "1s",
+			"containers": containers}
 	}
 	value, ok := values[Pods(what[2])]
 	if !ok {

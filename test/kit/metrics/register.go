@@ -121,7 +121,8 @@ const service = "metrics"
 // lead makes the Service that leads the API server to this server.
 func (s *server) lead(at *net.TCPAddr) error {
 	ctx, port := context.Background(), int32(at.Port)
-	ns, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-metrics-"}}, metav1.CreateOptions{})
+	named := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-metrics-"}}
+	ns, err := s.kube.CoreV1().Namespaces().Create(ctx, named, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,8 @@ func (s *server) lead(at *net.TCPAddr) error {
 	if err != nil {
 		return err
 	}
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+	labels := map[string]string{discoveryv1.LabelServiceName: service}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: service, Labels: labels},
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: &port}},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.IP.String()}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}
 	_, err = s.kube.DiscoveryV1().EndpointSlices(s.namespace).Create(ctx, slice, metav1.CreateOptions{})
@@ -139,7 +141,8 @@ func (s *server) lead(at *net.TCPAddr) error {
 }
 
 func registrations(config *rest.Config) dynamic.ResourceInterface {
-	return dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	services := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	return dynamic.NewForConfigOrDie(config).Resource(services)
 }
 
 // keepRegistered registers the APIs that no server has. Another process may have one, and takes it away with its end.

@@ -27,13 +27,13 @@ func apply(t *testing.T, args ...string) (string, error) {
 // TestApplyNamesTheImage: the function and the data mover that it starts are the same image, named by what does not change.
 func TestApplyNamesTheImage(t *testing.T) {
 	for _, image := range []string{"example.com/team/drydock" + digest, "example.com:5000/drydock:v1"} {
-		output, err := apply(t, "--render", "--allow-tags", image, "backup", "restore")
+		output, err := apply(t, "--render", "--allow-tags", image, "backup", "restore", "scale-hooks")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
-		// backup's container, its data mover, and restore's container.
-		if n := strings.Count(output, ": "+image+"\n"); n != 3 {
-			t.Errorf("%s is named %d times, want 3:\n%s", image, n, output)
+		// The containers of the three, backup's data mover, and the caller of URLs that scale-hooks starts.
+		if n := strings.Count(output, ": "+image+"\n"); n != 5 {
+			t.Errorf("%s is named %d times, want 5:\n%s", image, n, output)
 		}
 		if strings.Contains(output, "image: drydock\n") {
 			t.Errorf("an image has no name yet:\n%s", output)
@@ -81,6 +81,12 @@ esac
 	}
 	t.Setenv("KUBECTL", kubectl)
 	t.Setenv("APPLIED", applied)
+	if output, err := apply(t, "example.com/drydock"+digest, "scale-hooks"); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	if text, err := os.ReadFile(applied); err != nil || strings.Contains(string(text), "drydock-mover-image") {
+		t.Errorf("scale-hooks changes which image is a mover: %v\n%s", err, text)
+	}
 	if output, err := apply(t, "example.com/drydock"+digest, "backup"); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const hookFile = `{"hook":"pre","operation":"0123456789ab","removed":[2]}`
+
+// server answers with one status after the other, and then with the last one. A status of 0 closes the connection.
+type server struct {
+	*httptest.Server
+	statuses []int
+	headers  map[string]string
+	bodies   []string
+	problems []string
+}
+
+func newServer(t *testing.T, statuses ...int) *server {
+	s := &server{statuses: statuses, headers: map[string]string{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) answer(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.bodies = append(s.bodies, string(body))
+	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Idempotency-Key") != "0123456789ab-pre" {
+		s.problems = append(s.problems, r.Method+" with "+strings.Join(r.Header.Values("Idempotency-Key"), " "))
+	}
+	for key, value := range s.headers {
+		w.Header().Set(key, value)
+	}
+	status := s.statuses[min(len(s.bodies), len(s.statuses))-1]
+	if status == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte("the secret of the server"))
+}
+
+// called is the result of a call: its exit code, its log and report, and the length of each wait.
+type called struct {
+	code        int
+	log, report string
+	waits       []time.Duration
+}
+
+// callURL calls without waiting. After 20 waits the Job's deadline ends it.
+func callURL(t *testing.T, address string, args ...string) called {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "hook.json")
+	if err := os.WriteFile(file, []byte(hookFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	c, _, err := parseCall(append([]string{"--url=" + address, "--file=" + file, "--timeout=5s"}, args...), &log, &log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	result := called{}
+	c.sleep = func(_ context.Context, wait time.Duration) {
+		if result.waits = append(result.waits, wait); len(result.waits) == 20 {
+			cancel()
+		}
+	}
+	result.code, result.report = c.run(ctx)
+	result.log = log.String()
+	return result
+}
+
+func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
+	const s = time.Second
+	for name, row := range map[string]struct {
+		statuses []int
+		header   string // Retry-After
+		code     int
+		waits    []time.Duration
+		report   string
+	}{
+		"done":                         {[]int{200}, "", exitOK, nil, "200 OK"},
+		"done, without content":        {[]int{204}, "", exitOK, nil, "204 No Content"},
+		"not done yet":                 {[]int{202, 202, 200}, "", exitOK, []time.Duration{5 * s, 5 * s}, "200 OK"},
+		"not done for a while":         {[]int{202, 200}, "7", exitOK, []time.Duration{7 * s}, "200 OK"},
+		"not done for long":            {[]int{202, 200}, "100000000000000000", exitOK, []time.Duration{60 * s}, "200 OK"},
+		"done soon":                    {[]int{202, 200}, "0", exitOK, []time.Duration{s}, "200 OK"},
+		"not done, and no time":        {[]int{202, 200}, "soon", exitOK, []time.Duration{5 * s}, "200 OK"},
+		"not done, a negative time":    {[]int{202, 200}, "-3", exitOK, []time.Duration{5 * s}, "200 OK"},
+		"since yesterday":              {[]int{202, 200}, "Sun, 06 Nov 1994 08:49:37 GMT", exitOK, []time.Duration{s}, "200 OK"},
+		"until next century":           {[]int{202, 200}, "Sun, 06 Nov 2094 08:49:37 GMT", exitOK, []time.Duration{60 * s}, "200 OK"},
+		"too much to do":               {[]int{429, 429, 200}, "", exitOK, []time.Duration{s, 2 * s}, "200 OK"},
+		"too much to do for a while":   {[]int{429, 200}, "9", exitOK, []time.Duration{9 * s}, "200 OK"},
+		"broken":                       {[]int{500, 502, 503, 599, 200}, "", exitOK, []time.Duration{s, 2 * s, 4 * s, 8 * s}, "200 OK"},
+		"broken for long":              {[]int{500, 500, 500, 500, 500, 500, 500, 200}, "", exitOK, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s}, "200 OK"},
+		"no answer":                    {[]int{0, 0, 200}, "", exitOK, []time.Duration{s, 2 * s}, "200 OK"},
+		"broken, then at work":         {[]int{500, 500, 202, 500, 200}, "", exitOK, []time.Duration{s, 2 * s, 5 * s, s}, "200 OK"},
+		"forbidden":                    {[]int{403}, "5", exitRefused, nil, "403 Forbidden"},
+		"not found, after it has been": {[]int{202, 404}, "", exitRefused, []time.Duration{5 * s}, "404 Not Found"},
+		"moved":                        {[]int{307}, "", exitRefused, nil, "307 Temporary Redirect, and redirects are not followed"},
+		"another success":              {[]int{201}, "", exitRefused, nil, "201 Created"},
+		"a teapot":                     {[]int{418, 200}, "", exitRefused, nil, "418 I'm a teapot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newServer(t, row.statuses...)
+			server.headers["Location"] = "/elsewhere"
+			if row.header != "" {
+				server.headers["Retry-After"] = row.header
+			}
+			got := callURL(t, server.URL+"/hook?token=secret#part")
+			if want := "POST " + server.URL + "/hook: " + row.report; got.code != row.code || got.report != want || !slices.Equal(got.waits, row.waits) {
+				t.Errorf("%d %v %q, want %d %v %q", got.code, got.waits, got.report, row.code, row.waits, want)
+			}
+			if len(server.problems) > 0 || len(server.bodies) != len(row.waits)+1 || server.bodies[len(server.bodies)-1] != hookFile {
+				t.Errorf("requests %q: %q", server.bodies, server.problems)
+			}
+			if strings.Contains(got.log+got.report, "secret") {
+				t.Errorf("it tells a secret: %s%s", got.log, got.report)
+			}
+		})
+	}
+}
+
+// TestCallEndsWithTheJob: SIGTERM comes with the Job's deadline, while it waits or asks.
+func TestCallEndsWithTheJob(t *testing.T) {
+	server := newServer(t, 202)
+	got := callURL(t, server.URL)
+	if got.code != exitError || !strings.HasSuffix(got.report, ": 202 Accepted; ended before the hook was done") || len(server.bodies) != 20 {
+		t.Errorf("%d %q after %d requests", got.code, got.report, len(server.bodies))
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if sleep(ctx, time.Hour); time.Since(began) > time.Minute {
+		t.Error("it slept on")
+	}
+}
+
+// TestCallOfAServerThatHangs: one request has a timeout.
+func TestCallOfAServerThatHangs(t *testing.T) {
+	hangs := make(chan struct{})
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if requests++; requests == 1 {
+			<-hangs
+		}
+	}))
+	defer server.Close()
+	defer close(hangs)
+	got := callURL(t, server.URL, "--timeout=100ms")
+	if got.code != exitOK || !slices.Equal(got.waits, []time.Duration{time.Second}) || !strings.Contains(got.log, "no answer: timeout") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCallReadsNoEndlessBody: the status says it all.
+func TestCallReadsNoEndlessBody(t *testing.T) {
+	sent := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for part := bytes.Repeat([]byte("x"), 1<<20); sent < 1<<10; sent++ {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	if got := callURL(t, server.URL); got.code != exitOK || sent > 1<<9 {
+		t.Errorf("%+v; %d MiB were sent", got, sent)
+	}
+}
+
+// TestCallTellsNothingOfOtherProtocols: a server that speaks no HTTP may say something secret.
+func TestCallTellsNothingOfOtherProtocols(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = connection.Write([]byte("-ERR secret\r\n"))
+			_ = connection.Close()
+		}
+	}()
+	got := callURL(t, "http://"+listener.Addr().String())
+	_ = listener.Close()
+	if got.code != exitError || strings.Contains(got.log+got.report, "secret") || !strings.Contains(got.log, "no answer: ") {
+		t.Errorf("%+v", got)
+	}
+	if got := callURL(t, "http://"+listener.Addr().String()); !strings.Contains(got.report, "connection refused") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCallUsesNoProxy, and follows no redirect to another server.
+func TestCallUsesNoProxy(t *testing.T) {
+	client := newCaller(time.Second)
+	if client.Transport.(*http.Transport).Proxy != nil || client.Jar != nil {
+		t.Error("it has a proxy or cookies")
+	}
+	elsewhere := newServer(t, 200)
+	server := newServer(t, 302)
+	server.headers["Location"] = elsewhere.URL
+	if got := callURL(t, server.URL); got.code != exitRefused || len(elsewhere.bodies) > 0 {
+		t.Errorf("%+v, %d", got, len(elsewhere.bodies))
+	}
+}
+
+func TestCallChecksItsFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hook.json")
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"no URL":          {},
+		"a user":          {"--url=http://u:secret@h/"},
+		"no host":         {"--url=http:///"},
+		"another scheme":  {"--url=file:///etc/passwd"},
+		"no timeout":      {"--url=http://h/", "--timeout=0s"},
+		"an argument":     {"--url=http://h/", "more"},
+		"an unknown flag": {"--url=http://h/", "--method=GET"},
+		"no file":         {"--url=http://h/", "--file=/nowhere"},
+		"a broken file":   {"--url=http://h/", "--file=" + file},
+	} {
+		report := filepath.Join(t.TempDir(), "report")
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), append([]string{"call", "--report=" + report}, args...), &stdout, &stderr)
+		text, err := os.ReadFile(report)
+		if code != exitUsage || err != nil || len(text) == 0 || strings.Contains(string(text)+stdout.String()+stderr.String(), "secret") {
+			t.Errorf("%s: %d %q %q, %v", name, code, text, &stderr, err)
+		}
+	}
+}
+
+// TestCallReports as a pod does: what happened is in the termination log.
+func TestCallReports(t *testing.T) {
+	server := newServer(t, 403)
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "hook.json"), []byte(hookFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"call", "--url=" + server.URL, "--file=" + folder + "/hook.json", "--report=" + folder + "/log"}, &stdout, &stderr)
+	text, _ := os.ReadFile(folder + "/log")
+	if want := "POST " + server.URL + ": 403 Forbidden"; code != exitRefused || string(text) != want || stdout.String() != want+"\n" {
+		t.Errorf("%d %q %q", code, text, &stdout)
+	}
+}
