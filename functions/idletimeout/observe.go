@@ -7,11 +7,14 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
@@ -106,4 +109,24 @@ func (f *Function) firstOf(ctx context.Context, namespace, group string) (string
 		}
 	}
 	return sorted[0].Set.Name, nil
+}
+
+// observeScalers reads the Scalers of the group's sets that have one, as their records tell. A set whose Scaler is gone is scaled as any other.
+func (f *Function) observeScalers(ctx context.Context, in *Input) error {
+	in.Scalers = map[string]*v1alpha1.Scaler{}
+	for _, m := range in.Group {
+		record := operation.Of(m.Set).Scale
+		if record == nil {
+			continue
+		}
+		scaler := &v1alpha1.Scaler{}
+		found, err := f.client.Get(ctx, plan.Scalers, m.Set.Namespace, record.Scaler.Name, scaler)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if found && scaler.UID == record.Scaler.UID && scaler.DeletionTimestamp == nil && scaler.Spec.Target == m.Set.Name {
+			in.Scalers[m.Set.Name] = scaler
+		}
+	}
+	return nil
 }

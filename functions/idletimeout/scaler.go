@@ -1,11 +1,9 @@
 package idletimeout
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -15,26 +13,6 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/sts"
 )
-
-// observeScalers reads the Scalers of the group's sets that have one, as their records tell. A set whose Scaler is gone is scaled as any other.
-func (f *Function) observeScalers(ctx context.Context, in *Input) error {
-	in.Scalers = map[string]*v1alpha1.Scaler{}
-	for _, m := range in.Group {
-		record := operation.Of(m.Set).Scale
-		if record == nil {
-			continue
-		}
-		scaler := &v1alpha1.Scaler{}
-		found, err := f.client.Get(ctx, plan.Scalers, m.Set.Namespace, record.Scaler.Name, scaler)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		if found && scaler.UID == record.Scaler.UID && scaler.DeletionTimestamp == nil && scaler.Spec.Target == m.Set.Name {
-			in.Scalers[m.Set.Name] = scaler
-		}
-	}
-	return nil
-}
 
 // scale gives the set as many replicas, in the patch, or has its Scaler do so in stages, by the actions that it returns.
 func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action {

@@ -1,34 +1,12 @@
 package scalehooks
 
 import (
-	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
 )
-
-// observeLeftBehind names the claims of members that the scaling has removed, where it waits for cleanup-pod to delete them.
-func (f *Function) observeLeftBehind(ctx context.Context, in *Input) error {
-	record, err := api.LoadScale(in.Set)
-	if err != nil || !record.Active() || !record.CleansUp {
-		return nil // Decide says what is wrong with the record
-	}
-	return kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
-		for i := range l.Items {
-			name := l.Items[i].Name
-			_, ordinal, ok := sts.ParseClaimName(in.Set, name)
-			if ok && ordinal >= record.Start+int(record.Target) && ordinal < record.Start+int(record.Previous) {
-				in.LeftBehind = append(in.LeftBehind, name)
-			}
-		}
-	})
-}
 
 // awaitCleanup waits until cleanup-pod has deleted the claims of the removed members.
 func (w work) awaitCleanup(then func() plan.Plan) plan.Plan {

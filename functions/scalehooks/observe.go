@@ -17,6 +17,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
+	"drydock.dev/shared/sts"
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
@@ -114,4 +115,21 @@ func isHook(job *batchv1.Job, set string) bool {
 		slices.ContainsFunc([]string{preHook, postHook, failureHook}, func(hook string) bool {
 			return job.Name == api.ScaleHookName(link.Operation, hook)
 		})
+}
+
+// observeLeftBehind names the claims of members that the scaling has removed, where it waits for cleanup-pod to delete them.
+func (f *Function) observeLeftBehind(ctx context.Context, in *Input) error {
+	record, err := api.LoadScale(in.Set)
+	if err != nil || !record.Active() || !record.CleansUp {
+		return nil // Decide says what is wrong with the record
+	}
+	return kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
+		for i := range l.Items {
+			name := l.Items[i].Name
+			_, ordinal, ok := sts.ParseClaimName(in.Set, name)
+			if ok && ordinal >= record.Start+int(record.Target) && ordinal < record.Start+int(record.Previous) {
+				in.LeftBehind = append(in.LeftBehind, name)
+			}
+		}
+	})
 }

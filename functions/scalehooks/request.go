@@ -13,7 +13,6 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
 )
 
 const (
@@ -60,16 +59,7 @@ func (w work) ask(hook string) plan.Plan {
 	next.Ask.Last = *operation.Moment(w.Now)
 	next.Ask.Keys = append(next.Ask.Keys, sumOf(w.Key))
 	next.Ask.Keys = next.Ask.Keys[max(0, len(next.Ask.Keys)-mostKeys):]
-	return w.store(api.HookRequested, next).Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.Ask.Times), w.request(hook))
-}
-
-func (w work) request(hook string) events.HookRequest {
-	r, first := w.record, sts.Start(w.Set)
-	return events.HookRequest{
-		Operation: r.Operation, Hook: hook, Direction: r.Direction(), Namespace: w.Namespace, Set: w.Name, Scaler: r.Scaler.Name,
-		Current: r.Previous, Desired: r.Target,
-		Added: resources.Ordinals(first, r.Previous, r.Target), Removed: resources.Ordinals(first, r.Target, r.Previous), Key: w.Key,
-	}
+	return w.store(api.HookRequested, next).Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.Ask.Times), events.HookRequest{HookFacts: resources.HookFacts(w.Set, next, hook), Key: w.Key})
 }
 
 // nextAsk is when the request is sent again.

@@ -85,8 +85,8 @@ func TestRequestTellsWhatIsScaled(t *testing.T) {
 	in := reported(on(web(2, records(api.PreScaling)), pilot(byEvent)))
 	in.Key = "secret"
 	p := Decide(in)
-	want := events.HookRequest{Operation: build.ID, Hook: "pre", Direction: "up", Namespace: "shop", Set: "web", Scaler: "pilot", Current: 2, Desired: 3,
-		Added: []int{2}, Removed: []int{}, Key: "secret"}
+	want := events.HookRequest{HookFacts: api.HookFacts{Operation: build.ID, Hook: "pre", Direction: "up", Namespace: "shop", Set: "web", Scaler: "pilot",
+		Current: 2, Desired: 3, Added: []int{2}, Removed: []int{}}, Key: "secret"}
 	if got := encode(p.Data); got != encode(want) {
 		t.Errorf("the request is\n%s\nwant\n%s", got, encode(want))
 	}

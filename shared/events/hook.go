@@ -4,20 +4,13 @@ import (
 	"fmt"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
 )
 
 // HookRequest is the data of ScaleHookRequested. The answer has it as its data, too.
 type HookRequest struct {
-	Operation string `json:"operation"`
-	Hook      string `json:"hook"`      // pre, post or onFailure
-	Direction string `json:"direction"` // up or down
-	Namespace string `json:"namespace"`
-	Set       string `json:"set"`
-	Scaler    string `json:"scaler"`
-	Current   int32  `json:"current"` // the count before
-	Desired   int32  `json:"desired"` // the count after
-	Added     []int  `json:"added"`   // ordinals
-	Removed   []int  `json:"removed"`
+	api.HookFacts
 	// Key is known to those who got the request, and shows that an answer is theirs.
 	Key string `json:"key"`
 	// Message says in an answer ScaleHookFailed what went wrong.

@@ -19,7 +19,7 @@ import (
 // timeout. Each container finds the facts in its variables and in a file.
 func MakeScaleHook(set *appsv1.StatefulSet, record *api.Scale, hook string, template *corev1.PodTemplateSpec, timeout time.Duration) *batchv1.Job {
 	link := api.Link{Operation: record.Operation, Role: api.RoleScaleHook, Namespace: set.Namespace, Set: record.Set}
-	facts := factsOf(set, record, hook)
+	facts := HookFacts(set, record, hook)
 	return hookJob(set, api.ScaleHookName(record.Operation, hook), withFacts(template, facts), link, scaleEnv(facts), timeout)
 }
 
@@ -84,8 +84,8 @@ func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.Po
 	return template
 }
 
-// factsOf returns the facts of the scaling for the hook.
-func factsOf(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
+// HookFacts returns the facts of the scaling for the hook.
+func HookFacts(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
 	first := sts.Start(set)
 	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target,
 		Added: Ordinals(first, record.Previous, record.Target), Removed: Ordinals(first, record.Target, record.Previous),

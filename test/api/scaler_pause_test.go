@@ -114,6 +114,7 @@ func TestSleepGoesThroughTheHooks(t *testing.T) {
 	set := kit.WorldSet("web", 2, "1Gi", "data")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	set.Annotations[api.IdleTimeoutAnnotation] = "1h"
 	s.CreateSet(set)
 	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
 		t.Fatal(err)
@@ -151,6 +152,7 @@ func TestWakeWhileTheHookRuns(t *testing.T) {
 	set := kit.WorldSet("web", 2, "1Gi", "data")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	set.Annotations[api.IdleTimeoutAnnotation] = "1h"
 	s.CreateSet(set)
 	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
 		t.Fatal(err)
