@@ -133,7 +133,7 @@ func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *m
 func (f *Function) scalers(ctx context.Context, set *appsv1.StatefulSet) ([]Owner, error) {
 	var found []Owner
 	var targeting []*autoscalingv2.HorizontalPodAutoscaler
-	err := kube.Pages(ctx, f.client, kube.Autoscalers, set.Namespace, "", &autoscalingv2.HorizontalPodAutoscalerList{}, func(l *autoscalingv2.HorizontalPodAutoscalerList) {
+	err := kube.Pages(ctx, f.client, plan.Autoscalers, set.Namespace, "", &autoscalingv2.HorizontalPodAutoscalerList{}, func(l *autoscalingv2.HorizontalPodAutoscalerList) {
 		for i := range l.Items {
 			if target := l.Items[i].Spec.ScaleTargetRef; target.Kind == "StatefulSet" && target.Name == set.Name {
 				targeting = append(targeting, &l.Items[i])

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -28,6 +29,10 @@ type Input struct {
 	Scalers []*v1alpha1.Scaler
 	// Jobs are the hooks of the set's scalings.
 	Jobs []*batchv1.Job
+	// Autoscalers have the names of Scalers: of the Scaler that has the set, and of Scalers with the condition Autoscaled.
+	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
+	// Refused is why a write of an autoscaler failed in this event; empty if none did.
+	Refused string
 	// FailedPod is the latest pod of the Job that has failed in the present phase; nil if there is none, or it could not be read.
 	FailedPod *corev1.Pod
 	// Rejected is why the API server refused a write of this event for good; empty if it did not.
@@ -73,6 +78,9 @@ func Decide(in Input) plan.Plan {
 		return in.unreadable(err)
 	}
 	w := work{Input: in, record: record, scaler: scale.Owner(in.Scalers, record)}
+	if p := w.autoscale(); p.Kind == plan.KindDo { // first: nothing that waits, or has failed, keeps an autoscaler of a paused Scaler
+		return p
+	}
 	if w.scaler == nil {
 		return w.unowned()
 	}
@@ -92,6 +100,8 @@ func Decide(in Input) plan.Plan {
 		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
 	case record == nil || taken:
 		return w.adopt()
+	case w.strays():
+		return w.fix()
 	case record.Phase == api.Failed:
 		return w.failed()
 	case scale.Retried(w.scaler):
@@ -109,6 +119,9 @@ func (in Input) lost() plan.Plan {
 		return p
 	}
 	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
+	if p := w.autoscale(); p.Kind == plan.KindDo {
+		return p
+	}
 	if w.scaler == nil {
 		return plan.Noop(api.SetGone)
 	}
@@ -199,7 +212,7 @@ func (w work) rest() plan.Plan {
 		return w.putBack(w.record.Target)
 	case live != *wanted:
 		return w.begin(*wanted)
-	case w.record.Adopts != (w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt):
+	case w.record.Adopts != w.yields():
 		next := w.record.Clone()
 		next.Adopts = !next.Adopts
 		return w.store(api.StatusUpdated, next)
@@ -210,9 +223,33 @@ func (w work) rest() plan.Plan {
 // drains reports whether no member may be removed without a hook before.
 func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
 
-// adopts reports whether another client's count becomes the wish. A pause is a wish that stays.
+// adopts reports whether another client's count becomes the wish. A pause and a fixed count are wishes that stay.
 func (w work) adopts() bool {
-	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && !w.scaler.Spec.Paused
+	return w.yields() && !w.scaler.Spec.Paused
+}
+
+// yields reports whether the conflict policy lets other clients decide. A fixed count leaves nothing to decide.
+func (w work) yields() bool {
+	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && scale.Fixed(w.scaler) == nil
+}
+
+// strays reports whether the Scaler has a fixed count and asks for another one.
+func (w work) strays() bool {
+	fixed := scale.Fixed(w.scaler)
+	return fixed != nil && (w.scaler.Spec.Replicas == nil || *w.scaler.Spec.Replicas != *fixed)
+}
+
+// fix makes the fixed count the one that is wanted. It warns if another client has asked for another count, and not the mode has changed.
+func (w work) fix() plan.Plan {
+	fixed, asked := *scale.Fixed(w.scaler), w.scaler.Spec.Replicas
+	var notes []plan.Action
+	if asked != nil && *asked != w.record.Target && !w.scaler.Spec.Paused {
+		notes = append(notes, w.warn(api.CountFixed, "another client has asked for %d members; Scaler %s has the fixed count %d. "+
+			"Change spec.mode of the Scaler instead", *asked, w.scaler.Name, fixed))
+	}
+	p := w.wish(fixed, notes...)
+	p.Reason = api.CountFixed
+	return p
 }
 
 // wish makes the count the one that the Scaler wants.
@@ -253,7 +290,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
 		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
 	}
-	next.Adopts = w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt
+	next.Adopts = w.yields()
 	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
 		next.Attempt, next.Reverts = w.record.Attempt+1, w.record.Reverts

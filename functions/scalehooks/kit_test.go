@@ -9,6 +9,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,6 +108,8 @@ func healthy(t *testing.T, in Input) {
 func (in Input) after(a plan.Action) Input {
 	switch of, _ := a.Resource.Subresource(); {
 	case a.Verb == plan.VerbRecord:
+	case a.Resource == plan.Autoscalers:
+		in.Autoscalers = autoscalersAfter(in.Autoscalers, a)
 	case a.Verb == plan.VerbCreate:
 		job := a.Object.(*batchv1.Job).DeepCopy()
 		job.UID, job.ResourceVersion = types.UID("uid-"+job.Name), "rv-"+job.Name
@@ -131,6 +134,22 @@ func (in Input) after(a plan.Action) Input {
 		in.Set = patched(in.Set, a)
 	}
 	return in
+}
+
+func autoscalersAfter(before []*autoscalingv2.HorizontalPodAutoscaler, a plan.Action) []*autoscalingv2.HorizontalPodAutoscaler {
+	var all []*autoscalingv2.HorizontalPodAutoscaler
+	for _, is := range before {
+		switch {
+		case is.Name != a.Name:
+			all = append(all, is)
+		case a.Verb == plan.VerbPatch:
+			all = append(all, patched(is, a))
+		}
+	}
+	if a.Verb == plan.VerbCreate {
+		all = append(all, a.Object.(*autoscalingv2.HorizontalPodAutoscaler))
+	}
+	return all
 }
 
 // patched is the object after the patch, as it goes over the wire.
@@ -172,6 +191,9 @@ func objectsOf(in Input) []metav1.Object {
 	}
 	for _, j := range in.Jobs {
 		all = append(all, j)
+	}
+	for _, a := range in.Autoscalers {
+		all = append(all, a)
 	}
 	return all
 }
@@ -268,6 +290,8 @@ func on(objects ...metav1.Object) Input {
 			in.Scalers = append(in.Scalers, o)
 		case *batchv1.Job:
 			in.Jobs = append(in.Jobs, o)
+		case *autoscalingv2.HorizontalPodAutoscaler:
+			in.Autoscalers = append(in.Autoscalers, o)
 		}
 	}
 	return in

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/sts"
 )
 
@@ -37,6 +39,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	}
 	if found {
 		in.Set = set
+	}
+	if err := f.observeAutoscalers(ctx, &in); err != nil {
+		return in, err
 	}
 	if found {
 		if err := f.observeLeftBehind(ctx, &in); err != nil {
@@ -64,6 +69,31 @@ func (f *Function) observeFailure(ctx context.Context, in *Input) error {
 		return nil
 	}
 	return err
+}
+
+// observeAutoscalers reads the HorizontalPodAutoscaler with the name of the Scaler that has the set, in every mode. So a function that was
+// interrupted leaves none behind: an autoscaler that still works changes its Scaler, which causes an event. For the other Scalers it is read
+// if they have the condition Autoscaled.
+func (f *Function) observeAutoscalers(ctx context.Context, in *Input) error {
+	var record *api.Scale
+	if in.Set != nil {
+		record, _ = api.LoadScale(in.Set) // Decide reports the error
+	}
+	owner := scale.Owner(in.Scalers, record)
+	for _, s := range in.Scalers {
+		if s != owner && !scale.TellsAutoscaler(s) {
+			continue
+		}
+		autoscaler := &autoscalingv2.HorizontalPodAutoscaler{}
+		found, err := f.client.Get(ctx, plan.Autoscalers, in.Namespace, s.Name, autoscaler)
+		if err != nil {
+			return err
+		}
+		if found {
+			in.Autoscalers = append(in.Autoscalers, autoscaler)
+		}
+	}
+	return nil
 }
 
 func (f *Function) observeJobs(ctx context.Context, in *Input) error {

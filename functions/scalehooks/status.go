@@ -1,6 +1,7 @@
 package scalehooks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,8 +48,9 @@ func (w work) statuses(why *problem) []plan.Action {
 		}
 		next := w.taken(s)
 		if s == w.scaler {
-			next = w.status(why)
+			next = w.status(cmp.Or(why, w.autoscalerProblem()))
 		}
+		w.tellAutoscaler(s, next)
 		if !equality.Semantic.DeepEqual(*next, s.Status) {
 			actions = append(actions, plan.PatchOf(plan.ScalerStatus, s).Replace("/status", next, "status").Actions()...)
 		}

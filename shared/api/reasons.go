@@ -93,6 +93,9 @@ const (
 	ScalerGone       Reason = "ScalerGone"       // the Scaler was deleted; the set stays as it is
 	HookEnded        Reason = "HookEnded"        // the Job of a hook that has ended is deleted
 	StatusUpdated    Reason = "StatusUpdated"    // the status of a Scaler tells what there is
+	CountFixed       Reason = "CountFixed"       // spec.replicas of a Scaler became the count of its mode fixed
+	AutoscalerKept   Reason = "AutoscalerKept"   // the autoscaler of a Scaler was made, changed back or deleted
+	AutoscalerReady  Reason = "AutoscalerReady"  // a Scaler has its autoscaler
 	HookRequested    Reason = "HookRequested"    // a function of the user's was asked to run the hook
 	SetPaused        Reason = "Paused"           // the set has no members because its Scaler is paused
 )
@@ -103,6 +106,10 @@ const (
 	TargetDeleting Reason = "TargetDeleting" // the StatefulSet is being deleted
 	TargetReplaced Reason = "TargetReplaced" // another StatefulSet has the name now
 	TargetTaken    Reason = "TargetTaken"    // another Scaler scales the set
+	// AutoscalerTaken: a HorizontalPodAutoscaler has the name of the Scaler, and does not belong to it.
+	AutoscalerTaken Reason = "AutoscalerTaken"
+	// AutoscalerRefused: the API server does not take the Scaler's HorizontalPodAutoscaler.
+	AutoscalerRefused Reason = "AutoscalerRefused"
 	// PauseDeletesClaims: whenScaled of the set is Delete, so that a pause would delete its claims.
 	PauseDeletesClaims Reason = "PauseDeletesClaims"
 )

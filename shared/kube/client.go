@@ -45,7 +45,6 @@ const (
 	ConfigMaps     plan.Resource = "configmaps"
 	Quotas         plan.Resource = "resourcequotas"
 	LimitRanges    plan.Resource = "limitranges"
-	Autoscalers    plan.Resource = "horizontalpodautoscalers"
 )
 
 var codecs, parameters = newCodecs()
@@ -70,7 +69,7 @@ func GroupOf(resource plan.Resource) schema.GroupVersion {
 		return appsv1.SchemeGroupVersion
 	case plan.Jobs:
 		return batchv1.SchemeGroupVersion
-	case Autoscalers:
+	case plan.Autoscalers:
 		return autoscalingv2.SchemeGroupVersion
 	case tokenReviews:
 		return authenticationv1.SchemeGroupVersion

@@ -135,6 +135,7 @@ const (
 	Volumes             Resource = "persistentvolumes"
 	Jobs                Resource = "jobs"
 	Pods                Resource = "pods"
+	Autoscalers         Resource = "horizontalpodautoscalers"
 	Events              Resource = "events"
 )
 

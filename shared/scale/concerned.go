@@ -29,9 +29,11 @@ func strays(c operation.Change) bool {
 	return c.Set.DeletionTimestamp != nil || record.Phase == api.Succeeded && replicas != nil && *replicas != record.Target
 }
 
-// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, is not healthy, or its user asks for a retry.
+// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, is not healthy, has an autoscaler, or its user asks for a retry. No
+// source watches autoscalers, so each sweep looks after them.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
-	if gone || Retried(scaler) || !settled(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) {
+	if gone || Retried(scaler) || !settled(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) ||
+		Autoscaled(scaler) || TellsAutoscaler(scaler) {
 		return scaleHooks
 	}
 	return nil
@@ -41,6 +43,9 @@ func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 // its spec only.
 func settled(scaler *v1alpha1.Scaler) bool {
 	wanted, status := scaler.Wanted(), scaler.Status
+	if fixed := Fixed(scaler); fixed != nil && (scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != *fixed) {
+		return false
+	}
 	return status.ObservedGeneration == scaler.Generation && status.Stage == v1alpha1.StageIdle && wanted != nil && status.Desired != nil &&
 		*wanted == *status.Desired
 }
@@ -91,4 +96,23 @@ func older(a, b *v1alpha1.Scaler) bool {
 		return a.UID < b.UID
 	}
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// Fixed returns the count of the mode fixed, or nil.
+func Fixed(scaler *v1alpha1.Scaler) *int32 {
+	if scaler.Spec.Mode == nil {
+		return nil
+	}
+	return scaler.Spec.Mode.Fixed
+}
+
+// Autoscaled reports whether the Scaler asks for an autoscaler. A paused one does not: the count that comes back has to stay.
+func Autoscaled(scaler *v1alpha1.Scaler) bool {
+	mode := scaler.Spec.Mode
+	return mode != nil && (mode.HPA != nil || mode.Auto != nil) && !scaler.Spec.Paused && scaler.DeletionTimestamp == nil
+}
+
+// TellsAutoscaler reports whether the Scaler has the condition Autoscaled, so that it may have an autoscaler.
+func TellsAutoscaler(scaler *v1alpha1.Scaler) bool {
+	return meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionAutoscaled) != nil
 }

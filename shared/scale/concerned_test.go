@@ -79,22 +79,36 @@ func TestChangeOfAScaler(t *testing.T) {
 		gone   bool
 		want   bool
 	}{
-		"it is settled":              {func(*v1alpha1.Scaler) {}, false, false},
-		"it is gone":                 {func(*v1alpha1.Scaler) {}, true, true},
-		"it is new":                  {func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }, false, true},
-		"its spec has changed":       {func(s *v1alpha1.Scaler) { s.Generation = 5 }, false, true},
-		"it has no count":            {func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil }, false, true},
-		"a wish came during scaling": {func(s *v1alpha1.Scaler) { s.Spec.Replicas = ptr.To[int32](4) }, false, true},
-		"it scales":                  {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageScaling }, false, true},
+		"it is settled":                           {func(*v1alpha1.Scaler) {}, false, false},
+		"it is gone":                              {func(*v1alpha1.Scaler) {}, true, true},
+		"it is new":                               {func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }, false, true},
+		"its spec has changed":                    {func(s *v1alpha1.Scaler) { s.Generation = 5 }, false, true},
+		"it has no count":                         {func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil }, false, true},
+		"a wish came during scaling":              {func(s *v1alpha1.Scaler) { s.Spec.Replicas = ptr.To[int32](4) }, false, true},
+		"it scales":                               {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageScaling }, false, true},
+		"it has failed":                           {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageFailed }, false, true},
+		"a retry is asked for":                    {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{api.RetryAnnotation: ""} }, false, true},
+		"an annotation of others":                 {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{"note": ""} }, false, false},
+		"it has another count than the fixed one": {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Fixed: ptr.To[int32](4)} }, false, true},
+		"it has the fixed count":                  {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Fixed: s.Spec.Replicas} }, false, false},
+		"others scale it": {func(s *v1alpha1.Scaler) {
+			s.Spec.Mode = &v1alpha1.ScalerMode{ExternallyScaled: &v1alpha1.ExternalMode{}}
+		}, false, false},
+		"it has an autoscaler": {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{}} }, false, true},
+		"it has one by CPU":    {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}} }, false, true},
+		"it has one, and is paused": {func(s *v1alpha1.Scaler) {
+			s.Spec.Mode, s.Spec.Paused = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}}, true
+			s.Status.Desired = ptr.To[int32](0)
+		}, false, false},
+		"it had one": {func(s *v1alpha1.Scaler) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAutoscaled}}
+		}, false, true},
 		"it is not healthy": {func(s *v1alpha1.Scaler) {
 			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionFalse}}
 		}, false, true},
 		"it is healthy": {func(s *v1alpha1.Scaler) {
 			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionTrue}}
 		}, false, false},
-		"it has failed":              {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageFailed }, false, true},
-		"a retry is asked for":       {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{api.RetryAnnotation: ""} }, false, true},
-		"an annotation of others":    {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{"note": ""} }, false, false},
 		"nobody looked after it yet": {func(s *v1alpha1.Scaler) { s.Status.Desired = nil }, false, true},
 	} {
 		concerns(t, name, scale.ConcernedByScaler(scaler("pilot", 0, edit(row.change)), row.gone), row.want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -272,6 +273,7 @@ var (
 	maintains = [2]string{"create get patch update", "scalers.drydock.dev"}
 	scalesAny = [2]string{"update", "statefulsets/scale.apps"}
 	runsJobs  = [2]string{"create", "jobs.batch"}
+	makesHPA  = [2]string{"create", "horizontalpodautoscalers.autoscaling"}
 )
 
 // TestScalerNeedsTheRightsOfItsAuthor: what a Scaler has Drydock do, its author may do himself.
@@ -366,4 +368,41 @@ func TestTenantCannotForgeAScaling(t *testing.T) {
 	if err := write("null"); err != nil {
 		t.Errorf("removing it: %v", err)
 	}
+}
+
+// TestAutoscalingScalerNeedsTheRightsOfItsAuthor: who may not make an autoscaler does not get one by a Scaler.
+func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	const refusal = "needs the right to create horizontalpodautoscalers"
+	modes := map[string]map[string]any{
+		"hpa":  {"hpa": map[string]any{"maxReplicas": int64(3)}},
+		"auto": {"auto": map[string]any{"min": int64(1), "max": int64(3)}},
+	}
+	moded := func(mode map[string]any) map[string]any {
+		spec := scalerSpec()
+		spec["mode"] = mode
+		return spec
+	}
+	replaced := func(mode map[string]any) map[string]any {
+		patch := map[string]any{"fixed": nil}
+		maps.Copy(patch, mode)
+		return patch
+	}
+	plain, author := userOf(t, w, "plain", maintains, scalesAny), userOf(t, w, "author", maintains, scalesAny, makesHPA)
+	if err := plain.create("plain", moded(map[string]any{"fixed": int64(2)})); err != nil {
+		t.Fatalf("mode fixed: %v", err)
+	}
+	for name, mode := range modes {
+		expectForbidden(t, "created in mode "+name, refusal, plain.create(name, moded(mode)))
+		expectForbidden(t, "mode "+name+" comes later", refusal, plain.patch("plain", map[string]any{"mode": replaced(mode)}))
+		if err := author.create(name, moded(mode)); err != nil {
+			t.Errorf("mode %s: %v", name, err)
+		}
+		if err := plain.patch(name, map[string]any{"conflictPolicy": "adopt"}); err != nil {
+			t.Errorf("mode %s stays as it is: %v", name, err)
+		}
+	}
+	expectForbidden(t, "another maximum", refusal, plain.patch("hpa", map[string]any{"mode": map[string]any{"hpa": map[string]any{"maxReplicas": 9}}}))
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -44,7 +43,6 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 		return ""
 	})
 }
-
 
 // TestTargetIsBeingDeleted: a finalizer keeps the set, and the Scaler does not call it missing.
 func TestTargetIsBeingDeleted(t *testing.T) {

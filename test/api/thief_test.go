@@ -167,6 +167,7 @@ func lay(t *testing.T) loot {
 	l.layHeld(t)
 	l.layMover(t)
 	l.layStrange(t)
+	l.layAutoscalers(t)
 	ctx, core := t.Context(), l.w.Kube.CoreV1()
 	l.volume, l.copy = l.w.Claim("data-plain-0").Spec.VolumeName, l.w.Claim("data-web-0").Spec.VolumeName
 	kept, _ := json.Marshal(map[string]any{"spec": map[string]any{"persistentVolumeReclaimPolicy": "Retain"}})

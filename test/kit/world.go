@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/metrics"
 )
 
 // APIEnv names the kubeconfig of a real API server with its controllers, but without nodes.
@@ -129,6 +130,7 @@ func (w *World) begin() {
 	w.T.Helper()
 	prepared.Do(func() {
 		installRights(w.T)
+		metrics.RemoveStale(w.Config)
 		w.createClasses()
 	})
 	w.cluster = watchCluster(w.T, w.Kube)

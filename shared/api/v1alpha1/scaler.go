@@ -367,7 +367,7 @@ type ScalerStatus struct {
 	// +listType=atomic
 	// +optional
 	History []ScalingResult `json:"history,omitempty"`
-	// Conditions are Healthy, Progressing and Failed.
+	// Conditions are Healthy, Progressing and Failed, and Autoscaled in the modes hpa and auto.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -404,6 +404,8 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionFailed: a scaling was given up.
 	ConditionFailed = "Failed"
+	// ConditionAutoscaled: the HorizontalPodAutoscaler of the Scaler is there. Without such a mode there is no such condition.
+	ConditionAutoscaled = "Autoscaled"
 )
 
 // AddToScheme registers the types.

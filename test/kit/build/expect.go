@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/plan"
@@ -107,7 +108,8 @@ func find(o *sts.Observed, others []metav1.Object, a plan.Action) metav1.Object 
 		}
 	}
 	for _, object := range append(all, others...) {
-		if object.GetName() == a.Name && object.GetNamespace() == a.Namespace {
+		_, autoscaler := object.(*autoscalingv2.HorizontalPodAutoscaler) // it has the name of what it scales
+		if autoscaler == (a.Resource == plan.Autoscalers) && object.GetName() == a.Name && object.GetNamespace() == a.Namespace {
 			return object
 		}
 	}

@@ -23,7 +23,7 @@ type Lists map[string][]metav1.Object
 func Plurals() Lists {
 	l := Lists{}
 	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods",
-		"scalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges"} {
+		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges"} {
 		l[plural] = nil
 	}
 	return l
