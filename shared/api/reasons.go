@@ -84,7 +84,7 @@ const (
 const (
 	ScalerReady      Reason = "ScalerReady"      // the Scaler looks after the set, which has the count that is wanted
 	CountAdopted     Reason = "CountAdopted"     // spec.replicas of a Scaler became the count that the set has
-	CountReverted    Reason = "CountReverted"    // somebody else had changed the count of a set that a Scaler scales
+	CountReverted    Reason = "CountReverted"    // another client's count was put back, since a Scaler scales the set
 	ScalingStarted   Reason = "ScalingStarted"   // the hook before the change is next
 	CountChanged     Reason = "CountChanged"     // the set has the new count
 	MembersReady     Reason = "MembersReady"     // as many as wanted are ready; the hook after the change is next
