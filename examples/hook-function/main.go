@@ -23,7 +23,7 @@ type facts struct {
 
 // moveData moves data away from the members that are to be removed. It can run more than once for a scaling.
 func moveData(_ context.Context, f facts) error {
-	log.Printf("hook %s of %s/%s, %s, removed: %v", f.Hook, f.Namespace, f.Set, f.Direction, f.Removed)
+	log.Printf("hook %q of %q in %q, direction %q, removed: %v", f.Hook, f.Set, f.Namespace, f.Direction, f.Removed)
 	return nil
 }
 

@@ -26,7 +26,7 @@ func request(t *testing.T, eventType string) cloudevents.Event {
 	return e
 }
 
-// TestAnswerOverHTTPIsOneThatScaleHooksTakes: the handler gets a request as a Broker delivers it, and its reply is about the same set.
+// TestAnswerOverHTTPIsOneThatScaleHooksTakes: the handler gets a request as a Broker delivers it, and its reply names the same set.
 func TestAnswerOverHTTPIsOneThatScaleHooksTakes(t *testing.T) {
 	protocol, err := cloudevents.NewHTTP()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestAnswerOverHTTPIsOneThatScaleHooksTakes(t *testing.T) {
 	}
 	ref, err := events.SetOf(*reply)
 	if err != nil || ref.String() != "shop/web" || reply.ID() == sent.ID() {
-		t.Errorf("the reply %q is about %s: %v", reply.ID(), ref, err)
+		t.Errorf("the reply %q names %s: %v", reply.ID(), ref, err)
 	}
 	got, err := events.HookAnswerOf(*reply)
 	if want := (events.HookAnswer{Operation: "c0ffee012345", Hook: "pre", Key: "secret"}); err != nil || got == nil || *got != want {
