@@ -162,8 +162,9 @@ bench-knative: build ## benchmarks on Knative, twenty minutes, ten of which noth
 rights: ## the ClusterRoles with which Drydock may pause and stop operators, all or some: OWNERS=rabbitmq,pgo
 	@go run ./cmd/kubectl-drydock rbac --owners $(or $(OWNERS),all)
 
-generate: # the custom resources in config/crd, and what Go needs for them
+generate: # the custom resources in config/crd, what Go needs for them, and docs/reference
 	$(TOOL) controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
+	go test -count=1 -run TestPagesAreUpToDate ./test/reference -update
 
 lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
@@ -171,6 +172,6 @@ lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	$(TOOL) staticcheck ./...
 	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./pause
 	cd test/cluster/csi && go vet ./driver
-	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd shared/api/v1alpha1
+	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd docs/reference shared/api/v1alpha1
 
 presubmit: lint test ## what has to pass before a change is offered

@@ -14,7 +14,8 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// scale gives the set as many replicas, in the patch, or has its Scaler do so in stages, by the actions that it returns.
+// scale adds the count to the patch of the set. If the set has a Scaler, it leaves the patch alone and returns the writes of the Scaler
+// instead: spec.paused, and spec.replicas where that is 0 at a wake.
 func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action {
 	scaler := in.Scalers[m.Set.Name]
 	if scaler == nil {
@@ -47,13 +48,13 @@ func stoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
 	return plan.Wait(api.ScalingDown, "Scaler %s stops it, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
 }
 
-// resumes reports whether the set's Scaler is to start it.
+// resumes reports whether the set's Scaler wants members, so that it starts them without another write.
 func (in Input) resumes(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
 	return scaler != nil && !scaler.Spec.Paused && ptr.Deref(scaler.Spec.Replicas, 0) > 0
 }
 
-// hooksTake is how long the hooks of a Scaler of the set may take.
+// hooksTake returns the deadlines of the hooks pre and post together; 0 without a Scaler.
 func (in Input) hooksTake(m idle.Member) time.Duration {
 	scaler := in.Scalers[m.Set.Name]
 	if scaler == nil {

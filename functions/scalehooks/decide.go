@@ -43,11 +43,11 @@ type Input struct {
 	Unwritten string
 	// RetryStays is true if the API server refused to remove a retry in this event.
 	RetryStays bool
-	// LeftBehind are claims of members that the scaling has removed; read where it waits for their cleanup.
+	// LeftBehind are the claims of members that the scaling has removed. They are read only while it waits for their cleanup.
 	LeftBehind []string
 	// Answer is what the event tells about a hook; nil for any other event.
 	Answer *events.HookAnswer
-	// Key is new with each event, and nobody can guess it.
+	// Key is random, and new with each event. A request that Decide sends has it.
 	Key string
 	// Retry is true if the event asks to take up what has failed.
 	Retry    bool
@@ -142,8 +142,8 @@ func (in Input) unreadable(err error) plan.Plan {
 	return p
 }
 
-// unowned decides for a set whose Scaler was deleted. The set stays as it is, and loses the record. A set that is paused keeps it until it
-// has members again: without the record they would pass for removed, and their claims for left behind.
+// unowned decides for a set whose Scaler was deleted. The set stays as it is, and its record is removed. A paused set keeps the record
+// until it has members again: without the record, cleanup-pod would take the members for removed, and clean up their claims.
 func (w work) unowned() plan.Plan {
 	if p := w.tidy(nil); p.Kind == plan.KindDo || w.record == nil {
 		return p // the record goes last, since it is by that that the sweep finds the set
@@ -153,7 +153,7 @@ func (w work) unowned() plan.Plan {
 			return plan.Noop(api.SetPaused)
 		}
 		next := w.record.Clone()
-		next.Adopts = true // whoever gives it members may do so
+		next.Adopts = true // from now on the policies let every client scale the set
 		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
 	}
 	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
@@ -223,7 +223,7 @@ func (w work) rest() plan.Plan {
 // drains reports whether no member may be removed without a hook before.
 func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
 
-// adopts reports whether another client's count becomes the wish. A pause and a fixed count are wishes that stay.
+// adopts reports whether another client's count becomes spec.replicas. It does not during a pause, and with a fixed count.
 func (w work) adopts() bool {
 	return w.yields() && !w.scaler.Spec.Paused
 }
@@ -252,13 +252,13 @@ func (w work) fix() plan.Plan {
 	return p
 }
 
-// wish makes the count the one that the Scaler wants.
+// wish writes the count to spec.replicas of the Scaler.
 func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
 	patch := plan.PatchOf(plan.Scalers, w.scaler).Replace("/spec/replicas", count, fmt.Sprintf("replicas = %d", count))
 	return plan.Do(api.CountAdopted, append(patch.Actions(), notes...)...)
 }
 
-// settle notes that the set has the count which is wanted, without a scaling.
+// settle stores that another client has given the set the count that the Scaler wants, so there is no scaling.
 func (w work) settle(live int32) plan.Plan {
 	next := w.record.Clone()
 	next.Previous, next.Target, next.Reason = live, live, api.CountAdopted

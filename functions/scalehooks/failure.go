@@ -17,7 +17,7 @@ import (
 // longestReport is how many bytes of a container's message a failure quotes.
 const longestReport = 256
 
-// failedHook returns the Job of the present phase that has failed; nil if there is none. Of a hook for a failure nothing is told.
+// failedHook returns the failed Job of the present phase; nil if there is none. The hook onFailure is left out: its failure has no effect.
 func (in Input) failedHook() *batchv1.Job {
 	if in.Set == nil {
 		return nil
@@ -33,8 +33,8 @@ func (in Input) failedHook() *batchv1.Job {
 	return job
 }
 
-// later returns the pod of the two that began later, if it is the Job's and has failed. Any pod may have the label of a Job, but its
-// controller is who has made it.
+// later returns pod if it is a failed pod of the Job and newer than known, otherwise known. The owner reference decides, since any pod may
+// have the label of a Job.
 func later(known, pod *corev1.Pod, job *batchv1.Job) *corev1.Pod {
 	switch {
 	case pod.Status.Phase != corev1.PodFailed || !metav1.IsControlledBy(pod, job):
@@ -45,7 +45,7 @@ func later(known, pod *corev1.Pod, job *batchv1.Job) *corev1.Pod {
 	return pod
 }
 
-// failure says how the container of a hook has ended: empty if that is not known.
+// failure returns the exit code and the message of the first container that failed, to append to a sentence; empty if there is no pod.
 func (in Input) failure() string {
 	if in.FailedPod == nil {
 		return ""
@@ -68,7 +68,8 @@ func (in Input) failure() string {
 	return ""
 }
 
-// writesItself reports whether the container's message comes from its termination log. That of another one may be the end of its log.
+// writesItself reports whether the container's message comes from its termination log only. With another policy it may be the end of its
+// output, which people who read the Scaler may not see.
 func (in Input) writesItself(container string) bool {
 	spec := in.FailedPod.Spec
 	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {

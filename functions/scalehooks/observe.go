@@ -107,8 +107,8 @@ func (f *Function) observeJobs(ctx context.Context, in *Input) error {
 	})
 }
 
-// isHook reports whether the Job is a hook of a scaling of the set. Anybody who creates a Job may give it such a link: one by another name
-// is not deleted, and the fence of Jobs would refuse that.
+// isHook reports whether the Job is a hook of a scaling of the set. A user can create a Job with such a link, so the name has to match too:
+// the policy drydock-fence-jobs refuses to delete a Job of another name.
 func isHook(job *batchv1.Job, set string) bool {
 	link, err := api.LoadLink(job)
 	return err == nil && link != nil && link.Role == api.RoleScaleHook && link.Set.Name == set &&

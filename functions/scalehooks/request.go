@@ -23,8 +23,8 @@ const (
 	mostKeys = 8
 )
 
-// runByEvent asks a function of the user's by a CloudEvent, again and again until it answers, and then does what comes after the hook. An
-// answer is in no record: an event that is lost is asked for again.
+// runByEvent asks the user's function by a CloudEvent until it answers, and then calls then. The answer is not stored: if the write after it
+// fails, or the answer is lost, the request is sent again.
 func (w work) runByEvent(hook string, then func() plan.Plan) plan.Plan {
 	failing, answer := hook == failureHook, w.Answer
 	switch {
@@ -35,7 +35,7 @@ func (w work) runByEvent(hook string, then func() plan.Plan) plan.Plan {
 	case w.answers(hook):
 		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: its function answers: %s", hook, short(answer.Message, longestQuote)))
 	case operation.Overdue(w.record, w.Now):
-		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s was asked for %d times, and nobody has answered within %s; look at the Trigger of "+
+		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s was requested %d times, without an answer within %s; look at the Trigger of "+
 			"the type %s and at its function", hook, times(w.record.Ask), w.deadline(w.record.Phase), events.ScaleHookRequested))
 	case w.record.Ask == nil || !w.Now.Before(nextAsk(w.record.Ask)):
 		return w.ask(hook)
@@ -62,7 +62,7 @@ func (w work) ask(hook string) plan.Plan {
 	return w.store(api.HookRequested, next).Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.Ask.Times), events.HookRequest{HookFacts: resources.HookFacts(w.Set, next, hook), Key: w.Key})
 }
 
-// nextAsk is when the request is sent again.
+// nextAsk returns when the request is sent again.
 func nextAsk(ask *api.Ask) time.Time {
 	pause := min(firstAsk<<min(max(ask.Times-1, 0), 10), longestAsk)
 	return ask.Last.Add(pause)

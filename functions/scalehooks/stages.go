@@ -100,7 +100,7 @@ func (w work) enter(record *api.Scale, phase api.Phase) *api.Scale {
 	next := operation.Enter(record, phase, w.Now, w.deadline(phase))
 	next.Ask = nil
 	post := w.hook(postHook)
-	next.CleansUp = phase == api.PostScaling && post != nil && post.Cleanup != nil
+	next.CleansUp = phase == api.PostScaling && post != nil && post.Cleanup != nil && !next.Paused // a pause keeps the claims
 	return next
 }
 

@@ -14,6 +14,8 @@ type HookFacts struct {
 	// Current is the count before the scaling, Desired the one after it.
 	Current int32 `json:"current"`
 	Desired int32 `json:"desired"`
+	// Paused is true if the members that are removed are only away: the Scaler is paused, or the set falls asleep.
+	Paused bool `json:"paused"`
 	// Added and Removed are ordinals; at most one of the two has any, and neither is null.
 	Added     []int  `json:"added"`
 	Removed   []int  `json:"removed"`

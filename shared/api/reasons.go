@@ -85,7 +85,7 @@ const (
 	ScalerReady      Reason = "ScalerReady"      // the Scaler looks after the set, which has the count that is wanted
 	CountAdopted     Reason = "CountAdopted"     // spec.replicas of a Scaler became the count that the set has
 	CountContested   Reason = "CountContested"   // another client changes the count of the set again and again
-	CountReverted    Reason = "CountReverted"    // somebody else had changed the count of a set that a Scaler scales
+	CountReverted    Reason = "CountReverted"    // another client's count was put back, since a Scaler scales the set
 	ScalingStarted   Reason = "ScalingStarted"   // the hook before the change is next
 	CountChanged     Reason = "CountChanged"     // the set has the new count
 	MembersReady     Reason = "MembersReady"     // as many as wanted are ready; the hook after the change is next

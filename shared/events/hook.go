@@ -11,21 +11,21 @@ import (
 // HookRequest is the data of ScaleHookRequested. The answer has it as its data, too.
 type HookRequest struct {
 	api.HookFacts
-	// Key is known to those who got the request, and shows that an answer is theirs.
+	// Key is a random text. An answer with the same key comes from a receiver of the request.
 	Key string `json:"key"`
-	// Message says in an answer ScaleHookFailed what went wrong.
+	// Message says what went wrong. Only an answer of the type ScaleHookFailed has it.
 	Message string `json:"message,omitempty"`
 }
 
-// HookAnswer is what a function of the user's says about a hook.
+// HookAnswer is the answer of a user's function to a request for a hook.
 type HookAnswer struct {
 	Operation, Hook, Key string
 	Failed               bool
 	Message              string
 }
 
-// HookAnswerOf reads an answer; nil if the event is none. Everybody who reaches the Broker can send one: it counts only with a key that was
-// sent with the request.
+// HookAnswerOf returns the answer in the event; nil if the event has another type. Every client of the Broker can send an answer, so the
+// caller compares its key with those of the requests.
 func HookAnswerOf(e cloudevents.Event) (*HookAnswer, error) {
 	if e.Type() != ScaleHookCompleted && e.Type() != ScaleHookFailed {
 		return nil, nil

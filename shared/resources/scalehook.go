@@ -87,7 +87,7 @@ func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.Po
 // HookFacts returns the facts of the scaling for the hook.
 func HookFacts(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
 	first := sts.Start(set)
-	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target,
+	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target, Paused: record.Paused,
 		Added: Ordinals(first, record.Previous, record.Target), Removed: Ordinals(first, record.Target, record.Previous),
 		Namespace: set.Namespace, Set: set.Name, Scaler: record.Scaler.Name, Operation: record.Operation}
 }
@@ -97,6 +97,7 @@ func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "DRYDOCK_NAMESPACE", Value: facts.Namespace},
 		{Name: "DRYDOCK_SET", Value: facts.Set},
+		{Name: "DRYDOCK_PAUSED", Value: strconv.FormatBool(facts.Paused)},
 		{Name: "DRYDOCK_SCALER", Value: facts.Scaler},
 		{Name: "DRYDOCK_HOOK", Value: facts.Hook},
 		{Name: "DRYDOCK_OPERATION", Value: facts.Operation},

@@ -104,6 +104,7 @@ var laws = []law{
 	{of: "cmd/kubectl-drydock/progress", why: "how far an operation is, is a function of what there is",
 		own:    []string{"shared/api", "shared/sts", "shared/operation", "shared/resize"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "examples", why: "people copy them, without Drydock's code", others: []string{"github.com/cloudevents/sdk-go/v2"}},
 	{of: "test", why: "tests may look at everything", own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"}},
 }
 

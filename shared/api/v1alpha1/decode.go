@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UnmarshalJSON takes a status that cannot be read for none, so that it is written anew. The API server takes times that Go does not, such as
-// 2020-01-01t00:00:00z, from everybody who may report a status; and one Scaler that cannot be read makes a list of all of them unreadable.
+// UnmarshalJSON decodes a Scaler, and leaves out a status that it cannot decode, so that scale-hooks writes the status anew. The API server
+// accepts times that Go rejects, such as 2020-01-01t00:00:00z, and one Scaler that fails to decode fails the list of all Scalers.
 func (s *Scaler) UnmarshalJSON(text []byte) error {
 	var parts struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -27,7 +27,7 @@ func (s *Scaler) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Wanted returns the count that the Scaler asks for; nil if it takes the one that there is.
+// Wanted returns the count that the Scaler asks for: zero during a pause, nil if the Scaler takes the count of the set.
 func (s *Scaler) Wanted() *int32 {
 	if s.Spec.Paused && s.Spec.Replicas != nil {
 		return new(int32)
@@ -35,13 +35,13 @@ func (s *Scaler) Wanted() *int32 {
 	return s.Spec.Replicas
 }
 
-// Deadlines of a Scaler that the API server has not completed.
+// Deadlines of a Scaler without the API server's defaults.
 const (
 	DefaultHookDeadline    = 10 * time.Minute
 	DefaultScalingDeadline = 30 * time.Minute
 )
 
-// Or returns the time, or another one where there is none.
+// Or returns the duration, or other if there is no positive one.
 func (d Deadline) Or(other time.Duration) time.Duration {
 	if limit, err := time.ParseDuration(string(d)); err == nil && limit > 0 {
 		return limit

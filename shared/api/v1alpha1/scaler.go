@@ -297,7 +297,7 @@ type ScalerDeadlines struct {
 	OnFailure Deadline `json:"onFailure,omitempty"`
 }
 
-// Deadline is a Go duration, at most a week.
+// Deadline is a positive Go duration. The schema bounds its length in characters, and no more.
 //
 // +kubebuilder:validation:MaxLength=20
 // +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -352,6 +352,8 @@ type ScalerStatus struct {
 	//
 	// +optional
 	Previous *int32 `json:"previous,omitempty"`
+	// Desired is the count after the scaling.
+	//
 	// +optional
 	Desired *int32 `json:"desired,omitempty"`
 	// Failed says where the scaling was given up, and why.
@@ -383,17 +385,24 @@ type TargetReference struct {
 
 // ScalerFailure says where a scaling was given up.
 type ScalerFailure struct {
-	FailedAt Stage  `json:"failedAt"`
-	Reason   string `json:"reason"`
+	// FailedAt is the stage that failed. A retry begins there.
+	FailedAt Stage `json:"failedAt"`
+	// Reason is that of the condition Failed.
+	Reason string `json:"reason"`
 }
 
 // ScalingResult is a scaling that has ended.
 type ScalingResult struct {
-	Operation string      `json:"operation"`
-	From      int32       `json:"from"`
-	To        int32       `json:"to"`
-	Result    string      `json:"result"`
-	Finished  metav1.Time `json:"finished"`
+	// Operation is the id of the scaling.
+	Operation string `json:"operation"`
+	// From is the count before the scaling.
+	From int32 `json:"from"`
+	// To is the count that was asked for.
+	To int32 `json:"to"`
+	// Result is Succeeded or Failed.
+	Result string `json:"result"`
+	// Finished is when the scaling ended.
+	Finished metav1.Time `json:"finished"`
 }
 
 // Types of conditions of a Scaler.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+	"github.com/cloudevents/sdk-go/v2/binding"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+)
+
+// request is an event as scale-hooks sends it.
+func request(t *testing.T, eventType string) cloudevents.Event {
+	t.Helper()
+	e := events.NewStep(api.ScaleHooks, eventType, events.Ref{Namespace: "shop", Name: "web", UID: "uid-web", Operation: "c0ffee012345"})
+	data := events.HookRequest{Key: "secret", HookFacts: api.HookFacts{Hook: "pre", Direction: "down", Current: 2, Desired: 1, Added: []int{}, Removed: []int{1},
+		Namespace: "shop", Set: "web", Scaler: "web", Operation: "c0ffee012345"}}
+	if err := e.SetData(cloudevents.ApplicationJSON, data); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestAnswerOverHTTPIsOneThatScaleHooksTakes: the handler gets a request as a Broker delivers it, and its reply names the same set.
+func TestAnswerOverHTTPIsOneThatScaleHooksTakes(t *testing.T) {
+	protocol, err := cloudevents.NewHTTP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := cloudevents.NewHTTPReceiveHandler(t.Context(), protocol, answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := request(t, events.ScaleHookRequested)
+	call := httptest.NewRequest(http.MethodPost, "/", nil)
+	if err := cehttp.WriteRequest(t.Context(), binding.ToMessage(&sent), call); err != nil {
+		t.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, call)
+	reply, err := cloudevents.NewEventFromHTTPResponse(recorder.Result())
+	if err != nil {
+		t.Fatalf("%d: %v", recorder.Code, err)
+	}
+	ref, err := events.SetOf(*reply)
+	if err != nil || ref.String() != "shop/web" || reply.ID() == sent.ID() {
+		t.Errorf("the reply %q names %s: %v", reply.ID(), ref, err)
+	}
+	got, err := events.HookAnswerOf(*reply)
+	if want := (events.HookAnswer{Operation: "c0ffee012345", Hook: "pre", Key: "secret"}); err != nil || got == nil || *got != want {
+		t.Errorf("the answer is %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestAnswerToAnotherTypeIsRefused(t *testing.T) {
+	reply, err := answer(t.Context(), request(t, events.ScaleCompleted))
+	if reply != nil || !cloudevents.IsNACK(err) || !strings.Contains(err.Error(), "check the filter of the Trigger") {
+		t.Errorf("%v, %v", reply, err)
+	}
+}

@@ -1,0 +1,112 @@
+// Package reference renders the fields of a custom resource as a page of docs/reference, from its definition in config/crd.
+package reference
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// foreign are fields whose fields Kubernetes describes.
+var foreign = []string{"spec.mode.hpa.behavior", "spec.mode.hpa.metrics", "status.conditions"}
+
+// schema is the part of an OpenAPI schema that a page shows.
+type schema struct {
+	Description string
+	Type        string
+	Default     any
+	Enum        []string
+	Minimum     *int
+	Maximum     *int
+	Required    []string
+	Items       *schema
+	Properties  map[string]*schema
+	Rules       []rule `json:"x-kubernetes-validations"`
+}
+
+type rule struct{ Message string }
+
+type definition struct {
+	Spec struct {
+		Names    struct{ Kind string }
+		Versions []struct {
+			Name   string
+			Schema struct {
+				OpenAPIV3Schema *schema `json:"openAPIV3Schema"`
+			}
+		}
+	}
+}
+
+// Page renders the fields of the definition's first version.
+func Page(source string, text []byte) (string, error) {
+	d := definition{}
+	if err := yaml.Unmarshal(text, &d); err != nil {
+		return "", fmt.Errorf("reading %s: %w", source, err)
+	}
+	if len(d.Spec.Versions) == 0 || d.Spec.Versions[0].Schema.OpenAPIV3Schema == nil {
+		return "", fmt.Errorf("%s has no version with a schema", source)
+	}
+	version := d.Spec.Versions[0]
+	root := version.Schema.OpenAPIV3Schema
+	b := strings.Builder{}
+	fmt.Fprintf(&b, "# The fields of a %s\n\nThe API version is `drydock.dev/%s`. This page is generated from `%s`: run `make generate`.\n", d.Spec.Names.Kind, version.Name, source)
+	for _, part := range []string{"spec", "status"} {
+		if root.Properties[part] == nil {
+			return "", fmt.Errorf("the schema of %s has no %s", source, part)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| field | type | default | meaning |\n|---|---|---|---|\n", part)
+		rows(&b, root.Properties[part], part)
+	}
+	return b.String(), nil
+}
+
+// rows writes a row for each field of the object at the path, and for the fields of those.
+func rows(b *strings.Builder, object *schema, path string) {
+	pre := object.Properties["pre"] // hooks have the same fields, which are shown once
+	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
+		field, at := object.Properties[name], path+"."+name
+		kind, inner := field.Type, field
+		if field.Type == "array" && field.Items != nil {
+			kind, inner, at = "list of "+field.Items.Type, field.Items, at+"[]"
+		}
+		shown := ""
+		if field.Default != nil && kind != "object" {
+			shown = fmt.Sprintf("`%v`", field.Default)
+		}
+		means := meaning(field, slices.Contains(object.Required, name))
+		same := pre != nil && field != pre && len(field.Properties) > 0 && reflect.DeepEqual(field.Properties, pre.Properties)
+		if same {
+			means = strings.TrimSpace(means + " Its fields are those of `" + path + ".pre`.")
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", at, kind, shown, means)
+		if !same && !slices.Contains(foreign, strings.TrimSuffix(at, "[]")) {
+			rows(b, inner, at)
+		}
+	}
+}
+
+// meaning returns the description of the field and what its value has to be, on one line.
+func meaning(field *schema, required bool) string {
+	words := strings.Fields(field.Description)
+	if required {
+		words = append(words, "Required.")
+	}
+	if len(field.Enum) > 0 {
+		words = append(words, "One of "+strings.Join(field.Enum, ", ")+".")
+	}
+	if field.Minimum != nil {
+		words = append(words, fmt.Sprintf("At least %d.", *field.Minimum))
+	}
+	if field.Maximum != nil {
+		words = append(words, fmt.Sprintf("At most %d.", *field.Maximum))
+	}
+	for _, r := range field.Rules {
+		words = append(words, "Rule: "+r.Message+".")
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), "|", "\\|")
+}
