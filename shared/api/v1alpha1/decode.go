@@ -27,6 +27,17 @@ func (s *Scaler) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// UnmarshalJSON takes a mode that cannot be read for none of the four. The schema takes quantities that Go does not, such as 1e1.5.
+func (m *ScalerMode) UnmarshalJSON(text []byte) error {
+	type plain ScalerMode // without this method
+	var mode plain
+	if json.Unmarshal(text, &mode) != nil {
+		mode = plain{}
+	}
+	*m = ScalerMode(mode)
+	return nil
+}
+
 // Wanted returns the count that the Scaler asks for; nil if it takes the one that there is.
 func (s *Scaler) Wanted() *int32 {
 	if s.Spec.Paused && s.Spec.Replicas != nil {
@@ -41,10 +52,13 @@ const (
 	DefaultScalingDeadline = 30 * time.Minute
 )
 
-// Or returns the time, or another one where there is none.
+// LongestDeadline is a week. Several deadlines are added up, and that must not overflow.
+const LongestDeadline = 7 * 24 * time.Hour
+
+// Or returns the time, at most LongestDeadline, or another one where there is none.
 func (d Deadline) Or(other time.Duration) time.Duration {
 	if limit, err := time.ParseDuration(string(d)); err == nil && limit > 0 {
-		return limit
+		return min(limit, LongestDeadline)
 	}
 	return other
 }
