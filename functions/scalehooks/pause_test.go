@@ -38,7 +38,7 @@ func TestPause(t *testing.T) {
 			want: `do CountReverted: patch statefulsets web {replicas = 0}; event CountReverted "another client has scaled the StatefulSet to 1; Scaler pilot has put 0 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
 		"it ends": {in: on(web(0, records(api.Succeeded, away)), pilot()),
 			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 0 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 0 to 3 for uid-pilot, attempt 2, new, due 10m0s",
+			next:   "PreScaling ScalingStarted, 0 to 3 for uid-pilot, attempt 2, paused, new, due 10m0s",
 			status: "preScaling 0, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
 		"the Scaler goes while it is paused": {in: on(web(0, records(api.Succeeded, away))),
 			want: "do ScalerGone: patch statefulsets web {+scale}", next: "Succeeded ScalingCompleted, 3 to 0 for uid-pilot, attempt 1, paused, finished -30s"},

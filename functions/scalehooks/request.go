@@ -33,7 +33,7 @@ func (w work) runByEvent(hook string, then func() plan.Plan) plan.Plan {
 	case failing && (w.answers(hook) || w.Rejected != "" || operation.Overdue(w.record, w.Now)):
 		return then()
 	case w.answers(hook):
-		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: its function answers: %s", hook, short(answer.Message, longestQuote)))
+		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: its function answers: %s", hook, printable(answer.Message, longestQuote)))
 	case operation.Overdue(w.record, w.Now):
 		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s was asked for %d times, and nobody has answered within %s; look at the Trigger of "+
 			"the type %s and at its function", hook, times(w.record.Ask), w.deadline(w.record.Phase), events.ScaleHookRequested))
