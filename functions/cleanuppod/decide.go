@@ -27,7 +27,7 @@ type Input struct {
 	Revision *appsv1.ControllerRevision
 	// Records are the roles of the records that other operations keep of the set; read where the set is at zero or being deleted.
 	Records []api.Role
-	// Paused is true if a Scaler of the set is paused; read where the set is at zero.
+	// Paused is true if a Scaler of the set is paused, or may just have been; read where the set is at zero.
 	Paused bool
 	// Denied is why the API server would refuse a pod of a new template; empty if it would not.
 	Denied string

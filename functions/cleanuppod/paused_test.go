@@ -3,7 +3,10 @@ package cleanuppod
 import (
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -22,6 +25,24 @@ func TestMembersOfAPausedScalerAreAway(t *testing.T) {
 	} {
 		if p := Decide(in); p.Kind == plan.KindDo {
 			t.Errorf("%s: %s, want nothing", name, p)
+		}
+	}
+}
+
+// TestScalerKeepsMembersAway: a manifest may remove the set's record while the members come back.
+func TestScalerKeepsMembersAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		scaler v1alpha1.ScalerSpec
+		record *api.Scale
+		want   bool
+	}{
+		"it is paused":                          {v1alpha1.ScalerSpec{Paused: true}, &api.Scale{}, true},
+		"the record is lost":                    {v1alpha1.ScalerSpec{Replicas: ptr.To[int32](3)}, nil, true},
+		"the record is lost, and it wants none": {v1alpha1.ScalerSpec{Replicas: ptr.To[int32](0)}, nil, false},
+		"the record says that it was no pause":  {v1alpha1.ScalerSpec{Replicas: ptr.To[int32](3)}, &api.Scale{}, false},
+	} {
+		if got := keepsAway(&c.scaler, c.record); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -39,6 +39,8 @@ func TestMembersStayAwayUntilTheCountRises(t *testing.T) {
 		"the count rises":          {on(web(0, records(api.PreScaling, back)), pilot()), false},
 		"another client scales to zero what is to be paused": {on(web(0, quiet(3)), pilot(pausing)), true},
 		"the members are back":                               {on(web(3, records(api.Succeeded, away)), pilot()), false},
+		"the record is lost while they come back":            {on(web(0), pilot()), true},
+		"the record is lost, and none are wanted":            {on(web(0), pilot(wants(0))), false},
 		"the Scaler goes while they come back":               {on(web(0, records(api.PreScaling, back))), true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -165,6 +165,8 @@ func (w work) stop(reason api.Reason, message string) *api.Scale {
 func (w work) adopt() plan.Plan {
 	live := sts.Replicas(w.Set)
 	next := w.fresh(api.Succeeded, live, live)
+	// Without the record of a pause, members that the Scaler wants back pass for away, so that cleanup-pod deletes none of their claims.
+	next.Paused = next.Paused || w.record == nil && live == 0 && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
 	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s looks after the StatefulSet", w.scaler.Name)
 	next.Operation = api.OperationID(w.Set.UID, string(api.ScalerReady), next.Attempt) // it is none, and not the one before
 	next.Finished = operation.Moment(w.Now)
