@@ -27,7 +27,7 @@ type Input struct {
 	Revision *appsv1.ControllerRevision
 	// Records are the roles of the records that other operations keep of the set; read where the set is at zero or being deleted.
 	Records []api.Role
-	// Paused is true if a Scaler of the set is paused; read where the set is at zero.
+	// Paused is true if a Scaler of the set is paused, or may just have been; read where the set is at zero.
 	Paused bool
 	// Denied is why the API server would refuse a pod of a new template; empty if it would not.
 	Denied string
@@ -114,11 +114,11 @@ func (in Input) scales() bool {
 	return r.Scaling() && !r.AwaitsCleanup()
 }
 
-// paused reports whether the set is at zero because its Scaler is, or was: then its members are away and not removed. The Scaler tells so also
-// when somebody has removed the set's record, and the record when the Scaler is gone.
+// paused reports whether members of the set are away because its Scaler is paused, or was: they are not removed. The Scaler tells so also when
+// the set's record was removed, and the record when the Scaler is gone, or when another client has started some of the members.
 func (in Input) paused() bool {
 	scale := operation.Of(in.Set).Scale
-	return sts.Replicas(in.Set) == 0 && (in.Paused || scale != nil && scale.Paused)
+	return in.Paused && sts.Replicas(in.Set) == 0 || scale != nil && scale.Paused
 }
 
 // cleanUp takes the next step for the ordinals that are left behind.

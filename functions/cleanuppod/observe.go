@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -14,6 +15,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/sts"
@@ -71,17 +73,22 @@ func (f *Function) observeRecords(ctx context.Context, in *Input) error {
 	})
 }
 
-// observeScalers looks for a Scaler that is paused. Where the custom resource is not installed, there is none.
+// observeScalers looks for a Scaler that keeps members away. Where the custom resource is not installed, there is none.
 func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 	err := kube.Pages(ctx, f.client, plan.Scalers, in.Set.Namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
 		for i := range l.Items {
-			in.Paused = in.Paused || l.Items[i].Spec.Target == in.Name && l.Items[i].Spec.Paused
+			in.Paused = in.Paused || l.Items[i].Spec.Target == in.Name && keepsAway(&l.Items[i].Spec, operation.Of(in.Set).Scale)
 		}
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
+}
+
+// keepsAway reports whether the Scaler is paused, or wants members back while the record of its last scaling is lost: it may have been a pause.
+func keepsAway(scaler *v1alpha1.ScalerSpec, record *api.Scale) bool {
+	return scaler.Paused || record == nil && ptr.Deref(scaler.Replicas, 0) > 0
 }
 
 func (f *Function) observeClaims(ctx context.Context, in *Input) error {

@@ -177,6 +177,9 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if in.rests(m, v) {
 		return plan.Noop(api.AlreadyRefused)
 	}
+	if in.paused(m) { // by a person: a wake-up would end that pause
+		return plan.Noop(api.SetPaused)
+	}
 	if left := sts.RollingOut(m.Set); left != "" {
 		return plan.Wait(api.RolloutRunning, "%s", left)
 	}

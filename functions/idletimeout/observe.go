@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -116,7 +117,7 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 	in.Scalers = map[string]*v1alpha1.Scaler{}
 	for _, m := range in.Group {
 		record := operation.Of(m.Set).Scale
-		if record == nil {
+		if record == nil || len(validation.IsDNS1123Subdomain(record.Scaler.Name)) > 0 {
 			continue
 		}
 		scaler := &v1alpha1.Scaler{}

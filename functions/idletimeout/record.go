@@ -77,7 +77,7 @@ func (in Input) forget() plan.Plan {
 	}
 	for _, m := range in.Group {
 		for _, r := range in.Records[m.Set.Name] {
-			if over(m, r.Link) {
+			if in.over(m, r.Link) {
 				return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
 			}
 		}
@@ -85,7 +85,8 @@ func (in Input) forget() plan.Plan {
 	return plan.Noop(api.SetGone)
 }
 
-func over(m idle.Member, link *api.Link) bool {
+// over reports whether nobody needs the record any more. A Scaler that is paused still scales its set to zero, whatever the set tells.
+func (in Input) over(m idle.Member, link *api.Link) bool {
 	switch {
 	case m.SleepErr != nil:
 		return false
@@ -94,5 +95,5 @@ func over(m idle.Member, link *api.Link) bool {
 	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
 		return m.Sleep.Phase.Terminal()
 	}
-	return sts.Replicas(m.Set) > 0
+	return sts.Replicas(m.Set) > 0 && !in.paused(m)
 }

@@ -48,6 +48,12 @@ func stoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
 	return plan.Wait(api.ScalingDown, "Scaler %s stops it, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
 }
 
+// paused reports whether the set has a Scaler that is paused.
+func (in Input) paused(m idle.Member) bool {
+	scaler := in.Scalers[m.Set.Name]
+	return scaler != nil && scaler.Spec.Paused
+}
+
 // resumes reports whether the set's Scaler wants members, so that it starts them without another write.
 func (in Input) resumes(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]

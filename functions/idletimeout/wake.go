@@ -42,7 +42,8 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
 	warning := next.FailedAt != "" || reason == api.StartedByOthers
-	actions := slices.Concat(patch.Actions(), resume, []plan.Action{operation.NoteOf(m.Set, next, warning)})
+	// The Scaler first: a sleep that says Waking while its Scaler is paused would pass for a pause by the user, and end at zero.
+	actions := slices.Concat(resume, patch.Actions(), []plan.Action{operation.NoteOf(m.Set, next, warning)})
 	return plan.Do(reason, actions...).Then(events.WakeDecided, sleep.Operation)
 }
 
@@ -108,7 +109,7 @@ func start(in Input, m idle.Member, reason api.Reason, message string) plan.Plan
 	next.Reason, next.Message = reason, message
 	patch := operation.Store(m.Set, next)
 	resume := in.scale(patch, m, wanted(m.Sleep))
-	actions := append(patch.Actions(), resume...)
+	actions := append(resume, patch.Actions()...) // in the order of wake
 	if reason == api.OwnerAway {
 		actions = append(actions, operation.NoteOf(m.Set, next, true))
 	}

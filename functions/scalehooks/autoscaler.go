@@ -30,6 +30,7 @@ func (w work) autoscale() plan.Plan {
 		case is == nil && w.autoscales(s):
 			actions = append(actions, plan.Create(plan.Autoscalers, makeAutoscaler(s)))
 		case is == nil || !metav1.IsControlledBy(is, s) || is.DeletionTimestamp != nil:
+		case s.Spec.Mode.Unreadable():
 		case !w.autoscales(s):
 			actions = append(actions, plan.Delete(plan.Autoscalers, is))
 		default:

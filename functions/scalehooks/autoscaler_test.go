@@ -77,6 +77,9 @@ func TestFixedCount(t *testing.T) {
 			next: "Succeeded ScalerReady, 3 to 3 for uid-pilot, attempt 1, finished -30s",
 			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 4; Scaler pilot ` +
 				`has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
+		"the mode cannot be read": {in: on(web(3, quiet(3)), pilot(wants(5), edited(func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{} }))),
+			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
+			status: "idle 3, Healthy False RequestInvalid, Failed False RequestInvalid, Progressing False RequestInvalid"},
 		"others decide": {in: reported(on(web(3, quiet(3)), pilot(external))),
 			want: "noop UpToDate"},
 	})

@@ -12,6 +12,8 @@ import (
 func (w work) awaitCleanup(then func() plan.Plan) plan.Plan {
 	cleanup := operation.Of(w.Set).Cleanup
 	switch {
+	case w.record.Paused: // its members are away: nothing of them is cleaned up
+		return then()
 	case len(w.LeftBehind) == 0 && !cleanup.Active():
 		return then()
 	case cleanup != nil && operation.CleanupRests(cleanup) && cleanup.Started.After(w.record.Started.Time):

@@ -149,6 +149,11 @@ func (w work) unowned() plan.Plan {
 		return p // the record goes last, since it is by that that the sweep finds the set
 	}
 	if w.record.Paused && sts.Replicas(w.Set) == 0 {
+		if w.record.Active() { // an active record would keep the set from every other operation
+			next := w.stop(api.ScalerGone, "the Scaler was deleted during the scaling")
+			next.Adopts = true
+			return w.end(next)
+		}
 		if w.record.Adopts {
 			return plan.Noop(api.SetPaused)
 		}
@@ -184,6 +189,8 @@ func (w work) stop(reason api.Reason, message string) *api.Scale {
 func (w work) adopt() plan.Plan {
 	live := sts.Replicas(w.Set)
 	next := w.fresh(api.Succeeded, live, live)
+	// Without the record of a pause, members that the Scaler wants back pass for away, so that cleanup-pod deletes none of their claims.
+	next.Paused = next.Paused || w.record == nil && live == 0 && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
 	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s looks after the StatefulSet", w.scaler.Name)
 	next.Operation = api.OperationID(w.Set.UID, string(api.ScalerReady), next.Attempt) // it is none, and not the one before
 	next.Finished = operation.Moment(w.Now)
@@ -199,6 +206,10 @@ func (w work) adopt() plan.Plan {
 func (w work) rest() plan.Plan {
 	live, wanted := sts.Replicas(w.Set), w.scaler.Wanted()
 	switch {
+	case w.scaler.Spec.Mode.Unreadable():
+		return w.report(&problem{reason: api.RequestInvalid, message: "spec.mode cannot be read; look at the quantities in its metrics, such as 1e1.5"})
+	case wanted == nil && live == 0 && w.record.Paused: // a manifest without a count has replaced the Scaler
+		return w.wish(w.record.Previous)
 	case wanted == nil:
 		return w.wish(live)
 	case live != w.record.Target && live == *wanted:
@@ -262,6 +273,7 @@ func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
 func (w work) settle(live int32) plan.Plan {
 	next := w.record.Clone()
 	next.Previous, next.Target, next.Reason = live, live, api.CountAdopted
+	next.Paused = live == 0 && w.scaler.Spec.Paused
 	next.Message = fmt.Sprintf("the StatefulSet was scaled to %d by another client, as the Scaler wants it", live)
 	return w.store(api.CountAdopted, next)
 }
@@ -294,7 +306,8 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
 		next.Attempt, next.Reverts = w.record.Attempt+1, w.record.Reverts
-		next.Paused = next.Paused || target == 0 && previous == 0 && w.record.Paused // it has had no members since
+		// Members stay away until the count rises: a scaling up that fails before that has removed none.
+		next.Paused = next.Paused || w.record.Paused && (target > previous || target == 0 && previous == 0)
 	}
 	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
@@ -303,7 +316,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 
 // failed decides for a scaling that was given up: nothing happens until its user asks for a retry.
 func (w work) failed() plan.Plan {
-	if !scale.Retried(w.scaler) && !w.Retry {
+	if !scale.Retried(w.scaler) && !w.Retry && !w.resumes() {
 		if p := w.tidy(w.record); p.Kind == plan.KindDo {
 			return p
 		}
@@ -324,6 +337,12 @@ func (w work) failed() plan.Plan {
 	next := w.enter(w.fresh(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
 	next.Reason, next.Message = api.Retrying, fmt.Sprintf("taken up again at %s", stages[next.Phase])
 	return w.store(api.Retrying, next, w.tell(next, false))
+}
+
+// resumes reports whether the scaling that has failed was a pause, and the Scaler is not paused any more: the members come back, as they do after
+// a pause that has not failed. idle-timeout wakes a set by that.
+func (w work) resumes() bool {
+	return w.record.Paused && w.record.Target == 0 && !w.scaler.Spec.Paused && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
 }
 
 // moved reports whether the set has other members than the failed scaling has left it with.

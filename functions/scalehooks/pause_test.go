@@ -40,7 +40,7 @@ func TestPause(t *testing.T) {
 			next: "Succeeded ScalingCompleted, 3 to 0 for uid-pilot, attempt 1, paused, finished -30s"},
 		"it ends": {in: on(web(0, records(api.Succeeded, away)), pilot()),
 			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 0 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 0 to 3 for uid-pilot, attempt 2, new, due 10m0s",
+			next:   "PreScaling ScalingStarted, 0 to 3 for uid-pilot, attempt 2, paused, new, due 10m0s",
 			status: "preScaling 0, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
 		"the Scaler goes while it is paused": {in: on(web(0, records(api.Succeeded, away))),
 			want: "do ScalerGone: patch statefulsets web {+scale}", next: "Succeeded ScalingCompleted, 3 to 0 for uid-pilot, attempt 1, paused, finished -30s"},

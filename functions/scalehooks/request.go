@@ -33,7 +33,7 @@ func (w work) runByEvent(hook string, then func() plan.Plan) plan.Plan {
 	case failing && (w.answers(hook) || w.Rejected != "" || operation.Overdue(w.record, w.Now)):
 		return then()
 	case w.answers(hook):
-		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: its function answers: %s", hook, short(answer.Message, longestQuote)))
+		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: its function answers: %s", hook, printable(answer.Message, longestQuote)))
 	case operation.Overdue(w.record, w.Now):
 		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s was requested %d times, without an answer within %s; look at the Trigger of "+
 			"the type %s and at its function", hook, times(w.record.Ask), w.deadline(w.record.Phase), events.ScaleHookRequested))
@@ -59,7 +59,8 @@ func (w work) ask(hook string) plan.Plan {
 	next.Ask.Last = *operation.Moment(w.Now)
 	next.Ask.Keys = append(next.Ask.Keys, sumOf(w.Key))
 	next.Ask.Keys = next.Ask.Keys[max(0, len(next.Ask.Keys)-mostKeys):]
-	return w.store(api.HookRequested, next).Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.Ask.Times), events.HookRequest{HookFacts: resources.HookFacts(w.Set, next, hook), Key: w.Key})
+	// Nothing else is written: a second write that fails would keep the request from being sent.
+	return plan.Do(api.HookRequested, operation.Store(w.Set, next).Actions()...).Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.Ask.Times), events.HookRequest{HookFacts: resources.HookFacts(w.Set, next, hook), Key: w.Key})
 }
 
 // nextAsk returns when the request is sent again.

@@ -46,6 +46,9 @@ func (w work) goOn() plan.Plan {
 		if w.adopts() || live > is && w.drains() { // a member that was added may have data by now
 			return w.giveUp(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d", is, live))
 		}
+		if is == 0 && w.record.Paused && w.losesClaims() { // putting it back would delete claims, and waiting would have no end
+			return w.giveUp(api.PauseDeletesClaims, w.keepClaims())
+		}
 		return w.putBack(is)
 	}
 	switch w.record.Phase {
@@ -108,9 +111,10 @@ func (w work) enter(record *api.Scale, phase api.Phase) *api.Scale {
 func (w work) changeCount() plan.Plan {
 	next := w.enter(w.record, api.Scaling)
 	next.Reason, next.Message = api.CountChanged, fmt.Sprintf("the StatefulSet is to have %d members", next.Target)
-	if next.Paused && w.losesClaims() {
+	if next.Paused && next.Target == 0 && w.losesClaims() {
 		return w.giveUp(api.PauseDeletesClaims, w.keepClaims())
 	}
+	next.Paused = next.Paused && next.Target == 0 // the members come back
 	patch := plan.Set(operation.Store(w.Set, next), replicasPath, sts.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
 	w.record = next
 	return plan.Do(api.CountChanged, append(patch.Actions(), w.statuses(nil)...)...)

@@ -55,7 +55,7 @@ func TestScaleHookIsToldWhatIsScaled(t *testing.T) {
 		for _, hook := range []string{"pre", "post", "onFailure"} {
 			job := scaleHook(t, hook, row.previous, row.target, time.Minute, startsAt(row.first))
 			env := map[string]string{}
-			for _, e := range job.Spec.Template.Spec.Containers[0].Env[:10] {
+			for _, e := range job.Spec.Template.Spec.Containers[0].Env[:11] {
 				env[strings.TrimPrefix(e.Name, "DRYDOCK_")] = e.Value
 			}
 			facts := factsOf(t, job)
@@ -86,7 +86,7 @@ func listed(ordinals []int) string {
 
 // TestHookFileIsWhatIsPromised: the file is a contract with every hook, so it is compared as text.
 func TestHookFileIsWhatIsPromised(t *testing.T) {
-	const want = `{"hook":"post","direction":"down","current":3,"desired":1,"added":[],"removed":[1,2],"namespace":"shop","set":"web",` +
+	const want = `{"hook":"post","direction":"down","current":3,"desired":1,"paused":false,"added":[],"removed":[1,2],"namespace":"shop","set":"web",` +
 		`"scaler":"pilot","operation":"0123456789ab"}`
 	if got := scaleHook(t, "post", 3, 1, time.Minute).Spec.Template.Annotations[api.HookAnnotation]; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -43,7 +43,7 @@ func TestResolveType(t *testing.T) {
 			t.Errorf("%q: %v does not say which types there are", typed, err)
 		}
 	}
-	if n := len(typeNames()); n != 21 {
+	if n := len(typeNames()); n != 24 {
 		t.Errorf("%d types", n)
 	}
 }

@@ -1,6 +1,7 @@
 # The hook before a scaling: every row of the members that go is stored in member 0. It is safe to repeat.
 set -eu
 [ "$DRYDOCK_DIRECTION" = down ] || exit 0
+[ "$DRYDOCK_PAUSED" = false ] || exit 0 # the members come back with their data
 if [ "$DRYDOCK_DESIRED" = 0 ]; then
   echo "no member would be left to take the rows"
   exit 1

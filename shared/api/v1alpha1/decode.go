@@ -27,6 +27,22 @@ func (s *Scaler) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// UnmarshalJSON takes a mode that cannot be read for none of the four. The schema takes quantities that Go does not, such as 1e1.5.
+func (m *ScalerMode) UnmarshalJSON(text []byte) error {
+	type plain ScalerMode // without this method
+	var mode plain
+	if json.Unmarshal(text, &mode) != nil {
+		mode = plain{}
+	}
+	*m = ScalerMode(mode)
+	return nil
+}
+
+// Unreadable reports whether there is a mode that Go cannot read.
+func (m *ScalerMode) Unreadable() bool {
+	return m != nil && m.Fixed == nil && m.HPA == nil && m.Auto == nil && m.ExternallyScaled == nil
+}
+
 // Wanted returns the count that the Scaler asks for: zero during a pause, nil if the Scaler takes the count of the set.
 func (s *Scaler) Wanted() *int32 {
 	if s.Spec.Paused && s.Spec.Replicas != nil {
@@ -41,10 +57,13 @@ const (
 	DefaultScalingDeadline = 30 * time.Minute
 )
 
-// Or returns the duration, or other if there is no positive one.
+// LongestDeadline is a week. Several deadlines are added up, and that must not overflow.
+const LongestDeadline = 7 * 24 * time.Hour
+
+// Or returns the duration, at most LongestDeadline, or other if there is no positive one.
 func (d Deadline) Or(other time.Duration) time.Duration {
 	if limit, err := time.ParseDuration(string(d)); err == nil && limit > 0 {
-		return limit
+		return min(limit, LongestDeadline)
 	}
 	return other
 }
