@@ -1,9 +1,16 @@
 package knative
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/stage"
 )
 
 // TestScalerDrainsFromZero runs examples/drain: no function runs before the Scaler is scaled.
@@ -22,4 +29,30 @@ func TestScalerDrainsFromZero(t *testing.T) {
 		t.Errorf("%d rows are left of 24: %v", len(rows), rows)
 	}
 	k.expectAppeared(t, start, "scale-hooks")
+}
+
+// TestUsersFunctionRunsAHook runs examples/hook-function: the Broker asks the user's function, and its answer lets the scaling go on.
+func TestUsersFunctionRunsAHook(t *testing.T) {
+	k := setUp(t)
+	folder := filepath.Join(kit.Root(t), "examples", "hook-function")
+	function := k.build(t, "hook-function", "./examples/hook-function")
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	service := strings.Replace(read("service.yaml"), "example.com/hook-function:1", function, 1)
+	for _, manifest := range []string{service, read("trigger.yaml")} {
+		k.Kubectl(t, manifest, "apply", "-f", "-")
+		t.Cleanup(func() { k.Kubectl(t, manifest, "delete", "--ignore-not-found", "-f", "-") })
+	}
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=3m", "ksvc/hook-function", "trigger/hook-function")
+	k.CreateSet(stage.Workload("64Mi"))
+	k.Kubectl(t, read("scaler.yaml"), "-n", k.Namespace, "apply", "-f", "-")
+	replicas := sts.Replicas(k.Set("web"))
+	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas))
+	k.Rescale(t, "web", int(replicas)+1)
+	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas+1))
 }
