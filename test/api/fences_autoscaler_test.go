@@ -60,7 +60,7 @@ var changedAutoscalers = map[string]struct{ name, body string }{
 func (l *loot) layAutoscalers(t *testing.T) {
 	t.Helper()
 	s := scalers{World: l.w}
-	if err := s.create("owned", v1alpha1.ScalerSpec{}); err != nil {
+	if err := s.create("owned", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](2)}); err != nil {
 		t.Fatal(err)
 	}
 	autoscalers := l.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(l.w.Namespace)

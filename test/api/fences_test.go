@@ -29,7 +29,7 @@ type theft struct {
 }
 
 // thefts are all of them, in the order of the page.
-var thefts = [][]theft{setThefts, volumeThefts, moverThefts, autoscalerThefts, holdThefts, podThefts}
+var thefts = [][]theft{setThefts, volumeThefts, moverThefts, scalerThefts, autoscalerThefts, holdThefts, podThefts}
 
 var setThefts = []theft{
 	{"give a StatefulSet another pod template", func(s *thief) error {
