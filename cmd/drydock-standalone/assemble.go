@@ -54,6 +54,7 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 // them.
 func handlersOf(o options, config *rest.Config, send function.Sender, log *slog.Logger) (map[api.Function]function.Handler, error) {
 	handlers := map[api.Function]function.Handler{}
+	o.OwnFunctionsOnly = true // the engine has no other Triggers
 	for _, text := range function.Names() {
 		name := api.Function(text)
 		made, err := function.Handlers(kube.NewClient(o.as(config, name)), o.Settings, send, log)

@@ -269,12 +269,11 @@ func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
 	return plan.Do(api.CountAdopted, append(patch.Actions(), notes...)...)
 }
 
-// settle stores that another client has given the set the count that the Scaler wants, so there is no scaling.
+// settle stores that the set has the count that the Scaler wants, so there is no scaling. Another client has scaled it.
 func (w work) settle(live int32) plan.Plan {
-	next := w.record.Clone()
-	next.Previous, next.Target, next.Reason = live, live, api.CountAdopted
-	next.Paused = live == 0 && w.scaler.Spec.Paused
-	next.Message = fmt.Sprintf("the StatefulSet was scaled to %d by another client, as the Scaler wants it", live)
+	next := w.fresh(api.Succeeded, live, live)
+	next.Reason, next.Message = api.CountAdopted, fmt.Sprintf("the StatefulSet has the %d members that are wanted", live)
+	next.Finished = operation.Moment(w.Now)
 	return w.store(api.CountAdopted, next)
 }
 
@@ -323,11 +322,9 @@ func (w work) failed() plan.Plan {
 		return w.report(nil)
 	}
 	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), sts.Replicas(w.Set)
-	if wanted != w.record.Target || w.moved() { // the hooks have run for other members
+	if wanted != w.record.Target || w.moved() || !failsAt(w.record.FailedAt) { // the hooks have run for other members, or nobody knows for which
 		if wanted == live {
-			next := w.fresh(api.Succeeded, live, live)
-			next.Reason, next.Message, next.Finished = api.CountAdopted, fmt.Sprintf("the StatefulSet has the %d members that are wanted", live), operation.Moment(w.Now)
-			return w.store(api.CountAdopted, next)
+			return w.settle(live)
 		}
 		return w.begin(wanted)
 	}
@@ -343,6 +340,11 @@ func (w work) failed() plan.Plan {
 // a pause that has not failed. idle-timeout wakes a set by that.
 func (w work) resumes() bool {
 	return w.record.Paused && w.record.Target == 0 && !w.scaler.Spec.Paused && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
+}
+
+// failsAt reports whether a scaling can fail in the phase. A record that another client has written may name any.
+func failsAt(phase api.Phase) bool {
+	return phase == api.PreScaling || phase == api.Scaling || phase == api.PostScaling
 }
 
 // moved reports whether the set has other members than the failed scaling has left it with.

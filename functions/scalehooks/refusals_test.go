@@ -97,3 +97,38 @@ func TestHookIsToldOfEveryMemberThatGoes(t *testing.T) {
 	*in.Scalers[0].Spec.Replicas = 10_002
 	leadsTo(t, Decide(in), api.PreScaling, 20_002, 10_002)
 }
+
+// TestHookByEventNeedsATrigger: where no function of a user gets events, no scaling begins that would wait for one.
+func TestHookByEventNeedsATrigger(t *testing.T) {
+	in := reported(on(web(2, records(api.Succeeded, func(s *api.Scale) { s.Previous, s.Target = 2, 2 })), pilot(byEvent)))
+	leadsTo(t, Decide(in), api.PreScaling, 2, 3)
+	in.Settings.OwnFunctionsOnly = true
+	p := Decide(in)
+	if record, _ := writtenBy(t, p); record != nil {
+		t.Errorf("%s", p)
+	}
+	tellsUser(t, p, "hooks.pre.event of Scaler")
+}
+
+// TestJobThatRunsCounts also where the hook has become another kind meanwhile.
+func TestJobThatRunsCounts(t *testing.T) {
+	in := attacked(api.PreScaling, 3)
+	record, _ := api.LoadScale(in.Set)
+	in.Jobs = []*batchv1.Job{resources.MakeScaleHook(in.Set, record, preHook, &corev1.PodTemplateSpec{}, time.Minute)}
+	for _, other := range []v1alpha1.Hook{{Event: &v1alpha1.HookEvent{}}, {Cleanup: &v1alpha1.HookCleanup{}}, {}} {
+		in.Scalers[0].Spec.Hooks.Pre = &other
+		p := Decide(in)
+		if record, _ := writtenBy(t, p); record != nil || p.Reason != api.StatusUpdated {
+			t.Errorf("%s", p)
+		}
+	}
+}
+
+// TestFailedRecordWithoutAPhase is a forged one: what is wanted begins from the start.
+func TestFailedRecordWithoutAPhase(t *testing.T) {
+	for _, at := range []api.Phase{"", api.Failing, api.Failed, "x"} {
+		in := attacked(api.Failed, 3, func(s *api.Scale) { s.FailedAt = at })
+		in.Retry = true
+		leadsTo(t, Decide(in), api.PreScaling, 3, 1)
+	}
+}

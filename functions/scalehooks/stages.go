@@ -170,15 +170,16 @@ func (w work) fail() plan.Plan {
 // runHook runs the hook of the phase, and then does what comes after it. A hook for a failure changes nothing by failing.
 func (w work) runHook(then func() plan.Plan) plan.Plan {
 	hook := hookOf[w.record.Phase]
+	job := w.job(hook)
 	switch asked := w.hook(hook); {
-	case asked != nil && asked.Event != nil:
+	case asked == nil || job != nil: // a Job that runs already counts, whatever the hook has become since
+	case asked.Event != nil:
 		return w.runByEvent(hook, then)
-	case asked != nil && asked.Cleanup != nil:
+	case asked.Cleanup != nil:
 		return w.awaitCleanup(then)
 	}
 	failing, late := hook == failureHook, operation.Overdue(w.record, w.Now)
 	template, err := w.template(hook)
-	job := w.job(hook)
 	switch {
 	case template == nil && err == nil && job == nil:
 		return then()
@@ -246,6 +247,10 @@ func (w work) checkHooks() error {
 			w.scaler.Name, w.Name, api.CleanupTemplateAnnotation)
 	}
 	for _, hook := range []string{preHook, postHook, failureHook} {
+		if asked := w.hook(hook); asked != nil && asked.Event != nil && w.Settings.OwnFunctionsOnly {
+			return fmt.Errorf("hooks.%s.event of Scaler %s needs Drydock on Knative: drydock-standalone has no Trigger for a function of yours; use job or http",
+				hook, w.scaler.Name)
+		}
 		if _, err := w.template(hook); err != nil {
 			return err
 		}

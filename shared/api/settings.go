@@ -35,4 +35,7 @@ type Settings struct {
 	CleanupTimeout  time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"how long one try of a cleanup pod may take"`
 	CleanupPods     int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods of one StatefulSet with pod management policy Parallel that run at once"`
 	ProgressPeriod  time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
+
+	// OwnFunctionsOnly is set where no function but Drydock's own gets events, so that nothing can answer a hook by CloudEvent.
+	OwnFunctionsOnly bool `ignored:"true"`
 }

@@ -59,7 +59,9 @@ func collect(t reflect.Type) []reflect.StructField {
 			fields = append(fields, collect(f.Type)...)
 			continue
 		}
-		fields = append(fields, f)
+		if f.Tag.Get("ignored") == "" { // envconfig reads it no more
+			fields = append(fields, f)
+		}
 	}
 	return fields
 }

@@ -189,7 +189,6 @@ func TestI3SetDeletedAtEveryPhase(t *testing.T) {
 }
 
 func deleted(t *testing.T, r *resized, again bool) {
-	r.Settings.SwitchTimeout = 5 * time.Minute // for the way to the stop, too
 	drive := r.reach()
 	r.DeleteSet("web", metav1.DeletePropagationBackground)
 	ours := r.stop.set()
@@ -237,7 +236,6 @@ func TestSetThatTakesItsClaimsAlongIsDeletedAtEveryPhase(t *testing.T) {
 				set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 					WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: sts.Retain}
 			})
-			r.Settings.SwitchTimeout = 5 * time.Minute // for the way to the stop, too
 			drive := r.reach()
 			r.DeleteSet("web", metav1.DeletePropagationBackground)
 			_ = drive.Tick(context.Background())

@@ -30,7 +30,6 @@ func TestScaleInEveryPhaseIsLeftAlone(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, to %d", name, replicas), func(t *testing.T) {
 				t.Parallel()
 				r := newResized(t, stops[name])
-				r.Settings.SwitchTimeout = 5 * time.Minute // for the way to the stop, too
 				drive := r.reach()
 				if err := as(r.World, autoscaler).TryScaleTo("web", replicas); err != nil {
 					t.Fatal(err)

@@ -239,12 +239,13 @@ func Root(t testing.TB) string {
 	return ""
 }
 
-// Settings are the defaults, shortened for tests.
+// Settings are the defaults, shortened for tests, but not so far that a busy machine exceeds them: a test of a limit sets its own.
 func Settings() api.Settings {
 	return api.Settings{
-		Image: "dev.local/drydock:dev", AllowTags: true, Parallelism: 4, Retention: time.Hour,
-		PlanTimeout: time.Minute, ShrinkMargin: 7, ExpandTimeout: time.Minute, ExpandPatience: time.Minute, CopyTimeout: 15 * time.Minute, QuiesceTimeout: time.Minute, StartTimeout: time.Minute,
-		SwitchTimeout: time.Minute, ReadyTimeout: 4 * time.Minute, ProgressPeriod: 10 * time.Second, ProgressTimeout: time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
+		Image: "dev.local/drydock:dev", AllowTags: true, Parallelism: 4, Retention: time.Hour, ShrinkMargin: 7,
+		PlanTimeout: 5 * time.Minute, ExpandTimeout: 5 * time.Minute, ExpandPatience: time.Minute, CopyTimeout: 15 * time.Minute,
+		QuiesceTimeout: 5 * time.Minute, StartTimeout: 5 * time.Minute, SwitchTimeout: 5 * time.Minute, ReadyTimeout: 5 * time.Minute,
+		ProgressPeriod: 10 * time.Second, ProgressTimeout: time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 		CleanupTries: 3, CleanupBackoff: time.Second, CleanupTimeout: time.Minute, CleanupPods: 3,
 	}
 }
