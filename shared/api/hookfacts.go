@@ -2,7 +2,7 @@ package api
 
 // Where the containers of a hook of a scaling find the HookFacts.
 const (
-	HookDir  = "/drydock"
+	HookDir  = "/etc/drydock" // the image of Drydock has the program itself at /drydock
 	HookFile = "hook.json"
 )
 

@@ -114,14 +114,14 @@ func TestScaleHookKeepsThePolicyOfItsTemplate(t *testing.T) {
 func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	const c = `"name":"sh","image":"x"`
 	for text, want := range map[string]string{
-		`{"containers":[{` + c + `}],"volumes":[{"name":"drydock-hook","emptyDir":{}}]}`:                                      "volume drydock-hook is Drydock's",
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/drydock"}]}]}`:                                   `mounts a volume at "/drydock"`,
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/a/../drydock/"}]}]}`:                             `mounts a volume at "/drydock"`,
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"drydock"}]}]}`:                                    `mounts a volume at "/drydock"`,
-		`{"containers":[{` + c + `,"volumeDevices":[{"name":"x","devicePath":"/drydock/d"}]}]}`:                               `mounts a volume at "/drydock/d"`,
-		`{"initContainers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/drydock/x"}]}],"containers":[{"name":"b"}]}`: `mounts a volume at "/drydock/x"`,
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/drydocks"}]}]}`:                                  "",
-		`{"containers":[{` + c + `}],"restartPolicy":"Always"}`:                                                               "a hook runs once",
+		`{"containers":[{` + c + `}],"volumes":[{"name":"drydock-hook","emptyDir":{}}]}`:                                          "volume drydock-hook is Drydock's",
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}]}`:                                   `mounts a volume at "/etc/drydock"`,
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/a/../etc/drydock/"}]}]}`:                             `mounts a volume at "/etc/drydock"`,
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"etc/drydock"}]}]}`:                                    `mounts a volume at "/etc/drydock"`,
+		`{"containers":[{` + c + `,"volumeDevices":[{"name":"x","devicePath":"/etc/drydock/d"}]}]}`:                               `mounts a volume at "/etc/drydock/d"`,
+		`{"initContainers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydock/x"}]}],"containers":[{"name":"b"}]}`: `mounts a volume at "/etc/drydock/x"`,
+		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydocks"}]}]}`:                                  "",
+		`{"containers":[{` + c + `}],"restartPolicy":"Always"}`:                                                                   "a hook runs once",
 	} {
 		_, err := resources.ParseScaleHook(workload(), "the hook", `{"spec":`+text+`}`)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "the hook: ")) {

@@ -68,7 +68,7 @@ func TestHookFindsAFile(t *testing.T) {
 	if diff := cmp.Diff(want, facts); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if mounts := pod.Spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/drydock" && m.ReadOnly }) {
+	if mounts := pod.Spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == api.HookDir && m.ReadOnly }) {
 		t.Errorf("%+v", mounts)
 	}
 	s.hooks.hold(false)
@@ -78,7 +78,7 @@ func TestHookFindsAFile(t *testing.T) {
 // TestTemplateThatTakesThePlaceOfTheFile is refused before anything runs.
 func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	taken := hookJob("post")
-	taken.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/drydock"}]}],"volumes":[{"name":"x","emptyDir":{}}]}}`)
+	taken.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],"volumes":[{"name":"x","emptyDir":{}}]}}`)
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: taken}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)

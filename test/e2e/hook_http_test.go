@@ -64,7 +64,7 @@ func TestHookByHTTP(t *testing.T) {
 			t.Errorf("the set has %d replicas after %s requests", replicas, n)
 		}
 		if n == "0" {
-			return "it is not"
+			return "it is not; the Scaler says " + s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", "web", "-o", "jsonpath={.status.conditions}")
 		}
 		return ""
 	})

@@ -227,7 +227,7 @@ type Hook struct {
 
 // HookJob is a Job that runs as a hook. Its containers have the variables DRYDOCK_HOOK, DRYDOCK_DIRECTION (up or down), DRYDOCK_CURRENT,
 // DRYDOCK_DESIRED, DRYDOCK_ADDED and DRYDOCK_REMOVED (ordinals, separated by commas), DRYDOCK_NAMESPACE, DRYDOCK_SET, DRYDOCK_SCALER and
-// DRYDOCK_OPERATION, and the same as JSON in the file /drydock/hook.json.
+// DRYDOCK_OPERATION, and the same as JSON in the file /etc/drydock/hook.json.
 type HookJob struct {
 	// Template is a PodTemplateSpec, the pod to run. Its restartPolicy is Never. The API server stores it as it is, and scale-hooks reads
 	// it strictly before a scaling begins.
