@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
