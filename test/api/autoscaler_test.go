@@ -3,22 +3,17 @@ package api
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -320,42 +315,4 @@ func TestFixedCountStays(t *testing.T) {
 	}
 	s.patch("web", map[string]any{"spec": map[string]any{"mode": map[string]any{"fixed": 1}}})
 	s.untilStage(v1alpha1.StageIdle, 1)
-}
-
-// TestExampleAutoscale runs the Scaler of examples/autoscale on a set of its name: members come with the jobs.
-func TestExampleAutoscale(t *testing.T) {
-	t.Parallel()
-	s := scalersOf(kit.NewWorld(t))
-	metrics.Serve(t, s.Config)
-	read := func(file string, into any) {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(kit.Root(t), "examples", "autoscale", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.UnmarshalStrict(text, into); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-	}
-	var set appsv1.StatefulSet
-	read("statefulset.yaml", &set)
-	var scaler unstructured.Unstructured
-	read("scaler.yaml", &scaler.Object)
-	for i := range set.Spec.VolumeClaimTemplates {
-		set.Spec.VolumeClaimTemplates[i].Spec.StorageClassName = ptr.To(kit.Class)
-	}
-	s.CreateSet(&set)
-	metrics.Set(t, s.Kube, s.Namespace, map[string]string{metrics.Pods("jobs_waiting"): "25"})
-	if _, err := s.resource().Create(t.Context(), &scaler, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
-		t.Fatal(err)
-	}
-	s.Eventually("there are as many members as the jobs ask for", func() string {
-		if err := s.drive.Tick(context.Background()); err != nil {
-			return err.Error()
-		}
-		if n := sts.Replicas(s.Set(set.Name)); n < 3 {
-			return fmt.Sprintf("%d", n)
-		}
-		return ""
-	})
 }

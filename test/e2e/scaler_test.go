@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/metrics"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -43,6 +45,34 @@ func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
 	s.Kubectl(t, "", "-n", s.Namespace, "annotate", "scaler", "store", api.RetryAnnotation+"=")
 	s.AwaitScaler(t, "store", "idle 2")
 	expectNoHooks(t, s)
+}
+
+// TestMembersFollowTheJobs runs examples/autoscale as it is: the autoscaler asks for members while there are jobs. When there are none, the
+// members that go are drained first.
+func TestMembersFollowTheJobs(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics.Serve(t, config)
+	waiting := func(jobs string) {
+		metrics.Set(t, s.Kube, s.Namespace, map[string]string{metrics.Pods("jobs_waiting"): jobs})
+	}
+	s.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
+	drydock(t, s, "--tick", "2s")
+	waiting("25") // of each member, so that there are never enough members
+	s.ApplyExample(t, "autoscale", 2)
+	s.AwaitScaler(t, "worker", "idle 4")
+
+	waiting("1")
+	s.AwaitScaler(t, "worker", "idle 1")
+	awaitReplicas(s, "worker", 1)
+	expectNoHooks(t, s)
+	if told := s.Events("worker"); !slices.Contains(told, "Normal "+string(api.ScalingCompleted)) || slices.Contains(told, "Warning "+string(api.HookFailed)) {
+		t.Errorf("Events %v", told)
+	}
 }
 
 // expectNoHooks waits until no Job of a hook is left.
