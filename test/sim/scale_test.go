@@ -23,15 +23,18 @@ type story struct {
 	// fails is the hook that fails until the user mends it and asks for a retry; none if it is empty.
 	fails  string
 	policy v1alpha1.ConflictPolicy
+	// pauses: the user pauses the Scaler, and takes the pause back when no member is left.
+	pauses bool
 }
 
 var (
 	drains = story{name: "down", from: 3, to: 1}
 	grows  = story{name: "up", from: 1, to: 3}
 	breaks = story{name: "down, the hook before fails", from: 3, to: 1, fails: "pre"}
+	rests  = story{name: "paused and back", from: 3, to: 3, pauses: true}
 )
 
-var stories = []story{drains, grows, breaks}
+var stories = []story{drains, grows, breaks, rests}
 
 // scaling is a world with a set and its Scaler, which a user scales.
 type scaling struct {
@@ -74,12 +77,24 @@ func (s *scaling) step() string {
 		return unsettled
 	case !s.asked:
 		s.asked = true
-		s.scale(s.to)
+		s.ask()
 		return "it has just been asked for"
+	case scaler.Spec.Paused:
+		s.patchScaler(map[string]any{"spec": map[string]any{"paused": false}})
+		return "the members have just been asked back"
 	case s.fails != "" && !s.retried && !s.disturbed:
 		return "nothing has failed yet"
 	}
 	return ""
+}
+
+// ask is what the user does first.
+func (s *scaling) ask() {
+	if s.pauses {
+		s.patchScaler(map[string]any{"spec": map[string]any{"paused": true}})
+		return
+	}
+	s.scale(s.to)
 }
 
 // mend checks a scaling that has failed, and asks for a retry as the condition says.
@@ -109,7 +124,7 @@ func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Sc
 	switch {
 	case record == nil || record.Phase != api.Succeeded:
 		return fmt.Sprintf("the record is %+v", record)
-	case scaler.Spec.Replicas == nil || live != *scaler.Spec.Replicas || record.Target != live:
+	case scaler.Wanted() == nil || live != *scaler.Wanted() || record.Target != live:
 		return fmt.Sprintf("the set has %d members, the record says %d, the Scaler %v", live, record.Target, scaler.Spec.Replicas)
 	case set.Status.ReadyReplicas != live || set.Status.Replicas != live:
 		return fmt.Sprintf("%d of %d members are ready", set.Status.ReadyReplicas, live)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -41,7 +42,7 @@ func (s *scaleTruths) judge(_ *kit.World, set setType) string {
 	if err != nil {
 		return err.Error()
 	}
-	wrong = cmp.Or(wrong, s.drained(set, record), s.aimed(record), s.finished(record), s.owned(set), s.once())
+	wrong = cmp.Or(wrong, s.drained(set, record), s.away(set, record), s.aimed(record), s.finished(record), s.owned(set), s.once())
 	s.uid, s.count = set.UID, *set.Spec.Replicas
 	return wrong
 }
@@ -61,6 +62,15 @@ func (s *scaleTruths) drained(set setType, record *api.Scale) string {
 		}
 	}
 	return fmt.Sprintf("I1: members %s are removed, and these hooks have run: %+v", removed(live, s.count), s.hooks.runs)
+}
+
+// away checks that the record says of a paused set that its members come back: cleanup-pod deletes no claims of these.
+func (s *scaleTruths) away(set setType, record *api.Scale) string {
+	scaler := s.scaler("web")
+	if *set.Spec.Replicas > 0 || scaler == nil || ptr.Deref(scaler.Spec.Replicas, 0) == 0 || record != nil && record.Paused {
+		return ""
+	}
+	return fmt.Sprintf("I1: the members are away, and the record does not say that they come back: %+v", record)
 }
 
 // removed renders the ordinals that a set of more members has and one of fewer has not.
