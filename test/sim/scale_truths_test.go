@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -66,8 +65,7 @@ func (s *scaleTruths) drained(set setType, record *api.Scale) string {
 
 // away checks that the record says of a paused set that its members come back: cleanup-pod deletes no claims of these.
 func (s *scaleTruths) away(set setType, record *api.Scale) string {
-	scaler := s.scaler("web")
-	if *set.Spec.Replicas > 0 || scaler == nil || ptr.Deref(scaler.Spec.Replicas, 0) == 0 || record != nil && record.Paused {
+	if !s.pauses || *set.Spec.Replicas > 0 || record != nil && record.Paused {
 		return ""
 	}
 	return fmt.Sprintf("I1: the members are away, and the record does not say that they come back: %+v", record)
