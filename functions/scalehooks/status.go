@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
 )
 
 // problem is why a Scaler cannot scale its set.
@@ -147,11 +148,15 @@ func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *
 		set(v1alpha1.ConditionHealthy, true, api.ScalerReady, "the StatefulSet has the count that is wanted, or is on its way there")
 		set(v1alpha1.ConditionFailed, false, api.ScalerReady, "no scaling was given up")
 	}
+	// Who waits for Progressing to be false waits for a scaling that is still to come, too.
+	pending := !failed && in.Set != nil && s.Wanted() != nil && *s.Wanted() != sts.Replicas(in.Set)
 	switch {
 	case record.Active():
 		set(v1alpha1.ConditionProgressing, true, record.Reason, record.Message)
 	case why != nil:
-		set(v1alpha1.ConditionProgressing, false, why.reason, why.message)
+		set(v1alpha1.ConditionProgressing, why.waits && pending, why.reason, why.message)
+	case pending:
+		set(v1alpha1.ConditionProgressing, true, api.ScalingStarted, fmt.Sprintf("%d members are wanted", *s.Wanted()))
 	case record != nil && record.Paused && record.Phase == api.Succeeded:
 		set(v1alpha1.ConditionProgressing, false, api.SetPaused, fmt.Sprintf("paused; %d members come back without spec.paused", ptr.Deref(s.Spec.Replicas, 0)))
 	default:

@@ -27,6 +27,10 @@ func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
 	s.AwaitScaler(t, "store", "idle 3")
 
 	s.Rescale(t, "store", 1)
+	s.Kubectl(t, "", "-n", s.Namespace, "wait", "scaler", "store", "--for=condition=Progressing=False", "--timeout=3m")
+	if n := *s.Set("store").Spec.Replicas; n != 1 { // as when nobody had seen yet what is wanted
+		t.Errorf("%d replicas after the wait for the end of the scaling", n)
+	}
 	s.AwaitScaler(t, "store", "idle 1")
 	awaitReplicas(s, "store", 1)
 	if rows := strings.Fields(s.Exec(t, "store-0", "ls /data/rows")); len(rows) != 3*8 {

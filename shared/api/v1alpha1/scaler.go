@@ -409,7 +409,7 @@ type ScalingResult struct {
 const (
 	// ConditionHealthy: the StatefulSet has the count that is wanted, or is on its way there.
 	ConditionHealthy = "Healthy"
-	// ConditionProgressing: a scaling is under way.
+	// ConditionProgressing: a scaling is under way, or is to come. It is false when a scaling has failed.
 	ConditionProgressing = "Progressing"
 	// ConditionFailed: a scaling was given up.
 	ConditionFailed = "Failed"
