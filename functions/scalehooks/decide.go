@@ -277,7 +277,7 @@ func (w work) settle(live int32) plan.Plan {
 	return w.store(api.CountAdopted, next)
 }
 
-// begin writes down what is to be done before anything is done. The target stays as it is until the scaling ends.
+// begin stores the record of the scaling before it changes anything. The target stays as it is until the scaling ends.
 func (w work) begin(target int32) plan.Plan {
 	if target == 0 && w.scaler.Spec.Paused && w.losesClaims() {
 		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
@@ -322,7 +322,7 @@ func (w work) failed() plan.Plan {
 		return w.report(nil)
 	}
 	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), sts.Replicas(w.Set)
-	if wanted != w.record.Target || w.moved() || !failsAt(w.record.FailedAt) { // the hooks have run for other members, or nobody knows for which
+	if wanted != w.record.Target || w.moved() || !failsAt(w.record.FailedAt) { // the hooks have run for other members, or the record does not say for which
 		if wanted == live {
 			return w.settle(live)
 		}
@@ -356,7 +356,7 @@ func (w work) moved() bool {
 	return sts.Replicas(w.Set) != is || sts.Start(w.Set) != w.record.Start
 }
 
-// forgetRetry removes a retry that is taken, or that nothing needs.
+// forgetRetry removes a retry that is taken, or not needed.
 func (w work) forgetRetry() plan.Plan {
 	return plan.Do(api.NothingFailed, plan.PatchOf(plan.Scalers, w.scaler).Unannotate(api.RetryAnnotation).Actions()...)
 }
@@ -371,8 +371,8 @@ func (w work) end(next *api.Scale) plan.Plan {
 	return p.Then(events.ScaleCompleted, next.Operation)
 }
 
-// store patches the record into the set, and then tells the Scaler's user. What follows the notes is skipped if a write fails, and made up
-// for with the next look.
+// store patches the record into the set, and then tells the Scaler's user. If a write fails, the writes after the notes
+// are skipped, and the next look makes up for them.
 func (w work) store(reason api.Reason, next *api.Scale, notes ...plan.Action) plan.Plan {
 	actions := append(operation.Store(w.Set, next).Actions(), notes...)
 	w.record = next

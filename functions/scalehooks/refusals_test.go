@@ -51,7 +51,7 @@ func tellsUser(t *testing.T, p plan.Plan, words string) {
 			return
 		}
 	}
-	t.Errorf("%.300s: nobody is told", p)
+	t.Errorf("%.300s: the status tells no user", p)
 }
 
 // TestRefusalsAreTold also where no scaling is under way, and where nothing but the deletion of a Job is refused.
@@ -110,7 +110,7 @@ func TestHookByEventNeedsATrigger(t *testing.T) {
 	tellsUser(t, p, "hooks.pre.event of Scaler")
 }
 
-// TestJobThatRunsCounts also where the hook has become another kind meanwhile.
+// TestJobThatRunsCounts: a change of the hook's kind does not replace a Job that is running.
 func TestJobThatRunsCounts(t *testing.T) {
 	in := attacked(api.PreScaling, 3)
 	record, _ := api.LoadScale(in.Set)
@@ -124,7 +124,7 @@ func TestJobThatRunsCounts(t *testing.T) {
 	}
 }
 
-// TestFailedRecordWithoutAPhase is a forged one: what is wanted begins from the start.
+// TestFailedRecordWithoutAPhase: a retry of such a forged record starts with the first phase.
 func TestFailedRecordWithoutAPhase(t *testing.T) {
 	for _, at := range []api.Phase{"", api.Failing, api.Failed, "x"} {
 		in := attacked(api.Failed, 3, func(s *api.Scale) { s.FailedAt = at })

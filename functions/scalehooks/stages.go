@@ -29,11 +29,11 @@ var hookOf = map[api.Phase]string{api.PreScaling: preHook, api.PostScaling: post
 
 // goOn takes the next step of the scaling.
 func (w work) goOn() plan.Plan {
-	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryStays { // one that is given up is retried when it has failed
+	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryStays { // a scaling in its phase Failing is retried once it has failed
 		return w.forgetRetry()
 	}
 	if w.Rejected != "" && !w.RetryStays {
-		return w.rejected() // before the Jobs: the deletion of one may be what is refused
+		return w.rejected() // before the Jobs: the refused write may be the deletion of a Job
 	}
 	if p := w.tidy(w.record); p.Kind == plan.KindDo {
 		return p
@@ -210,7 +210,7 @@ func (w work) wait(reason api.Reason, detail string, args ...any) plan.Plan {
 	return plan.Wait(reason, detail, args...)
 }
 
-// hook returns what the Scaler has for the hook; nil if it has none.
+// hook returns the Scaler's hook of that name; nil if it has none.
 func (w work) hook(hook string) *v1alpha1.Hook {
 	hooks := w.scaler.Spec.Hooks
 	return map[string]*v1alpha1.Hook{preHook: hooks.Pre, postHook: hooks.Post, failureHook: hooks.OnFailure}[hook]
@@ -269,7 +269,7 @@ func (w work) job(hook string) *batchv1.Job {
 	return nil
 }
 
-// tidy deletes the Jobs of hooks that no step needs any more: a Job counts for the phase in which it runs.
+// tidy deletes the Jobs of hooks that no step needs any more: a Job counts for its own phase only.
 func (in Input) tidy(record *api.Scale) plan.Plan {
 	var actions []plan.Action
 	for _, job := range in.Jobs {

@@ -148,7 +148,7 @@ func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *
 		set(v1alpha1.ConditionHealthy, true, api.ScalerReady, "the StatefulSet has the count that is wanted, or is on its way there")
 		set(v1alpha1.ConditionFailed, false, api.ScalerReady, "no scaling was given up")
 	}
-	// Who waits for Progressing to be false waits for a scaling that is still to come, too.
+	// A scaling that has yet to begin counts, or a client that waits for Progressing to be false would not wait for it.
 	pending := !failed && in.Set != nil && s.Wanted() != nil && *s.Wanted() != sts.Replicas(in.Set)
 	switch {
 	case record.Active():

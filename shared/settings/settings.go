@@ -1,4 +1,4 @@
-// Package settings shows what a program reads from its environment, and reads the same from elsewhere.
+// Package settings prints the settings of a program, and reads them from a map in place of the environment.
 //
 // Print does what envconfig.Usagef does, without text/template: with that linked, the linker keeps every exported method of
 // every type, and the functions' binary grows by a third.
@@ -59,7 +59,7 @@ func collect(t reflect.Type) []reflect.StructField {
 			fields = append(fields, collect(f.Type)...)
 			continue
 		}
-		if f.Tag.Get("ignored") == "" { // envconfig reads it no more
+		if f.Tag.Get("ignored") == "" { // envconfig does not read it either
 			fields = append(fields, f)
 		}
 	}
@@ -67,7 +67,7 @@ func collect(t reflect.Type) []reflect.StructField {
 }
 
 // Fill sets the struct's fields, which spec points to, to the values of their variables, or to their defaults: what envconfig
-// does with the environment. Values are read as there; other variables than those of the struct are nobody's.
+// does with the environment. Values are parsed as there; variables that the struct does not name are ignored.
 func Fill(spec any, values map[string]string) error {
 	target := reflect.ValueOf(spec).Elem()
 	for _, f := range collect(target.Type()) {

@@ -76,7 +76,7 @@ func expectAbort(t *testing.T, r *resized, drive *kit.Drive, record *api.Resize,
 	}
 }
 
-// failing is how a resize fails at a stop, and what a retry makes of it.
+// failing describes how a resize fails at a stop, and how it ends after a retry.
 type failing struct {
 	// soon are settings whose time is over at once.
 	soon func(*api.Settings)
@@ -203,7 +203,7 @@ func deleted(t *testing.T, r *resized, again bool) {
 		}
 		return strings.Join(r.Leftovers(), ", ")
 	})
-	if r.stop.phase != api.Expanding && r.stop.phase != api.Planned { // of which nothing is recorded but on the set
+	if r.stop.phase != api.Expanding && r.stop.phase != api.Planned { // they are recorded on the set only
 		expectEvents(t, r.World, "web", "Warning SetReplaced")
 	}
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)

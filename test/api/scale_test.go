@@ -18,7 +18,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// autoscaler is the account with which Kubernetes' own autoscaler scales.
+// autoscaler is the account of Kubernetes' own autoscaler.
 const autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 
 // TestScaleInEveryPhaseIsLeftAlone: the set has the replicas that an autoscaler or a user gave it last, and every claim is whole.
@@ -71,7 +71,7 @@ func TestAutoscalerWorksDuringTheStop(t *testing.T) {
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
 }
 
-// TestHoldThatIsTakenOffMeansCopyingAgain: the pod starts and writes, so what was copied is stale.
+// TestHoldThatIsTakenOffMeansCopyingAgain: the pod starts and writes, so the copy is stale.
 func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{stoppingNow, finalNow, verifiedNow} {
@@ -185,7 +185,7 @@ func TestI4WhoMadeTheAutoscaler(t *testing.T) {
 		expectResumed(t, w, drive, row, "ScaledObject", before)
 		expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 	})
-	t.Run("somebody whom Drydock does not know", func(t *testing.T) {
+	t.Run("a client that Drydock does not know", func(t *testing.T) {
 		t.Parallel()
 		w := kit.NewWorld(t)
 		w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))

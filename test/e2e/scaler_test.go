@@ -28,7 +28,7 @@ func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
 
 	s.Rescale(t, "store", 1)
 	s.Kubectl(t, "", "-n", s.Namespace, "wait", "scaler", "store", "--for=condition=Progressing=False", "--timeout=3m")
-	if n := *s.Set("store").Spec.Replicas; n != 1 { // as when nobody had seen yet what is wanted
+	if n := *s.Set("store").Spec.Replicas; n != 1 { // scale-hooks may not have seen the new count yet when the wait begins
 		t.Errorf("%d replicas after the wait for the end of the scaling", n)
 	}
 	s.AwaitScaler(t, "store", "idle 1")

@@ -47,12 +47,12 @@ type World struct {
 	Kube      kubernetes.Interface
 	Node      *Node
 	Settings  api.Settings
-	// cluster is what is seen of the API server, changed is told of what happens in this world; nil for a cluster with machines.
+	// cluster watches the API server, and changed gets a value with each change in this world; both are nil for a cluster with machines.
 	cluster *cluster
 	changed <-chan struct{}
 	// Patience is how long Eventually waits; zero is three minutes.
 	Patience time.Duration
-	// scaled is what TryScale has asked for last, scaledLate what it has asked of a set that was being deleted.
+	// scaled has the latest counts of TryScale, scaledLate those for a set that was being deleted.
 	scaled, scaledLate []int32
 }
 
@@ -98,7 +98,7 @@ func EndBorrowed() {
 	}
 }
 
-// namespaces are those that nobody uses at the moment.
+// namespaces are not in use at the moment.
 type namespaces struct {
 	mu   sync.Mutex
 	free []string

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// observer sees the functions' pods come and go, and keeps what they log.
+// observer watches the functions' pods, and keeps their logs.
 type observer struct {
 	kube  kubernetes.Interface
 	start time.Time
@@ -38,7 +38,7 @@ type seen struct {
 	lines                   []line
 }
 
-// line is what a function logs of an event.
+// line is a function's log line about an event.
 type line struct {
 	Time    time.Time `json:"time"`
 	Message string    `json:"msg"`
@@ -126,7 +126,7 @@ func (o *observer) read(p *seen, stream io.ReadCloser) {
 			continue // of the test before, whose pods may still run
 		}
 		o.mu.Lock()
-		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) { // what is followed again begins anew
+		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) { // a log that is followed again starts at its beginning
 			p.lines = append(p.lines, l)
 		}
 		o.mu.Unlock()
@@ -184,7 +184,7 @@ func (o *observer) sorted() []*seen {
 	return pods
 }
 
-// appeared are the functions of which a pod was made since then, in the order of the first.
+// appeared returns the functions that have got a pod since then, in the order of their first pods.
 func (o *observer) appeared(since time.Time) []string {
 	var names []string
 	for _, p := range o.sorted() {
@@ -206,7 +206,7 @@ func (o *observer) latest(function string) string {
 	return name
 }
 
-// table says which function ran when, for how long, and what it did.
+// table shows which functions ran, when, for how long, and how many events they handled.
 func (o *observer) table() string {
 	pods := o.sorted()
 	if len(pods) == 0 {
