@@ -208,22 +208,40 @@ func TestPanicOfAReadFailsTheEventOnly(t *testing.T) {
 	}
 }
 
+// TestPages: a namespace of many objects is read in few pages, also where some of the objects are large.
 func TestPages(t *testing.T) {
-	var claims list
-	for i := range 2*pageSize + 1 {
-		claims = append(claims, build.Claim(fmt.Sprintf("data-web-%d", i), "64Mi"))
-	}
-	seen := map[string]bool{}
-	pages := 0
-	err := Pages(t.Context(), serve(t, build.Lists{"persistentvolumeclaims": claims}), plan.Claims, build.Namespace, "", &corev1.PersistentVolumeClaimList{},
-		func(l *corev1.PersistentVolumeClaimList) {
-			pages++
-			for _, c := range l.Items {
-				seen[c.Name] = true
+	notes := func(size int) build.Option { return build.Annotation("notes", strings.Repeat("x", size)) }
+	for name, row := range map[string]struct {
+		claims int
+		option func(i int) build.Option
+		most   int // pages
+	}{
+		"one page":             {pageSize, func(int) build.Option { return notes(5 << 10) }, 1},
+		"ordinary ones":        {2000, func(int) build.Option { return notes(5 << 10) }, 10},
+		"as large as can be":   {20, func(int) build.Option { return notes(1 << 20) }, 20},
+		"small ones and large": {400, func(i int) build.Option { return notes(i / 200 * 200 << 10) }, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var claims list
+			for i := range row.claims {
+				claims = append(claims, build.With(build.Claim(fmt.Sprintf("data-web-%d", i), "64Mi"), row.option(i)))
+			}
+			seen := map[string]bool{}
+			pages := 0
+			err := Pages(t.Context(), serve(t, build.Lists{"persistentvolumeclaims": claims}), plan.Claims, build.Namespace, "", &corev1.PersistentVolumeClaimList{},
+				func(l *corev1.PersistentVolumeClaimList) {
+					pages++
+					if size := l.Size(); len(l.Items) > 1 && size > pageBytes {
+						t.Errorf("a page of %d objects has %d bytes", len(l.Items), size)
+					}
+					for _, c := range l.Items {
+						seen[c.Name] = true
+					}
+				})
+			if err != nil || len(seen) != row.claims || pages > row.most {
+				t.Errorf("%d claims on %d pages (%v), want %d on at most %d", len(seen), pages, err, row.claims, row.most)
 			}
 		})
-	if err != nil || len(seen) != len(claims) || pages != 3 {
-		t.Errorf("%d claims on %d pages (%v), want %d on 3", len(seen), pages, err, len(claims))
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Tenants decide how large their objects are, up to the 1.5 MiB that the API server stores. So a page is bounded by both: pageSize
-// objects, and pageBytes on the wire, which is twice that when it is decoded. A look reads two pages at once.
+// Tenants decide how large their objects are, up to the 1.5 MiB that the API server stores. So a page is bounded by pageBytes on the wire,
+// which is twice that when it is decoded. A look reads two pages at once. The first page has at most pageSize objects, and how large they are
+// tells how many the next one may have: a namespace of 2,000 ordinary pods is read in eight pages.
 const (
 	pageSize  = 50
 	pageBytes = 2 << 20
@@ -32,33 +33,40 @@ func Pages[L interface {
 	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
 	for {
 		fresh := page.DeepCopyObject().(L)
-		if err := c.listPage(ctx, resource, namespace, &options, fresh); err != nil {
+		size, err := c.listPage(ctx, resource, namespace, &options, fresh)
+		if err != nil {
 			return err
 		}
 		use(fresh)
 		if options.Continue = fresh.GetContinue(); options.Continue == "" {
 			return nil
 		}
-		options.Limit = min(pageSize, options.Limit+options.Limit/4+1)
+		options.Limit = nextLimit(options.Limit, size)
 	}
 }
 
-// listPage reads one page of objects. It lowers the limit until the page is short enough.
+// nextLimit returns how many objects the page after one of limit objects and size bytes may have. They may be half as large again as those
+// before. It grows by no more than eight times: the sizes of a few small objects say little about the others.
+func nextLimit(limit int64, size int) int64 {
+	return max(1, min(limit*8, limit*(pageBytes*2/3)/int64(max(1, size))))
+}
+
+// listPage reads one page of objects and returns its size in bytes. It lowers the limit until the page is short enough.
 func (c *Client) listPage(
 	ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions, into runtime.Object,
-) error {
+) (size int, err error) {
 	for {
 		text, err := c.listText(ctx, resource, namespace, options)
 		switch {
 		case errors.Is(err, errPageTooLong):
 			options.Limit = max(1, options.Limit/4)
 		case err != nil:
-			return fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
+			return 0, fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
 		default:
 			if err := runtime.DecodeInto(codecs.UniversalDeserializer(), text, into); err != nil {
-				return fmt.Errorf("reading the list of %s: %w", resource, err)
+				return 0, fmt.Errorf("reading the list of %s: %w", resource, err)
 			}
-			return nil
+			return len(text), nil
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UID, reasons ...string) (*corev1.Event, error) {
 	options := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String(), Limit: pageSize}
 	list := &corev1.EventList{}
-	if err := c.listPage(ctx, plan.Events, namespace, &options, list); err != nil {
+	if _, err := c.listPage(ctx, plan.Events, namespace, &options, list); err != nil {
 		return nil, fmt.Errorf("reading Events about %s: %w", uid, err)
 	}
 	var last *corev1.Event
