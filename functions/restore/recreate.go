@@ -67,7 +67,9 @@ func withdraw(in Input, record *api.Resize) []plan.Action {
 
 func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
 	return slices.ContainsFunc(templates, func(t api.TemplateTarget) bool {
-		return sts.Differs(set, t.Name, t.Target())
+		target := t.Target()
+		target.Exact = true // the plan has said what becomes of a template that is larger
+		return sts.Differs(set, t.Name, target)
 	})
 }
 

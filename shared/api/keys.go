@@ -19,6 +19,14 @@ const (
 	// operation: what it asks for is then what there is.
 	ResizeAnnotation = Prefix + "resize"
 
+	// ResizeAppliedAnnotation on a StatefulSet: the value of ResizeAnnotation that the API server has made of an applied manifest
+	// (config/overlays/apply). It tells that an apply of the stored templates may take the request back.
+	ResizeAppliedAnnotation = Prefix + "resize-applied"
+
+	// TemplatesAnnotation on a StatefulSet: which changes of its volumeClaimTemplates an apply may ask for: TemplatesGrow when absent,
+	// TemplatesAny or TemplatesOff. Only the policies in config/overlays/apply read it.
+	TemplatesAnnotation = Prefix + "templates"
+
 	// ResizeMethodAnnotation on a StatefulSet: a Method, "auto" when absent.
 	ResizeMethodAnnotation = Prefix + "resize-method"
 

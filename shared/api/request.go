@@ -15,6 +15,9 @@ import (
 // AutoRequest is the resize annotation's value that makes claims follow the volumeClaimTemplates.
 const AutoRequest = "auto"
 
+// AtLeast after a size in the resize annotation: what is larger does not shrink. Requests that an applied manifest makes have it.
+const AtLeast = "+"
+
 // Target is what a claim is to become.
 type Target struct {
 	Size resource.Quantity
@@ -22,7 +25,7 @@ type Target struct {
 	Class string
 	// Modes are access modes; none keeps the claim's.
 	Modes []corev1.PersistentVolumeAccessMode
-	// Exact: a claim that is larger shrinks. Without it, as where claims follow a template, it may be larger.
+	// Exact: a claim that is larger shrinks. Without it, as where claims follow a template, it may be larger, and so may the template.
 	Exact bool
 }
 
@@ -35,7 +38,7 @@ type Request struct {
 }
 
 const requestFormat = `write "auto", or TEMPLATE=SIZE, TEMPLATE=SIZE@STORAGECLASS or TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE, separated by commas, ` +
-	`as "data=20Gi,logs=5Gi@fast:RWO+ROX"`
+	`as "data=20Gi,logs=5Gi@fast:RWO+ROX"; SIZE+ is that size or more`
 
 // accessModes are the short names that kubectl prints.
 var accessModes = map[string]corev1.PersistentVolumeAccessMode{
@@ -46,6 +49,7 @@ var accessModes = map[string]corev1.PersistentVolumeAccessMode{
 //
 //	auto                           the claims follow the volumeClaimTemplates
 //	data=20Gi                      one template
+//	data=20Gi+                     at least 20Gi; what is larger stays so
 //	data=20Gi@fast-ssd,logs=5Gi    several; @ names a StorageClass
 //	data=20Gi:RWX                  : names access modes, RWO, ROX, RWX or RWOP, with + between them
 func ParseRequest(text string) (Request, error) {
@@ -76,6 +80,7 @@ func parseTarget(part string) (string, Target, error) {
 	}
 	rest, short, moded := strings.Cut(rest, ":")
 	size, class, named := strings.Cut(rest, "@")
+	size, atLeast := strings.CutSuffix(size, AtLeast)
 	quantity, err := bounded.Quantity(size)
 	if err != nil {
 		return "", Target{}, fmt.Errorf("size %w", err)
@@ -88,7 +93,7 @@ func parseTarget(part string) (string, Target, error) {
 			return "", Target{}, fmt.Errorf("storage class %q: %s", class, problems[0])
 		}
 	}
-	target := Target{Size: quantity, Class: class, Exact: true}
+	target := Target{Size: quantity, Class: class, Exact: !atLeast}
 	if moded {
 		if target.Modes, err = parseModes(short); err != nil {
 			return "", Target{}, err

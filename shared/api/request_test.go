@@ -19,6 +19,9 @@ func render(r Request) string {
 	for _, template := range slices.Sorted(maps.Keys(r.Targets)) {
 		target := r.Targets[template]
 		part := template + "=" + target.Size.String()
+		if !target.Exact {
+			part += AtLeast
+		}
 		if target.Class != "" {
 			part += "@" + target.Class
 		}
@@ -45,6 +48,8 @@ func TestParseRequest(t *testing.T) {
 		"auto":                      {"auto", "auto"},
 		"auto, with blanks":         {"  auto\n", "auto"},
 		"one template":              {"data=20Gi", "data=20Gi"},
+		"at least":                  {"data=20Gi+,logs=5Gi", "data=20Gi+,logs=5Gi"},
+		"at least, with more":       {"data=20Gi+@fast:RWO+ROX", "data=20Gi+@fast:RWO+ROX"},
 		"with a class":              {"data=20Gi@fast-ssd", "data=20Gi@fast-ssd"},
 		"a class with dots":         {"data=20Gi@fast.example.com", "data=20Gi@fast.example.com"},
 		"several":                   {"logs=5Gi@slow,data=20Gi", "data=20Gi,logs=5Gi@slow"},

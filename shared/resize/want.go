@@ -128,7 +128,7 @@ func (w *Wish) read(in Input, record *api.Resize) {
 				w.Request, template, in.Set.Name, templateNames(in)))
 			continue
 		}
-		w.Templates = append(w.Templates, api.TemplateTarget{Name: template, Size: target.Size, Class: target.Class, Modes: target.Modes})
+		w.Templates = append(w.Templates, sts.TemplateFor(in.Set, template, target))
 		w.Recreate = w.Recreate || sts.Differs(in.Set, template, target)
 		for _, c := range claims {
 			if c.Template == template && (sts.Lags(c.PersistentVolumeClaim, target) || in.retried() && sts.Growing(c.PersistentVolumeClaim)) {

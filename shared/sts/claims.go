@@ -240,8 +240,19 @@ func Differs(set *appsv1.StatefulSet, template string, target api.Target) bool {
 	if t == nil {
 		return false
 	}
-	is := TargetOf(t)
-	return is.Size.Cmp(target.Size) != 0 || ChangesKind(t, target)
+	size := TargetOf(t).Size
+	is := size.Cmp(target.Size)
+	return is < 0 || target.Exact && is > 0 || ChangesKind(t, target)
+}
+
+// TemplateFor returns what the set's template is to ask for so that it meets the target. It has to exist. A template that is larger stays so,
+// unless the target is exact.
+func TemplateFor(set *appsv1.StatefulSet, template string, target api.Target) api.TemplateTarget {
+	size := TargetOf(Template(set, template)).Size
+	if target.Exact || size.Cmp(target.Size) < 0 {
+		size = target.Size
+	}
+	return api.TemplateTarget{Name: template, Size: size, Class: target.Class, Modes: target.Modes}
 }
 
 // Replicas is the count the set asks for; an absent one means 1 (apps/v1 defaulting).

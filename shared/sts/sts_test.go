@@ -150,7 +150,8 @@ func TestLagsAndDiffers(t *testing.T) {
 		"the same":                    {target("64Mi", "fixed"), false, false},
 		"the same, in another unit":   {target("65536Ki", ""), false, false},
 		"larger":                      {target("65Mi", ""), true, true},
-		"smaller: a claim may be so":  {target("63Mi", ""), false, true},
+		"smaller, but not exactly so": {target("63Mi", ""), false, false},
+		"smaller, and exactly so":     {api.Target{Size: resource.MustParse("63Mi"), Exact: true}, true, true},
 		"another class":               {target("64Mi", "fast"), true, true},
 		"no class is whatever it has": {target("64Mi", ""), false, false},
 	} {

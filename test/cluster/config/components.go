@@ -45,7 +45,9 @@ func (c Cluster) Etcd(b Binaries) Component {
 func (c Cluster) APIServerComponent(b Binaries) Component {
 	p := portsOf(c.Size)
 	return Component{Name: "kube-apiserver", Binary: b.Kube, Env: c.eager(), Args: []string{
-		"--runtime-config=storage.k8s.io/v1beta1/volumeattributesclasses=true", // csi-provisioner v5.3.0 reads no other version
+		// Of VolumeAttributesClasses, csi-provisioner v5.3.0 reads no other version. Policies that mutate are beta in 1.35, and off.
+		"--runtime-config=storage.k8s.io/v1beta1/volumeattributesclasses=true,admissionregistration.k8s.io/v1beta1=true",
+		"--feature-gates=MutatingAdmissionPolicy=true",
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcd),
 		"--bind-address=" + c.APIHost(),
 		fmt.Sprintf("--secure-port=%d", p.api),

@@ -1,0 +1,339 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// applied is a set that its user edits and applies. Its class grows online.
+type applied struct {
+	*kit.World
+	t     *testing.T
+	drive *kit.Drive
+	apply []string // the arguments of kubectl before the file
+}
+
+var (
+	clientSide = []string{"apply", "-f"}
+	serverSide = []string{"apply", "--server-side", "-f"}
+)
+
+func applyWorld(t *testing.T, apply []string, class string) *applied {
+	t.Helper()
+	w := kit.NewWorld(t)
+	w.InstallApply()
+	a := &applied{w, t, w.Drive(nil), apply}
+	a.applies(deployed(class, "64Mi"))
+	untilReady(w, a.drive, "web", 1)
+	return a
+}
+
+// applies has kubectl apply the set, and returns what it says.
+func (a *applied) applies(set *appsv1.StatefulSet) string {
+	a.t.Helper()
+	said, err := kubectl(a.t, a.World, append(slices.Clone(a.apply), write(a.t, set))...)
+	if err != nil {
+		a.t.Fatalf("%v: %s", err, said)
+	}
+	return said
+}
+
+// isRefused has kubectl apply the set, and expects the API server's refusal.
+func (a *applied) isRefused(set *appsv1.StatefulSet) {
+	a.t.Helper()
+	before := a.Set("web")
+	said, err := kubectl(a.t, a.World, append(slices.Clone(a.apply), write(a.t, set))...)
+	if err == nil || !strings.Contains(said, "Forbidden: updates to statefulset spec for fields other than") {
+		a.t.Errorf("error %v: %s", err, said)
+	}
+	if now := a.Set("web"); now.ResourceVersion != before.ResourceVersion {
+		a.t.Errorf("the set was written: %v", now.Annotations)
+	}
+}
+
+// asks expects the request on the set, made by an apply, and the templates as they were.
+func (a *applied) asks(request, size string) {
+	a.t.Helper()
+	set := a.Set("web")
+	if got := set.Annotations[api.ResizeAnnotation]; got != request {
+		a.t.Errorf("the set asks for %q, want %q", got, request)
+	}
+	if got := set.Annotations[api.ResizeAppliedAnnotation]; got != request {
+		a.t.Errorf("an apply has asked for %q, want %q", got, request)
+	}
+	if got := templateSize(set); got != size {
+		a.t.Errorf("the template has %s, want %s", got, size)
+	}
+}
+
+// becomes waits until the latest operation is in the phase, after one before it has ended.
+func (a *applied) becomes(phase api.Phase) {
+	a.t.Helper()
+	a.Eventually("the operation is "+string(phase), func() string {
+		if err := a.drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if status := a.Status("web"); status.Phase != phase {
+			return describe(status)
+		}
+		return ""
+	})
+}
+
+func templateSize(set *appsv1.StatefulSet) string {
+	return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()
+}
+
+func says(t *testing.T, said, want string) {
+	t.Helper()
+	if !strings.Contains(said, want) {
+		t.Errorf("kubectl says %q, want %q", said, want)
+	}
+}
+
+// TestAppliedTemplatesAreARequest: a manifest with larger templates is applied, and the volumes and the templates follow. The same manifest
+// again writes nothing, before and after.
+func TestAppliedTemplatesAreARequest(t *testing.T) {
+	t.Parallel()
+	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := applyWorld(t, apply, kit.GrowingClass)
+			bigger := deployed(kit.GrowingClass, "128Mi")
+			bigger.Spec.Template.Spec.Containers[0].Image = "dev.local/busybox:1"
+			says(t, a.applies(bigger), "these volumeClaimTemplates are the request data=128Mi+ now")
+			a.asks("data=128Mi+", "64Mi")
+			a.writesNothing(bigger)
+			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+			expectSize(t, a.World, "128Mi", "data-web-0")
+			a.asks("data=128Mi+", "128Mi")
+			a.writesNothing(bigger)
+			if said, err := kubectl(t, a.World, slices.Concat([]string{"diff"}, apply[1:], []string{write(t, bigger)})...); err != nil {
+				t.Errorf("kubectl diff: %v: %s", err, said)
+			}
+			a.isRefused(deployed(kit.GrowingClass, "64Mi"))
+			expectWhole(t, a.World, "web", 1, "data-web-0")
+		})
+	}
+}
+
+// writesNothing applies the set and expects that it is not written.
+func (a *applied) writesNothing(set *appsv1.StatefulSet) {
+	a.t.Helper()
+	version := a.Set("web").ResourceVersion
+	a.applies(set)
+	if now := a.Set("web"); now.ResourceVersion != version {
+		a.t.Errorf("the same manifest was applied, and the set was written")
+	}
+}
+
+// TestWaysToWriteTemplates: every way in which kubectl writes a set may change the templates.
+func TestWaysToWriteTemplates(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(a *applied) (string, error){
+		"replace": func(a *applied) (string, error) {
+			return kubectl(a.t, a.World, "replace", "-f", write(a.t, deployed(kit.Class, "128Mi")))
+		},
+		"edit": func(a *applied) (string, error) {
+			a.t.Setenv("KUBE_EDITOR", `sed -i s/64Mi/128Mi/`)
+			return kubectl(a.t, a.World, "edit", "sts/web")
+		},
+		"a JSON patch": func(a *applied) (string, error) {
+			return kubectl(a.t, a.World, "patch", "sts/web", "--type=json", "-p",
+				`[{"op":"replace","path":"/spec/volumeClaimTemplates/0/spec/resources/requests/storage","value":"128Mi"}]`)
+		},
+		"a server-side dry run, then an apply": func(a *applied) (string, error) {
+			if _, err := kubectl(a.t, a.World, "apply", "--dry-run=server", "-f", write(a.t, deployed(kit.Class, "128Mi"))); err != nil {
+				return "", err
+			}
+			if asked := a.Set("web").Annotations[api.ResizeAnnotation]; asked != "" {
+				a.t.Errorf("the dry run has asked for %s", asked)
+			}
+			return a.applies(deployed(kit.Class, "128Mi")), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name != "edit" { // it sets an environment variable
+				t.Parallel()
+			}
+			a := applyWorld(t, clientSide, kit.Class)
+			if said, err := write(a); err != nil {
+				t.Fatalf("%v: %s", err, said)
+			}
+			a.asks("data=128Mi+", "64Mi")
+		})
+	}
+}
+
+// edited is the deployed set with a change.
+func edited(size string, change func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
+	set := deployed(kit.Class, size)
+	change(set)
+	return set
+}
+
+// TestTemplatesThatAreNotTaken: what could stop members, what a request cannot say, and sets that are not Drydock's, are refused by the API
+// server as ever, and nothing is half done.
+func TestTemplatesThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	annotated := func(value string) func(*appsv1.StatefulSet) {
+		return func(s *appsv1.StatefulSet) { s.Annotations[api.TemplatesAnnotation] = value }
+	}
+	template := func(change func(*corev1.PersistentVolumeClaim)) func(*appsv1.StatefulSet) {
+		return func(s *appsv1.StatefulSet) { change(&s.Spec.VolumeClaimTemplates[0]) }
+	}
+	other := kit.GrowingClass
+	a := applyWorld(t, clientSide, kit.Class)
+	for name, set := range map[string]*appsv1.StatefulSet{
+		"smaller":       edited("32Mi", func(*appsv1.StatefulSet) {}),
+		"another class": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = &other })),
+		"another access mode": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		})),
+		"no class":           edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil })),
+		"larger, turned off": edited("128Mi", annotated("off")),
+		"larger, of a word that means nothing": edited("128Mi", annotated("all")),
+		"a limit": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		})),
+		"another selector": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		})),
+		"another service":  edited("128Mi", func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "other" }),
+		"not opted in":     edited("128Mi", func(s *appsv1.StatefulSet) { delete(s.Labels, api.ManagedLabel) }),
+		"another request":  edited("128Mi", func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeAnnotation] = "data=256Mi" }),
+		"no such quantity": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("0")
+		})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := *a
+			a.t = t
+			a.isRefused(set)
+		})
+	}
+	t.Run("of a controller", func(t *testing.T) {
+		a.Own("web")
+		a := *a
+		a.t = t
+		a.isRefused(edited("128Mi", func(*appsv1.StatefulSet) {}))
+	})
+}
+
+// TestAnyTemplates: with drydock.dev/templates=any a manifest may ask for everything that the annotation can.
+func TestAnyTemplates(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, serverSide, kit.Class)
+	smaller := deployed(kit.GrowingClass, "32Mi")
+	smaller.Annotations[api.TemplatesAnnotation] = "any"
+	smaller.Spec.VolumeClaimTemplates[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	a.applies(smaller)
+	a.asks("data=32Mi@"+kit.GrowingClass+":RWX", "64Mi")
+	smaller.Spec.VolumeClaimTemplates[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	a.applies(smaller)
+	a.asks("data=32Mi@"+kit.GrowingClass, "64Mi")
+	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+	expectSize(t, a.World, "32Mi", "data-web-0")
+	a.writesNothing(smaller)
+	a.asks("data=32Mi@"+kit.GrowingClass, "32Mi")
+	expectWhole(t, a.World, "web", 1, "data-web-0")
+}
+
+// TestLargerClaimsDoNotShrink: a user has enlarged a claim beyond what the manifest asks for.
+func TestLargerClaimsDoNotShrink(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, clientSide, kit.GrowingClass)
+	a.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"256Mi"}}}}`)
+	a.applies(deployed(kit.GrowingClass, "128Mi"))
+	status := a.Finish(a.drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	expectSize(t, a.World, "256Mi", "data-web-0")
+	a.asks("data=128Mi+", "128Mi")
+	if len(status.Members) > 0 {
+		t.Errorf("members were moved: %+v", status.Members)
+	}
+	expectWhole(t, a.World, "web", 1, "data-web-0")
+}
+
+// TestWithdrawal: an apply of the stored templates takes back what an apply has asked for, and nothing else.
+func TestWithdrawal(t *testing.T) {
+	t.Parallel()
+	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := applyWorld(t, apply, kit.Class)
+			a.applies(deployed(kit.Class, "128Mi"))
+			says(t, a.applies(deployed(kit.Class, "96Mi")), "the request data=96Mi+ now")
+			a.asks("data=96Mi+", "64Mi")
+			a.Kubectl("annotate", "sts/web", "example.com/note=1")
+			a.Kubectl("scale", "sts/web", "--replicas=2")
+			a.asks("data=96Mi+", "64Mi")
+			a.Scale("web", 1)
+			says(t, a.applies(deployed(kit.Class, "64Mi")), "the request data=96Mi+ is withdrawn")
+			a.asks("", "64Mi")
+			a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"}) // by hand
+			a.applies(deployed(kit.Class, "64Mi"))
+			if asked := a.Set("web").Annotations[api.ResizeAnnotation]; asked != "data=128Mi" {
+				t.Errorf("the set asks for %q", asked)
+			}
+		})
+	}
+}
+
+// TestWithdrawalEndsTheOperation: it is under way, and is ended where no member was moved. The manifest can be applied once more, and is
+// carried out then.
+func TestWithdrawalEndsTheOperation(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, serverSide, kit.Class)
+	a.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove})
+	a.applies(deployed(kit.Class, "128Mi"))
+	a.Eventually("the member waits for an approval", func() string {
+		_ = a.drive.Tick(t.Context())
+		if status := a.Status("web"); status == nil || len(status.Members) != 1 || status.Members[0].Phase != api.MemberWaiting {
+			return describe(status)
+		}
+		return ""
+	})
+	says(t, a.applies(deployed(kit.Class, "64Mi")), "is withdrawn, and its operation ends")
+	status := a.Finish(a.drive, "web")
+	expectPhase(t, status, api.Failed)
+	if status.Reason != api.Aborted {
+		t.Errorf("reason %s, want %s", status.Reason, api.Aborted)
+	}
+	a.asks("", "64Mi")
+	expectSize(t, a.World, "64Mi", "data-web-0")
+	expectWhole(t, a.World, "web", 1, "data-web-0")
+
+	a.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverAuto})
+	a.applies(deployed(kit.Class, "128Mi"))
+	a.becomes(api.Succeeded)
+	a.asks("data=128Mi+", "128Mi")
+	expectSize(t, a.World, "128Mi", "data-web-0")
+	expectWhole(t, a.World, "web", 1, "data-web-0")
+}
+
+// TestRefusedRequestIsToldAtTheNextApply: success of kubectl apply says nothing about the volumes.
+func TestRefusedRequestIsToldAtTheNextApply(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, clientSide, kit.Class)
+	bigger := deployed(kit.Class, "128Mi")
+	bigger.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand)
+	a.applies(bigger)
+	expectPhase(t, a.Finish(a.drive, "web"), api.Refused)
+	says(t, a.applies(bigger), "the request data=128Mi+ of these volumeClaimTemplates was refused, or has failed: ExpandImpossible. "+
+		"See: kubectl drydock status -n "+a.Namespace+" sts/web")
+	delete(bigger.Annotations, api.ResizeMethodAnnotation)
+	a.applies(bigger)
+	a.becomes(api.Succeeded)
+	expectWhole(t, a.World, "web", 1, "data-web-0")
+}
