@@ -1,5 +1,5 @@
 // Command kubectl-drydock is what people type to talk to Drydock: kubectl drydock plan, status, approve, rollback, emit, retry,
-// redeliver, rbac and release. On the PATH it is a plugin of kubectl.
+// redeliver, rbac, release and doctor. On the PATH it is a plugin of kubectl.
 package main
 
 import (

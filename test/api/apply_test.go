@@ -2,14 +2,16 @@ package api
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
@@ -145,14 +147,16 @@ func TestWaysToWriteTemplates(t *testing.T) {
 			return kubectl(a.t, a.World, "replace", "-f", write(a.t, deployed(kit.Class, "128Mi")))
 		},
 		"edit": func(a *applied) (string, error) {
-			a.t.Setenv("KUBE_EDITOR", `sed -i s/64Mi/128Mi/`)
-			return kubectl(a.t, a.World, "edit", "sts/web")
+			edit := exec.Command(kit.Kubectl(a.t), "--kubeconfig", kit.APIPath(a.t), "-n", a.Namespace, "edit", "sts/web")
+			edit.Env = append(os.Environ(), "KUBE_EDITOR=sed -i s/64Mi/128Mi/")
+			said, err := edit.CombinedOutput()
+			return string(said), err
 		},
 		"a JSON patch": func(a *applied) (string, error) {
 			return kubectl(a.t, a.World, "patch", "sts/web", "--type=json", "-p",
 				`[{"op":"replace","path":"/spec/volumeClaimTemplates/0/spec/resources/requests/storage","value":"128Mi"}]`)
 		},
-		"a server-side dry run, then an apply": func(a *applied) (string, error) {
+		"a server-side dry run and then an apply": func(a *applied) (string, error) {
 			if _, err := kubectl(a.t, a.World, "apply", "--dry-run=server", "-f", write(a.t, deployed(kit.Class, "128Mi"))); err != nil {
 				return "", err
 			}
@@ -163,9 +167,7 @@ func TestWaysToWriteTemplates(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "edit" { // it sets an environment variable
-				t.Parallel()
-			}
+			t.Parallel()
 			a := applyWorld(t, clientSide, kit.Class)
 			if said, err := write(a); err != nil {
 				t.Fatalf("%v: %s", err, said)
@@ -200,18 +202,18 @@ func TestTemplatesThatAreNotTaken(t *testing.T) {
 		"another access mode": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 		})),
-		"no class":           edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil })),
-		"larger, turned off": edited("128Mi", annotated("off")),
-		"larger, of a word that means nothing": edited("128Mi", annotated("all")),
+		"no class":                  edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil })),
+		"turned off":                edited("128Mi", annotated("off")),
+		"a word that means nothing": edited("128Mi", annotated("all")),
 		"a limit": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		})),
 		"another selector": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		})),
-		"another service":  edited("128Mi", func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "other" }),
-		"not opted in":     edited("128Mi", func(s *appsv1.StatefulSet) { delete(s.Labels, api.ManagedLabel) }),
-		"another request":  edited("128Mi", func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeAnnotation] = "data=256Mi" }),
+		"another service": edited("128Mi", func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "other" }),
+		"not opted in":    edited("128Mi", func(s *appsv1.StatefulSet) { delete(s.Labels, api.ManagedLabel) }),
+		"another request": edited("128Mi", func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeAnnotation] = "data=256Mi" }),
 		"no such quantity": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("0")
 		})),

@@ -36,7 +36,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: time.Now}
 	root.AddCommand(newPlan(tool), newStatus(tool), newApprove(tool), newRollback(tool), newEmit(tool), newRetry(tool), newRedeliver(tool),
-		newRBAC(tool), newRelease(tool))
+		newRBAC(tool), newRelease(tool), newDoctor(tool))
 	return root
 }
 
