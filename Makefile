@@ -40,8 +40,10 @@ build: ## bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 	$(BUILD) -o bin/drydock-standalone ./cmd/drydock-standalone
 	$(BUILD) -o bin/kubectl-drydock ./cmd/kubectl-drydock
 
-cluster: ## a real Kubernetes on this machine (SIZE=node or SIZE=control-plane)
+cluster: ## a real Kubernetes on this machine (SIZE=node or SIZE=control-plane), which takes applied manifests as requests
 	$(CLUSTER) up --size=$(SIZE)
+	@KUBECONFIG=$(if $(filter control-plane,$(SIZE)),$(API),$(NODE)) $(CURDIR)/.cluster/bin/kubectl apply --server-side --force-conflicts \
+	  --field-manager=drydock-config -k config/overlays/apply-v1beta1 >/dev/null
 
 cluster-down: ## takes down everything that make cluster has started
 	$(CLUSTER) down

@@ -2,47 +2,35 @@ package kit
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
 )
 
-// InstallApply installs the policies of config/overlays/apply for this world's namespace alone, and waits until they are in force. They end
-// with the test.
+// InstallApply installs the policies of config/overlays/apply in the whole cluster, and waits until they are in force. They stay.
 func (w *World) InstallApply() {
 	w.T.Helper()
-	policy, binding := &admissionv1beta1.MutatingAdmissionPolicy{}, &admissionv1beta1.MutatingAdmissionPolicyBinding{}
-	w.overlay("templates.yaml", policy, binding)
-	warnings, warned := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
-	w.overlay("warnings.yaml", warnings, warned)
-
-	name := w.Namespace + "-" + policy.Name
-	policy.Name, binding.Name, binding.Spec.PolicyName = name, name, name
-	namespace := only(w.Namespace).NamespaceSelector
-	binding.Spec.MatchResources = &admissionv1beta1.MatchResources{NamespaceSelector: namespace}
-	warnings.Name, warned.Name, warned.Spec.PolicyName = name, name, name
-	warned.Spec.MatchResources = only(w.Namespace)
-	w.install(warnings, warned)
-
-	ctx, beta, v1 := context.Background(), w.Kube.AdmissionregistrationV1beta1(), w.Kube.AdmissionregistrationV1()
-	_, err := beta.MutatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
-	w.must(err)
-	_, err = beta.MutatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
-	w.must(err)
-	w.T.Cleanup(func() {
-		_ = beta.MutatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{})
-		_ = beta.MutatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{})
-		_ = v1.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{})
-		_ = v1.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{})
-	})
+	applied.Lock() // several tests run at once
+	w.Kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k", filepath.Join(Root(w.T), "config", "overlays", w.applyOverlay()))
+	applied.Unlock()
 	w.awaitApply()
+}
+
+var applied sync.Mutex
+
+// applyOverlay is the overlay that fits the version of the API server.
+func (w *World) applyOverlay() string {
+	w.T.Helper()
+	_, err := w.Kube.AdmissionregistrationV1beta1().MutatingAdmissionPolicies().List(context.Background(), metav1.ListOptions{Limit: 1})
+	if apierrors.IsNotFound(err) {
+		return "apply"
+	}
+	w.must(err)
+	return "apply-v1beta1"
 }
 
 // awaitApply waits until a dry run of larger templates succeeds.
@@ -64,13 +52,4 @@ func (w *World) awaitApply() {
 		return ""
 	})
 	w.DeleteSet("probe", metav1.DeletePropagationBackground)
-}
-
-func (w *World) overlay(file string, policy, binding any) {
-	w.T.Helper()
-	text, err := os.ReadFile(filepath.Join(Root(w.T), "config", "overlays", "apply", file))
-	w.must(err)
-	policyText, bindingText, _ := strings.Cut(string(text), "\n---\n")
-	w.must(yaml.UnmarshalStrict([]byte(policyText), policy))
-	w.must(yaml.UnmarshalStrict([]byte(bindingText), binding))
 }
