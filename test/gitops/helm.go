@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/cli"
+)
+
+// patience is how long Helm waits for the objects of a release with --atomic.
+const patience = 2 * time.Minute
+
+func helm(namespace string) (*action.Configuration, error) {
+	settings := cli.New()
+	settings.SetNamespace(namespace)
+	config := &action.Configuration{}
+	err := config.Init(settings.RESTClientGetter(), namespace, "secret", log.New(io.Discard, "", 0).Printf)
+	return config, err
+}
+
+// release installs a chart, or upgrades a release to it.
+func release(ctx context.Context, how, namespace, name, folder string, atomic bool) error {
+	config, err := helm(namespace)
+	if err != nil {
+		return err
+	}
+	chart, err := loader.Load(folder)
+	if err != nil {
+		return err
+	}
+	switch how {
+	case "install":
+		install := action.NewInstall(config)
+		install.Namespace, install.ReleaseName = namespace, name
+		_, err = install.RunWithContext(ctx, chart, nil)
+	case "upgrade":
+		upgrade := action.NewUpgrade(config)
+		upgrade.Namespace, upgrade.Atomic, upgrade.Wait, upgrade.Timeout = namespace, atomic, atomic, patience
+		_, err = upgrade.RunWithContext(ctx, name, chart, nil)
+	default:
+		return fmt.Errorf("helm %s: write install, upgrade or rollback", how)
+	}
+	return err
+}
+
+// rollback goes back to the revision before.
+func rollback(namespace, name string) error {
+	config, err := helm(namespace)
+	if err != nil {
+		return err
+	}
+	return action.NewRollback(config).Run(name)
+}

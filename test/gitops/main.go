@@ -1,0 +1,36 @@
+// Command gitops applies manifests as the deployment tools do that are built on these libraries: Helm, and Flux with its server-side apply.
+// The tests on the API server run it. It is a module of its own, for its many dependencies.
+//
+//	gitops helm install|upgrade|rollback NAMESPACE RELEASE [CHART] [--atomic]
+//	gitops flux NAMESPACE FILE
+//
+// It takes the cluster from $KUBECONFIG.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	atomic := slices.Contains(args, "--atomic")
+	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "--atomic" })
+	switch {
+	case len(args) == 5 && args[0] == "helm" && args[1] != "rollback":
+		return release(ctx, args[1], args[2], args[3], args[4], atomic)
+	case len(args) == 4 && args[0] == "helm" && args[1] == "rollback":
+		return rollback(args[2], args[3])
+	case len(args) == 3 && args[0] == "flux":
+		return reconcile(ctx, args[1], args[2])
+	}
+	return fmt.Errorf("write: helm install|upgrade NAMESPACE RELEASE CHART [--atomic], helm rollback NAMESPACE RELEASE, or flux NAMESPACE FILE; got %q", args)
+}
