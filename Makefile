@@ -92,6 +92,7 @@ test-unit: packages ## the quick part: no cluster (the mover's tests want root f
 
 test-api: ## the functions on a real API server with its controllers
 	cd test/gitops && go build -o ../../bin/gitops .
+	cd test/gitops/argo && go build -o ../../../bin/argo .
 	$(CLUSTER) up --size=control-plane
 	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 25m -parallel 16 ./test/api ./eventsource/engine ./cmd/drydock-standalone
 
@@ -176,6 +177,7 @@ lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./pause
 	cd test/cluster/csi && go vet ./driver
 	cd test/gitops && go vet .
+	cd test/gitops/argo && go vet .
 	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd docs/reference shared/api/v1alpha1
 
 presubmit: lint test ## what has to pass before a change is offered

@@ -8,27 +8,26 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
 )
 
-// gitops runs the libraries of deployment tools, see test/gitops.
-func (a *applied) gitops(args ...string) (string, error) {
+// tryTool runs bin/gitops or bin/argo, which have the libraries of deployment tools: see test/gitops.
+func (a *applied) tryTool(name string, args ...string) (string, error) {
 	a.t.Helper()
-	command := exec.Command(filepath.Join(kit.Root(a.t), "bin", "gitops"), args...)
+	command := exec.Command(filepath.Join(kit.Root(a.t), "bin", name), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kit.APIPath(a.t))
 	said, err := command.CombinedOutput()
 	return string(said), err
 }
 
-// must is gitops, which has to succeed.
-func (a *applied) must(args ...string) string {
+// tool is tryTool, which has to succeed.
+func (a *applied) tool(name string, args ...string) string {
 	a.t.Helper()
-	said, err := a.gitops(args...)
+	said, err := a.tryTool(name, args...)
 	if err != nil {
-		a.t.Fatalf("gitops %v: %v: %s", args, err, said)
+		a.t.Fatalf("%s %v: %v: %s", name, args, err, said)
 	}
 	return said
 }
@@ -36,11 +35,9 @@ func (a *applied) must(args ...string) string {
 // chart writes a chart with the set.
 func chart(t *testing.T, set *appsv1.StatefulSet) string {
 	t.Helper()
-	text, err := yaml.Marshal(set)
-	must(t, err)
 	folder := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(folder, "templates"), 0o700))
-	must(t, os.WriteFile(filepath.Join(folder, "templates", "set.yaml"), text, 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "templates", "set.yaml"), textOf(t, set), 0o600))
 	must(t, os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte("apiVersion: v2\nname: web\nversion: 1.0.0\n"), 0o600))
 	return folder
 }
@@ -61,25 +58,17 @@ func TestHelm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := toolWorld(t)
-			a.must("helm", "install", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi")))
+			a.tool("gitops", "helm", "install", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi")))
 			untilReady(a.World, a.drive, "web", 1)
 			bigger := chart(t, deployed(kit.GrowingClass, "128Mi"))
 			upgrade := append([]string{"helm", "upgrade", a.Namespace, "web", bigger}, more...)
-			a.must(upgrade...)
+			a.tool("gitops", upgrade...)
 			a.asks("data=128Mi+", "64Mi")
-			version := a.Set("web").ResourceVersion
-			a.must(upgrade...)
-			if a.Set("web").ResourceVersion != version {
-				t.Error("the same release was upgraded to, and the set was written")
-			}
+			a.isNotWritten("the same release is upgraded to", func() { a.tool("gitops", upgrade...) })
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "128Mi", "data-web-0")
-			version = a.Set("web").ResourceVersion
-			a.must(upgrade...)
-			if a.Set("web").ResourceVersion != version {
-				t.Error("the release was upgraded to what there is, and the set was written")
-			}
-			if said, err := a.gitops("helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi"))); err == nil ||
+			a.isNotWritten("the release is upgraded to what there is", func() { a.tool("gitops", upgrade...) })
+			if said, err := a.tryTool("gitops", "helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi"))); err == nil ||
 				!strings.Contains(said, "updates to statefulset spec") {
 				t.Errorf("a smaller size: %v: %s", err, said)
 			}
@@ -94,10 +83,10 @@ func TestHelm(t *testing.T) {
 func TestHelmRollback(t *testing.T) {
 	t.Parallel()
 	a := toolWorld(t)
-	a.must("helm", "install", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi")))
+	a.tool("gitops", "helm", "install", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi")))
 	untilReady(a.World, a.drive, "web", 1)
-	a.must("helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "128Mi")))
-	a.must("helm", "rollback", a.Namespace, "web")
+	a.tool("gitops", "helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "128Mi")))
+	a.tool("gitops", "helm", "rollback", a.Namespace, "web")
 	a.asks("data=128Mi+", "64Mi")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 	a.asks("data=128Mi+", "128Mi")
@@ -111,7 +100,7 @@ func TestFlux(t *testing.T) {
 	a := toolWorld(t)
 	flux := func(size, want string) {
 		t.Helper()
-		said := a.must("flux", a.Namespace, write(t, deployed(kit.GrowingClass, size)))
+		said := a.tool("gitops", "flux", a.Namespace, write(t, deployed(kit.GrowingClass, size)))
 		if fields := strings.Fields(said); fields[len(fields)-1] != want {
 			t.Errorf("Flux says %q, want %q", said, want)
 		}
@@ -130,9 +119,64 @@ func TestFlux(t *testing.T) {
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 	flux("128Mi", "unchanged")
 	a.asks("data=128Mi+", "128Mi")
-	if said, err := a.gitops("flux", a.Namespace, write(t, deployed(kit.GrowingClass, "64Mi"))); err == nil {
+	if said, err := a.tryTool("gitops", "flux", a.Namespace, write(t, deployed(kit.GrowingClass, "64Mi"))); err == nil {
 		t.Errorf("a smaller size was applied: %s", said)
 	}
 	expectSize(t, a.World, "128Mi", "data-web-0")
 	expectWhole(t, a.World, "web", 1, "data-web-0")
+}
+
+// TestArgoCD: the set is OutOfSync until the manifest is applied; with a diff by the server it is Synced then, else when the templates have followed.
+// Each further sync writes nothing. By default a manifest that is taken back is Synced at once, so only a sync by hand withdraws the request. A diff by the server alone takes no notice of what admission changes, and so never sees that there is something
+// to apply: IncludeMutationWebhook has to be on.
+func TestArgoCD(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		diff, sync        []string
+		asked, withdrawal string // what the diff says while the request is carried out, of the manifest and of the one before
+		blind             bool
+	}{
+		"by default": {nil, nil, "OutOfSync", "Synced", false},
+		"ServerSideDiff and IncludeMutationWebhook": {[]string{"--server-side-diff", "--include-mutation-webhook"}, []string{"--server-side-apply"},
+			"Synced", "OutOfSync", false},
+		"ServerSideDiff": {[]string{"--server-side-diff"}, []string{"--server-side-apply"}, "Synced", "Synced", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := toolWorld(t)
+			argo := func(what, size string, flags []string) string {
+				t.Helper()
+				args := append([]string{what, a.Namespace, write(t, deployed(kit.GrowingClass, size))}, flags...)
+				lines := strings.Split(strings.TrimSpace(a.tool("argo", args...)), "\n")
+				return strings.TrimSpace(lines[len(lines)-1]) // after the API server's warnings
+			}
+			expect := func(size, want string) {
+				t.Helper()
+				if got := argo("diff", size, row.diff); got != want {
+					t.Errorf("%s is %s, want %s", size, got, want)
+				}
+			}
+			argo("sync", "64Mi", row.sync)
+			untilReady(a.World, a.drive, "web", 1)
+			expect("64Mi", "Synced")
+			if row.blind {
+				expect("128Mi", "Synced")
+				return
+			}
+			expect("128Mi", "OutOfSync")
+			argo("sync", "128Mi", row.sync)
+			a.asks("data=128Mi+", "64Mi")
+			expect("128Mi", row.asked)
+			expect("64Mi", row.withdrawal)
+			a.isNotWritten("the same manifest is synchronized", func() { argo("sync", "128Mi", row.sync) })
+			argo("sync", "64Mi", row.sync)
+			a.asks("", "64Mi")
+			expect("64Mi", "Synced")
+			argo("sync", "128Mi", row.sync)
+			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+			expect("128Mi", "Synced")
+			expectSize(t, a.World, "128Mi", "data-web-0")
+			expectWhole(t, a.World, "web", 1, "data-web-0")
+		})
+	}
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -33,13 +34,21 @@ func deployed(class, size string) *appsv1.StatefulSet {
 	return set
 }
 
+// textOf is the manifest as people write it, without a status.
+func textOf(t *testing.T, set *appsv1.StatefulSet) []byte {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+	must(t, err)
+	delete(fields, "status")
+	text, err := yaml.Marshal(fields)
+	must(t, err)
+	return text
+}
+
 // write writes the manifest to a file.
 func write(t *testing.T, set *appsv1.StatefulSet) string {
 	t.Helper()
-	text, err := yaml.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := textOf(t, set)
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
