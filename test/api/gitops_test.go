@@ -180,3 +180,49 @@ func TestArgoCD(t *testing.T) {
 		})
 	}
 }
+
+// TestHealthOfAResize: the checks in config/gitops, by the engines of Argo CD and Flux.
+func TestHealthOfAResize(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, serverSide, kit.Class)
+	expect := func(when, want string) {
+		t.Helper()
+		if got := strings.TrimSpace(a.tool("gitops", "health", a.Namespace, "web", filepath.Join(kit.Root(t), "config", "gitops"))); got != want {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	expect("at rest", "Healthy Current")
+	bigger := deployed(kit.Class, "128Mi")
+	bigger.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand)
+	a.applies(bigger)
+	expect("applied", "Progressing InProgress")
+	expectPhase(t, a.Finish(a.drive, "web"), api.Refused)
+	expect("refused", "Degraded Failed")
+
+	delete(bigger.Annotations, api.ResizeMethodAnnotation)
+	bigger.Annotations[api.CutoverAnnotation] = api.CutoverApprove
+	a.applies(bigger)
+	a.Eventually("the member waits for an approval", func() string {
+		_ = a.drive.Tick(t.Context())
+		if status := a.Status("web"); len(status.Members) != 1 || status.Members[0].Phase != api.MemberWaiting {
+			return describe(status)
+		}
+		return ""
+	})
+	expect("while it waits", "Progressing InProgress")
+	delete(bigger.Annotations, api.CutoverAnnotation)
+	a.applies(bigger)
+	a.becomes(api.Succeeded)
+	untilReady(a.World, a.drive, "web", 1)
+	expect("resized", "Healthy Current")
+
+	a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=1Gi@no-such-class"})
+	a.becomes(api.Refused)
+	expect("asked for by hand and refused", "Degraded Failed")
+	a.Kubectl("annotate", "sts/web", api.ResizeAnnotation+"-")
+	expect("not asked for any more", "Healthy Current")
+	a.Scale("web", 2)
+	expect("scaled", "Progressing InProgress")
+	untilReady(a.World, a.drive, "web", 2)
+	expect("scaled, and ready", "Healthy Current")
+}
