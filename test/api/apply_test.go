@@ -339,6 +339,47 @@ func TestWithdrawalEndsTheOperation(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
+// TestRolledBackRequest: the manifest still has the new size after a rollback. It is not carried out again, however often it is applied; but it is
+// when it was taken back before.
+func TestRolledBackRequest(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, clientSide, kit.Class)
+	bigger := deployed(kit.Class, "128Mi")
+	a.applies(bigger)
+	resized := a.Finish(a.drive, "web")
+	expectPhase(t, resized, api.Succeeded)
+	untilReady(a.World, a.drive, "web", 1)
+	a.Annotate("web", map[string]string{api.RollbackAnnotation: resized.Operation})
+	a.Eventually("the resize is rolled back", func() string {
+		_ = a.drive.Tick(context.Background())
+		if status := a.Status("web"); !status.IsRollback() || status.Phase != api.Succeeded {
+			return describe(status)
+		}
+		return ""
+	})
+	a.asks("data=128Mi+", "64Mi")
+	a.writesNothing(bigger)
+	for range 3 {
+		_ = a.drive.Tick(context.Background())
+	}
+	if status := a.Status("web"); !status.IsRollback() {
+		t.Errorf("it was resized again: %s", describe(status))
+	}
+	a.applies(deployed(kit.Class, "64Mi"))
+	a.asks("", "64Mi")
+	untilReady(a.World, a.drive, "web", 1)
+	a.applies(bigger)
+	a.Eventually("it is resized again", func() string {
+		_ = a.drive.Tick(context.Background())
+		if status := a.Status("web"); status.IsRollback() || status.Phase != api.Succeeded {
+			return describe(status)
+		}
+		return ""
+	})
+	expectSize(t, a.World, "128Mi", "data-web-0")
+	expectWhole(t, a.World, "web", 1, "data-web-0")
+}
+
 // TestRefusedRequestIsToldAtTheNextApply: success of kubectl apply says nothing about the volumes.
 func TestRefusedRequestIsToldAtTheNextApply(t *testing.T) {
 	t.Parallel()
