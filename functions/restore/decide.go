@@ -115,7 +115,7 @@ func letAllGo(in Input) plan.Plan {
 func rest(in Input, record *api.Resize) plan.Plan {
 	releases, tells := staleHolds(in, record)
 	if len(releases) > 0 {
-		return plan.Do(api.CleaningUp, releases...)
+		return plan.Do(api.CleaningUp, in.ifSetUnchanged(releases)...)
 	}
 	p := retire(in, record)
 	if p.Kind != plan.KindDo && len(tells) > 0 {
@@ -152,6 +152,15 @@ func staleHolds(in Input, record *api.Resize) (releases, tells []plan.Action) {
 		}
 	}
 	return releases, tells
+}
+
+// ifSetUnchanged puts a look at the set before writes that rest on its record and do not write to it. Objects are read after the set, so what is
+// new on one of them, such as a hold, may be of another process that has written a newer record before.
+func (in Input) ifSetUnchanged(actions []plan.Action) []plan.Action {
+	if in.Set == nil {
+		return actions
+	}
+	return append([]plan.Action{plan.Unchanged(plan.StatefulSets, in.Set)}, actions...)
 }
 
 // awaitsClaim reports whether the pod locks the name of a member that starts until its claim is there again, see keptByPin.

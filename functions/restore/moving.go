@@ -19,10 +19,10 @@ func moving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 		return revert(in, record, why, message), nil
 	}
 	if orders := withdraw(in, record); len(orders) > 0 && !in.replacing(record) {
-		return plan.Do(api.SwitchRunning, orders...), nil
+		return plan.Do(api.SwitchRunning, in.ifSetUnchanged(orders)...), nil
 	}
 	if releases, _ := staleHolds(in, record); len(releases) > 0 { // users are told at the end
-		return plan.Do(api.CleaningUp, releases...), nil
+		return plan.Do(api.CleaningUp, in.ifSetUnchanged(releases)...), nil
 	}
 	w := &work{Input: in, before: record, record: record.Clone()}
 	for i := range w.record.Members {

@@ -34,6 +34,8 @@ type Writer interface {
 	Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) (version string, err error)
 	Delete(ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool) error
 	Evict(ctx context.Context, namespace, name string, uid types.UID, dryRun bool) error
+	// Version returns the UID and the resourceVersion of an object.
+	Version(ctx context.Context, resource plan.Resource, namespace, name string) (uid types.UID, version string, err error)
 }
 
 // Executor carries out the plans of one function.
@@ -194,7 +196,7 @@ func (x *Executor) do(ctx context.Context, p plan.Plan) error {
 		if wrote && time.Since(began) > stale && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbEvict) {
 			return fault.Conflict(fmt.Errorf("%s: the plan is older than %s", a, stale)) // what it wrote, the next one need not
 		}
-		wrote = wrote || a.Verb != plan.VerbTry && !a.Try
+		wrote = wrote || a.Verb != plan.VerbTry && a.Verb != plan.VerbCheck && !a.Try
 		version, err := x.one(ctx, a)
 		if err != nil {
 			return failure{a, err}
@@ -250,11 +252,22 @@ func (x *Executor) other(ctx context.Context, a plan.Action) error {
 		return fault.FromAPI(changed(x.write.Delete(ctx, a.Resource, a.Namespace, a.Name, a.UID, a.ResourceVersion, a.Orphan)))
 	case plan.VerbEvict:
 		return evicted(x.write.Evict(ctx, a.Namespace, a.Name, a.UID, a.Try))
+	case plan.VerbCheck:
+		return x.check(ctx, a)
 	case plan.VerbRecord:
 		x.record(ctx, a)
 		return nil
 	}
 	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
+}
+
+// check reads the action's object and returns a conflict if it has changed, or is gone.
+func (x *Executor) check(ctx context.Context, a plan.Action) error {
+	uid, version, err := x.write.Version(ctx, a.Resource, a.Namespace, a.Name)
+	if err == nil && (uid != a.UID || version != a.ResourceVersion) {
+		return fault.Conflict(fmt.Errorf("%s %s has changed since it was read", a.Resource, a.Name))
+	}
+	return fault.FromAPI(changed(err))
 }
 
 // evicted classifies the answer to an eviction. A PodDisruptionBudget that does not allow it is answered with 429

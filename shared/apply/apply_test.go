@@ -68,9 +68,15 @@ func (w *writer) Evict(_ context.Context, _, name string, uid types.UID, dryRun 
 	return w.answer("evict %s %s", name, uid)
 }
 
+func (w *writer) Version(_ context.Context, resource plan.Resource, _, name string) (types.UID, string, error) {
+	return "u", "7", w.answer("check %s %s", resource, name)
+}
+
 var (
 	claims   = schema.GroupResource{Resource: "persistentvolumeclaims"}
 	claim    = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "7"}}
+	older    = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "6"}}
+	other    = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "v", ResourceVersion: "7"}}
 	conflict = apierrors.NewConflict(claims, "a", errors.New("it has changed"))
 	exists   = apierrors.NewAlreadyExists(claims, "a")
 	notFound = apierrors.NewNotFound(claims, "a")
@@ -91,6 +97,11 @@ func evict() plan.Plan {
 // tryFirst asks whether the claim could be created before it is deleted.
 func tryFirst() plan.Plan {
 	return plan.Do(api.CleaningUp, plan.Try(plan.Claims, claim), plan.Delete(plan.Claims, claim))
+}
+
+// unlessChanged evicts a pod if the claim is as it was read.
+func unlessChanged(read *corev1.PersistentVolumeClaim) plan.Plan {
+	return plan.Do(api.CleaningUp, append([]plan.Action{plan.Unchanged(plan.Claims, read)}, evict().Actions...)...)
 }
 
 // run carries out the plans one after the other; the last one is repeated for ever.
@@ -236,7 +247,16 @@ func TestRun(t *testing.T) {
 			plan.KindNoop, 200},
 		"the pod to evict is another one: it looks again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"an action of no verb": {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
+		"a look finds the object as it was: the next action": {[]plan.Plan{unlessChanged(claim), plan.Noop(api.UpToDate)}, nil, 2, 2,
+			plan.KindNoop, 200},
+		"a look finds another state: it decides again": {[]plan.Plan{unlessChanged(older), plan.Noop(api.UpToDate)}, nil, 2, 1,
+			plan.KindNoop, 200},
+		"a look finds another object: it decides again": {[]plan.Plan{unlessChanged(other), plan.Noop(api.UpToDate)}, nil, 2, 1,
+			plan.KindNoop, 200},
+		"a look finds nothing: it decides again": {[]plan.Plan{unlessChanged(claim), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"a look is not answered: another event": {[]plan.Plan{unlessChanged(claim)}, []error{broken}, 1, 1, plan.KindDo, 503},
+		"an action of no verb":                  {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &writer{errs: row.errs}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -42,18 +43,38 @@ func (c *Client) patch(ctx context.Context, resource plan.Resource, namespace, n
 		request = request.SubResource(part)
 	}
 	result := request.SpecificallyVersionedParams(&options, parameters, schema.GroupVersion{Version: "v1"}).Body(body).Do(ctx)
-	if err := result.Error(); err != nil { // Raw and DoRaw lose what the API server says, such as the message of a webhook
-		return "", err
-	}
-	answer, err := result.Raw()
+	written, err := metadataOf(result)
 	if err != nil {
 		return "", err
 	}
-	var written metav1.PartialObjectMetadata
-	if err := json.Unmarshal(answer, &written); err != nil {
-		return "", fmt.Errorf("reading the answer to a patch of %s %s: %w", resource, name, err)
-	}
 	return written.ResourceVersion, nil
+}
+
+// Version returns the UID and the resourceVersion of an object.
+func (c *Client) Version(ctx context.Context, resource plan.Resource, namespace, name string) (types.UID, string, error) {
+	client, err := c.rest(resource)
+	if err != nil {
+		return "", "", err
+	}
+	result := client.Get().SetHeader("Accept", metadataOnly).NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).Do(ctx)
+	found, err := metadataOf(result)
+	if err != nil {
+		return "", "", fmt.Errorf("reading %s %s: %w", resource, name, err)
+	}
+	return found.UID, found.ResourceVersion, nil
+}
+
+// metadataOf reads an answer that was asked for as metadata only.
+func metadataOf(result rest.Result) (*metav1.PartialObjectMetadata, error) {
+	if err := result.Error(); err != nil { // Raw and DoRaw lose what the API server says, such as the message of a webhook
+		return nil, err
+	}
+	answer, err := result.Raw()
+	if err != nil {
+		return nil, err
+	}
+	object := &metav1.PartialObjectMetadata{}
+	return object, json.Unmarshal(answer, object)
 }
 
 // Delete removes the object if its UID, and its resourceVersion unless that is empty, are as given. Dependents are orphaned or deleted in the

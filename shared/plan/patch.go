@@ -239,6 +239,14 @@ func Stop(pod metav1.Object) Action {
 	return a
 }
 
+// Unchanged ends the plan with a conflict if the object has changed since it was read. Put it before writes to other objects that rest on this
+// one.
+func Unchanged(resource Resource, object metav1.Object) Action {
+	a := Delete(resource, object)
+	a.Verb = VerbCheck
+	return a
+}
+
 // Record writes a Kubernetes Event on the StatefulSet.
 func Record(namespace, set string, note Note) Action {
 	return Action{Verb: VerbRecord, Resource: Events, Namespace: namespace, Name: set, Note: note}

@@ -178,6 +178,8 @@ const (
 	VerbRecord Verb = "record"
 	// VerbTry asks the API server, by a dry run, whether it would create the object. A refusal ends the plan before its next action.
 	VerbTry Verb = "try"
+	// VerbCheck reads an object, and ends the plan before its next action if it is not as it was.
+	VerbCheck Verb = "check"
 )
 
 // Action is one write to the cluster. Every write has a precondition: a create uses a name that derives from the
@@ -193,8 +195,8 @@ type Action struct {
 	Ops    []Op           // patch
 	Words  []string       // what a patch changes, for people
 
-	UID             types.UID // delete, evict
-	ResourceVersion string    // delete
+	UID             types.UID // delete, evict, check
+	ResourceVersion string    // delete, check
 	Orphan          bool      // delete: leave the dependents
 	Try             bool      // evict: ask only
 

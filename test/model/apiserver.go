@@ -42,6 +42,8 @@ func (w *World) carryOut(a plan.Action) error {
 		return w.delete(a.Resource, a.Name, a.UID, a.ResourceVersion, a.Orphan)
 	case plan.VerbEvict:
 		return w.evict(a.Name, a.UID, a.Try)
+	case plan.VerbCheck:
+		return w.unchanged(a)
 	}
 	return nil // a dry run, or an Event
 }
@@ -122,6 +124,15 @@ func (w *World) patch(kind plan.Resource, name string, ops []plan.Op) error {
 		}
 	}
 	w.store(kind, next)
+	return nil
+}
+
+// unchanged fails if the object is not as it was seen.
+func (w *World) unchanged(a plan.Action) error {
+	e := w.objects[key{a.Resource, a.Name}]
+	if e == nil || e.object.GetUID() != a.UID || e.object.GetResourceVersion() != a.ResourceVersion {
+		return errConflict
+	}
 	return nil
 }
 

@@ -79,7 +79,7 @@ func unguarded(o *sts.Observed, others []metav1.Object, a plan.Action) string {
 		if a.UID != seen.GetUID() {
 			return fmt.Sprintf("precondition %s, want %s", a.UID, seen.GetUID())
 		}
-	case a.Verb == plan.VerbDelete && (a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
+	case (a.Verb == plan.VerbDelete || a.Verb == plan.VerbCheck) && (a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
 		return fmt.Sprintf("precondition %s %s, want %s %s", a.UID, a.ResourceVersion, seen.GetUID(), seen.GetResourceVersion())
 	case a.Verb == plan.VerbPatch && a.Ops[0] != plan.Op{Op: "replace", Path: "/metadata/resourceVersion", Value: seen.GetResourceVersion()}:
 		return fmt.Sprintf("the first operation is %v, not the precondition", a.Ops[0])
