@@ -43,7 +43,7 @@ func (s swap) create() step {
 		return wait("claim %s was deleted; its data is on volume %s", s.move.Claim, s.move.OldVolume)
 	}
 	claim := resources.MakeClaim(s.Manifest, s.move.Template, s.move.Claim)
-	return act(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor())))
+	return act(s.sure(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor()))))
 }
 
 // unbound handles a claim that the StatefulSet controller has created before restore could. Kubernetes binds it to the reserved volume
@@ -63,6 +63,9 @@ func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolum
 // binds a reserved volume in two workers at once, and when they collide, the claim stays Pending until something writes to it, or for 15 s
 // (kubernetes pkg/controller/volume/persistentvolume, bind and syncVolume). The link, which every claim lacks at first, is that write.
 func settle(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
+	if lost(claim, volume) {
+		return act(plan.PatchOf(plan.Volumes, volume).Replace("/spec/claimRef/uid", claim.UID, "of claim "+claim.Name).Actions())
+	}
 	if volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
 		return wait("volume %s is being bound to claim %s", volume.Name, claim.Name)
 	}
@@ -73,6 +76,14 @@ func settle(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.Persis
 		return wait("claim %s is being bound to volume %s", claim.Name, volume.Name)
 	}
 	return step{actions: plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions(), on: volume}
+}
+
+// lost reports whether the claim was bound to the volume, and the volume does not name its UID any more. Kubernetes binds no such claim again,
+// but takes the UID for a binding (kubernetes pkg/controller/volume/persistentvolume, syncBoundClaim).
+func lost(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+	ref := volume.Spec.ClaimRef
+	return claim.Status.Phase == corev1.ClaimLost && claim.Spec.VolumeName == volume.Name && claim.DeletionTimestamp == nil &&
+		ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && ref.UID == ""
 }
 
 // mergeManifest gives a claim the labels, annotations, finalizers and owners of its predecessor. The StatefulSet controller may have

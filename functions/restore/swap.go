@@ -104,8 +104,8 @@ func (s swap) next() step {
 		return unbound(s.claim, s.reserved())
 	}
 	if s.ends && !sts.Held(s.MemberPod(s.member.Ordinal)) { // the operation is given up, so its volumes wait for no claim any more
-		if back := append(s.withdraw(), s.unreserve(s.old)...); len(back) > 0 {
-			return act(back)
+		if back := append(s.unreserve(s.new), s.unreserve(s.old)...); len(back) > 0 {
+			return act(s.sure(back))
 		}
 	}
 	return wait("claim %s is bound to volume %s instead of its old volume %s or its new one %s; delete the claim if volume %[2]s is empty",

@@ -54,6 +54,8 @@ func TestSwapOfOneClaim(t *testing.T) {
 			world(at, oldVolume(web0), objects{successor(web0, new0, "128Mi")},
 				copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), taken))},
 		row{"16 the process died after the manifest was removed", world(at, switched(web0))},
+		row{"17 the claim is lost since the volume does not name its UID any more: it does again",
+			world(at, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))}, reserved)},
 	)
 }
 

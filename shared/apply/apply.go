@@ -261,9 +261,12 @@ func (x *Executor) other(ctx context.Context, a plan.Action) error {
 	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
 }
 
-// check reads the action's object and returns a conflict if it has changed, or is gone.
+// check reads the action's object and returns a conflict if it has changed, is gone, or should not be there.
 func (x *Executor) check(ctx context.Context, a plan.Action) error {
 	uid, version, err := x.write.Version(ctx, a.Resource, a.Namespace, a.Name)
+	if a.UID == "" && apierrors.IsNotFound(err) {
+		return nil
+	}
 	if err == nil && (uid != a.UID || version != a.ResourceVersion) {
 		return fault.Conflict(fmt.Errorf("%s %s has changed since it was read", a.Resource, a.Name))
 	}

@@ -104,6 +104,11 @@ func unlessChanged(read *corev1.PersistentVolumeClaim) plan.Plan {
 	return plan.Do(api.CleaningUp, append([]plan.Action{plan.Unchanged(plan.Claims, read)}, evict().Actions...)...)
 }
 
+// unlessThere evicts a pod if there is no such claim.
+func unlessThere() plan.Plan {
+	return plan.Do(api.CleaningUp, append([]plan.Action{plan.Absent(plan.Claims, "shop", "a")}, evict().Actions...)...)
+}
+
 // run carries out the plans one after the other; the last one is repeated for ever.
 func run(t *testing.T, w *writer, plans ...plan.Plan) (p plan.Plan, looks int, err error) {
 	t.Helper()
@@ -254,6 +259,10 @@ func TestRun(t *testing.T) {
 		"a look finds another object: it decides again": {[]plan.Plan{unlessChanged(other), plan.Noop(api.UpToDate)}, nil, 2, 1,
 			plan.KindNoop, 200},
 		"a look finds nothing: it decides again": {[]plan.Plan{unlessChanged(claim), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
+			plan.KindNoop, 200},
+		"a look finds nothing, as it should: the next action": {[]plan.Plan{unlessThere(), plan.Noop(api.UpToDate)},
+			[]error{notFound, nil}, 2, 2, plan.KindNoop, 200},
+		"a look finds an object that should not be there: it decides again": {[]plan.Plan{unlessThere(), plan.Noop(api.UpToDate)}, nil, 2, 1,
 			plan.KindNoop, 200},
 		"a look is not answered: another event": {[]plan.Plan{unlessChanged(claim)}, []error{broken}, 1, 1, plan.KindDo, 503},
 		"an action of no verb":                  {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},

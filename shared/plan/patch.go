@@ -247,6 +247,11 @@ func Unchanged(resource Resource, object metav1.Object) Action {
 	return a
 }
 
+// Absent ends the plan with a conflict if there is an object of the name by now.
+func Absent(resource Resource, namespace, name string) Action {
+	return Action{Verb: VerbCheck, Resource: resource, Namespace: namespace, Name: name}
+}
+
 // Record writes a Kubernetes Event on the StatefulSet.
 func Record(namespace, set string, note Note) Action {
 	return Action{Verb: VerbRecord, Resource: Events, Namespace: namespace, Name: set, Note: note}

@@ -178,7 +178,7 @@ const (
 	VerbRecord Verb = "record"
 	// VerbTry asks the API server, by a dry run, whether it would create the object. A refusal ends the plan before its next action.
 	VerbTry Verb = "try"
-	// VerbCheck reads an object, and ends the plan before its next action if it is not as it was.
+	// VerbCheck reads an object, and ends the plan before its next action if it is not as it was. Without a UID, there must be none.
 	VerbCheck Verb = "check"
 )
 
@@ -248,6 +248,9 @@ func (a Action) String() string {
 		if a.Orphan {
 			return fmt.Sprintf("delete %s %s (orphan)", a.Resource, a.Name)
 		}
+	}
+	if a.Verb == VerbCheck && a.UID == "" {
+		return fmt.Sprintf("check that there is no %s %s", a.Resource, a.Name)
 	}
 	if a.Try {
 		return fmt.Sprintf("try to %s %s %s", a.Verb, a.Resource, a.Name)

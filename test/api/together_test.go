@@ -3,11 +3,14 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
@@ -170,6 +173,45 @@ func TestI7TwoProcessesAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClaimThatIsLostIsBoundAgain: another process reserves the volume of a claim that is already bound to it, as one could whose look has missed
+// the claim. Kubernetes calls the claim lost then, and never binds it again.
+func TestClaimThatIsLostIsBoundAgain(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	lost := false
+	drive := w.Drive(&kit.Saboteur{OnWrite: func(write string) {
+		if lost || write != "POST /api/v1/namespaces/"+w.Namespace+"/persistentvolumeclaims" || w.Claim("data-web-0") == nil ||
+			w.Status("web").Members[0].Phase != api.MemberSwapping {
+			return
+		}
+		lost = true
+		awaitClaim(w, "data-web-0", corev1.ClaimBound)
+		volume := w.Claim("data-web-0").Spec.VolumeName
+		if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), volume, types.JSONPatchType,
+			[]byte(`[{"op":"remove","path":"/spec/claimRef/uid"}]`), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+		awaitClaim(w, "data-web-0", corev1.ClaimLost)
+	}})
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=32Mi"})
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	if !lost {
+		t.Error("no claim was lost")
+	}
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
+// awaitClaim waits until the claim has the phase.
+func awaitClaim(w *kit.World, name string, phase corev1.PersistentVolumeClaimPhase) {
+	w.Eventually(fmt.Sprintf("claim %s is %s", name, phase), func() string {
+		if c := w.Claim(name); c == nil || c.Status.Phase != phase {
+			return "it is not"
+		}
+		return ""
+	})
 }
 
 // untilOver ticks with every drive at once, until the operation is over. That one finds a write of the other in its way is no error;

@@ -130,6 +130,9 @@ func (w *World) patch(kind plan.Resource, name string, ops []plan.Op) error {
 // unchanged fails if the object is not as it was seen.
 func (w *World) unchanged(a plan.Action) error {
 	e := w.objects[key{a.Resource, a.Name}]
+	if e == nil && a.UID == "" {
+		return nil
+	}
 	if e == nil || e.object.GetUID() != a.UID || e.object.GetResourceVersion() != a.ResourceVersion {
 		return errConflict
 	}

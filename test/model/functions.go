@@ -27,10 +27,21 @@ import (
 const (
 	backupRole = iota
 	restoreRole
+	// Second processes of the same functions look only as a fault, and once.
+	secondBackupRole
+	secondRestoreRole
 	functionCount
 )
 
-var functionNames = [functionCount]api.Function{api.Backup, api.Restore}
+var functionNames = [functionCount]api.Function{api.Backup, api.Restore, api.Backup, api.Restore}
+
+// who names the process in a story.
+func who(role int) string {
+	if role >= secondBackupRole {
+		return "second " + string(functionNames[role])
+	}
+	return string(functionNames[role])
+}
 
 // function is one invocation: its decided writes that are not carried out yet, the API server's refusal in this event, and the objects that
 // its look has read already.
@@ -80,10 +91,10 @@ func invocations(w *World) []Step {
 		f := w.functions[i]
 		if len(f.pending) > 0 {
 			a := f.pending[0]
-			steps = append(steps, Step{Who: string(functionNames[i]), What: a.String(), do: func(w *World) { w.perform(i) }})
+			steps = append(steps, Step{Who: who(i), What: a.String(), do: func(w *World) { w.perform(i) }})
 			continue
 		}
-		if !w.turn(functionNames[i]) {
+		if !w.turn(functionNames[i]) || i >= secondBackupRole && f.early == nil {
 			continue
 		}
 		if seen == nil {
@@ -95,9 +106,9 @@ func invocations(w *World) []Step {
 		}
 		p := w.decide(o, i, 0)
 		if writes := writesOf(p); len(writes) > 0 || f.early != nil {
-			steps = append(steps, Step{Who: string(functionNames[i]), What: fmt.Sprintf("looks: %s %s", p.Kind, p.Reason), do: func(w *World) { w.functions[i].pending, w.functions[i].early = writes, nil }})
+			steps = append(steps, Step{Who: who(i), What: fmt.Sprintf("looks: %s %s", p.Kind, p.Reason), do: func(w *World) { w.functions[i].pending, w.functions[i].early = writes, nil }})
 		} else if f.refused != nil {
-			steps = append(steps, Step{Who: string(functionNames[i]), What: "ends its event: " + p.String(), do: func(w *World) { w.functions[i].refused = nil }})
+			steps = append(steps, Step{Who: who(i), What: "ends its event: " + p.String(), do: func(w *World) { w.functions[i].refused = nil }})
 		}
 	}
 	return steps
@@ -116,7 +127,7 @@ func (w *World) perform(i int) {
 	f := &w.functions[i]
 	a := f.pending[0]
 	w.checkAction(functionNames[i], a)
-	if record := w.record(); i == backupRole && (record == nil || w.set().DeletionTimestamp != nil || record.Phase != api.Moving) {
+	if record := w.record(); functionNames[i] == api.Backup && (record == nil || w.set().DeletionTimestamp != nil || record.Phase != api.Moving) {
 		w.late = true
 	}
 	err := w.carryOut(a)
@@ -128,7 +139,7 @@ func (w *World) perform(i int) {
 		}
 		f.pending = plan.Follow(a, version, f.pending[1:])
 		return
-	case !errors.Is(err, errConflict):
+	case !errors.Is(err, errConflict) && i < secondBackupRole:
 		f.refused = err
 	}
 	f.pending = nil
@@ -146,7 +157,7 @@ func (w *World) turn(f api.Function) bool {
 
 func (w *World) decide(o *sts.Observed, i int, waited time.Duration) plan.Plan {
 	refused := w.functions[i].refused
-	if i == restoreRole {
+	if functionNames[i] == api.Restore {
 		in := restore.Input{Observed: o, Namespace: namespace, Settings: settings, Waited: waited}
 		switch {
 		case errors.Is(refused, errBudget):

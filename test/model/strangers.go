@@ -26,7 +26,7 @@ func (w *World) disturbances() []Step {
 		return nil
 	}
 	var steps []Step
-	for _, kind := range []func(*World) []Step{crashes, deletions, stolenFinalizers, moverFaults, nodeFaults, edits, late, tornLooks} {
+	for _, kind := range []func(*World) []Step{crashes, deletions, stolenFinalizers, moverFaults, nodeFaults, edits, late, tornLooks, secondLooks} {
 		steps = append(steps, kind(w)...)
 	}
 	for i := range steps {
@@ -42,7 +42,7 @@ func crashes(w *World) []Step {
 	var steps []Step
 	for i := range w.functions {
 		if len(w.functions[i].pending) > 0 {
-			steps = append(steps, Step{Who: string(functionNames[i]), What: "crashes", do: func(w *World) { w.functions[i] = function{} }})
+			steps = append(steps, Step{Who: who(i), What: "crashes", do: func(w *World) { w.functions[i] = function{} }})
 		}
 	}
 	return steps
@@ -56,8 +56,22 @@ func tornLooks(w *World) []Step {
 			continue
 		}
 		for _, kind := range []plan.Resource{plan.StatefulSets, plan.Claims, plan.Jobs} {
-			steps = append(steps, Step{Who: string(functionNames[i]), What: fmt.Sprintf("has read the %s, and reads the rest later", kind),
+			steps = append(steps, Step{Who: who(i), What: fmt.Sprintf("has read the %s, and reads the rest later", kind),
 				do: func(w *World) { w.functions[i].early = w.see(kind) }})
+		}
+	}
+	return steps
+}
+
+// secondLooks are of second processes, which write later.
+func secondLooks(w *World) []Step {
+	var steps []Step
+	for i := secondBackupRole; i < functionCount; i++ {
+		if f := w.functions[i]; len(f.pending) > 0 || f.early != nil || !w.turn(functionNames[i]) {
+			continue
+		}
+		if writes := writesOf(w.decide(w.observe(), i, 0)); len(writes) > 0 {
+			steps = append(steps, Step{Who: who(i), What: "looks", do: func(w *World) { w.functions[i].pending = writes }})
 		}
 	}
 	return steps

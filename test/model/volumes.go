@@ -24,7 +24,11 @@ const (
 func volumeBinder(w *World) []Step {
 	var steps []Step
 	for _, claim := range all[*corev1.PersistentVolumeClaim](w, plan.Claims) {
-		if claim.Status.Phase != corev1.ClaimBound && claim.DeletionTimestamp == nil {
+		switch {
+		case claim.DeletionTimestamp != nil:
+		case claim.Status.Phase == corev1.ClaimBound, claim.Status.Phase == corev1.ClaimLost:
+			steps = append(steps, syncBound(w, claim)...)
+		default:
 			steps = append(steps, bind(w, claim)...)
 		}
 	}
@@ -57,6 +61,26 @@ func bind(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 		edit(w, plan.Claims, claim.Name, func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Phase, c.Status.Capacity, c.Status.AccessModes = corev1.ClaimBound, v.Spec.Capacity, v.Spec.AccessModes
 		})
+	}}}
+}
+
+// syncBound looks at a claim that was bound before. If its volume names another claim, or this one without its UID, the claim is lost until the
+// volume names it again (pv_controller.go, syncBoundClaim).
+func syncBound(w *World, claim *corev1.PersistentVolumeClaim) []Step {
+	phase, v := corev1.ClaimLost, w.volume(claim.Spec.VolumeName)
+	switch {
+	case v != nil && v.Spec.ClaimRef == nil:
+		return []Step{{Who: binder, What: "binds volume " + v.Name + " to claim " + claim.Name + " again", do: func(w *World) {
+			edit(w, plan.Volumes, v.Name, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = refTo(claim) })
+		}}}
+	case v != nil && v.Spec.ClaimRef.UID == claim.UID:
+		phase = corev1.ClaimBound
+	}
+	if phase == claim.Status.Phase {
+		return nil
+	}
+	return []Step{{Who: binder, What: "claim " + claim.Name + " is " + string(phase), do: func(w *World) {
+		edit(w, plan.Claims, claim.Name, func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = phase })
 	}}}
 }
 

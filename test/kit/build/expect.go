@@ -73,6 +73,10 @@ func unguarded(o *sts.Observed, others []metav1.Object, a plan.Action) string {
 	}
 	seen := find(o, others, a)
 	switch {
+	case a.Verb == plan.VerbCheck && a.UID == "":
+		if seen != nil {
+			return "the object was observed"
+		}
 	case seen == nil:
 		return "the object was not observed"
 	case a.Verb == plan.VerbEvict || a.Resource == plan.Pods && a.Verb == plan.VerbDelete && a.ResourceVersion == "": // whatever its state is by then
