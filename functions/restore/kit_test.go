@@ -255,3 +255,8 @@ func storedOrder(t *testing.T, journal *appsv1.ControllerRevision, p plan.Plan) 
 	}
 	return journal
 }
+
+// writesOf returns the actions of a plan without its looks at objects.
+func writesOf(p plan.Plan) []plan.Action {
+	return slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool { return a.Verb == plan.VerbCheck })
+}

@@ -166,11 +166,11 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Decide(in)
-	if p.String() != "do SwitchRunning: patch persistentvolumes pv-new-data-web-0 {+claim, reserved for data-web-0}" {
+	if p.String() != "do SwitchRunning: check persistentvolumeclaims data-web-0; patch persistentvolumes pv-new-data-web-0 {+claim, reserved for data-web-0}" {
 		t.Fatal(p)
 	}
 	volume := copied(web0)[0].(*corev1.PersistentVolume)
-	for _, op := range p.Actions[0].Ops {
+	for _, op := range writesOf(p)[0].Ops {
 		if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "~1claim") {
 			build.Annotation(api.ClaimManifestAnnotation, text)(volume)
 		}
@@ -234,10 +234,10 @@ func TestClaimGoesBackWithTheAttributesOfItsVolume(t *testing.T) {
 	claim, old := frozen[0].(*corev1.PersistentVolumeClaim), frozen[1].(*corev1.PersistentVolume)
 	claim.Spec.VolumeAttributesClassName, old.Spec.VolumeAttributesClassName = ptr.To("gold"), ptr.To("silver")
 	p := Decide(world(oldSet(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), frozen, copied(web0)))
-	if p.String() != "do SwitchRunning: patch persistentvolumes pv-data-web-0 {+claim, reserved for data-web-0}" {
+	if p.String() != "do SwitchRunning: check persistentvolumeclaims data-web-0; patch persistentvolumes pv-data-web-0 {+claim, reserved for data-web-0}" {
 		t.Fatal(p)
 	}
-	for _, op := range p.Actions[0].Ops {
+	for _, op := range writesOf(p)[0].Ops {
 		if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "~1claim") && !strings.Contains(text,
 			`"volumeAttributesClassName":"silver"`) {
 			t.Errorf("it is created as %s", text)

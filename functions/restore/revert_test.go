@@ -112,8 +112,8 @@ func TestReservationForANameThatIsTakenIsWithdrawn(t *testing.T) {
 	at := append(set(given), append(journal(web0), old...)...)
 	runs := world(at, pod(0), objects{elsewhere, build.VolumeOf(elsewhere)})
 	p := Decide(runs)
-	if p.Kind != plan.KindDo || len(p.Actions) != 1 || p.Actions[0].Resource != plan.Volumes || p.Actions[0].Name != old0 ||
-		!slices.Contains(p.Actions[0].Words, "no longer reserved") {
+	if p.Kind != plan.KindDo || len(writesOf(p)) != 1 || writesOf(p)[0].Resource != plan.Volumes || writesOf(p)[0].Name != old0 ||
+		!slices.Contains(writesOf(p)[0].Words, "no longer reserved") {
 		t.Fatalf("volume %s stays reserved for the name of a claim that is bound to another one: %s", old0, p)
 	}
 	spent := oldVolume(web0, build.TakenBy(web0, "uid-web"), build.Released())

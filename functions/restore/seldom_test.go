@@ -48,16 +48,16 @@ func TestClaimThatFailedToGrowGoesBackWithTheSizeOfItsVolume(t *testing.T) {
 		c.Spec.Resources.Requests = build.Claim(web0, "1Gi").Spec.Resources.Requests
 	}), build.Deleting(), build.Finalizers(api.SwitchFinalizer, protection))[:1]
 	p := Decide(world(set(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), claim, oldVolume(web0), copied(web0)))
-	if len(p.Actions) != 1 || p.Actions[0].Name != old0 {
+	if len(writesOf(p)) != 1 || writesOf(p)[0].Name != old0 {
 		t.Fatalf("volume %s is not reserved: %s", old0, p)
 	}
 	stored := false
-	for _, op := range p.Actions[0].Ops {
+	for _, op := range writesOf(p)[0].Ops {
 		text, is := op.Value.(string)
 		stored = stored || is && strings.Contains(text, `"storage":"64Mi"`) && !strings.Contains(text, `"storage":"1Gi"`)
 	}
 	if !stored {
-		t.Errorf("the claim to come asks for more than volume %s has: %+v", old0, p.Actions[0].Ops)
+		t.Errorf("the claim to come asks for more than volume %s has: %+v", old0, writesOf(p)[0].Ops)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestPodThatUsedTheClaimBesideTheSwapMakesTheCopyStale(t *testing.T) {
 	if p := Decide(world(at(record), doomed(web0, protection), reserved, debug)); p.Kind != plan.KindWait {
 		t.Errorf("the pod is not waited for: %s", p)
 	}
-	if p := Decide(world(at(record), doomed(web0, protection), reserved)); p.Actions[0].Name != new0 || slices.ContainsFunc(p.Actions,
+	if p := Decide(world(at(record), doomed(web0, protection), reserved)); writesOf(p)[0].Name != new0 || slices.ContainsFunc(p.Actions,
 		func(a plan.Action) bool { return a.Verb == plan.VerbCreate }) {
 		t.Errorf("the pod has gone, and the claim gets a copy without its writes: %s", p)
 	}
