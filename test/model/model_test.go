@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,16 @@ func TestEveryInterleaving(t *testing.T) {
 type act struct {
 	when func(*World) bool
 	what string
+	// until is when second processes go on that have begun to look; nil: as soon as it is their turn.
+	until func(*World) bool
+}
+
+// awaited leaves out the steps of second processes that wait.
+func (a act) awaited(w *World, steps []Step) []Step {
+	if a.until == nil || a.until(w) {
+		return steps
+	}
+	return slices.DeleteFunc(steps, func(s Step) bool { return strings.HasPrefix(s.Who, "second ") })
 }
 
 func phase(ordinal int, p api.MemberPhase) func(*World) bool {
@@ -47,9 +58,9 @@ func phase(ordinal int, p api.MemberPhase) func(*World) bool {
 // with runs fairly, and takes each act as soon as its moment has come.
 func with(t *testing.T, s Scenario, acts ...act) *World {
 	t.Helper()
-	w, story := s.World(), []string(nil)
+	w, story, last := s.World(), []string(nil), act{}
 	for turn := range 2000 {
-		steps := w.steps()
+		steps := last.awaited(w, w.steps())
 		if len(acts) == 0 && len(steps) == 0 {
 			if problem := w.rest(); problem != "" {
 				tell(t, story)
@@ -63,8 +74,8 @@ func with(t *testing.T, s Scenario, acts ...act) *World {
 		}
 		if len(acts) > 0 && acts[0].when(w) {
 			for _, fault := range w.disturbances() {
-				if fault.What == acts[0].what {
-					step, acts = fault, acts[1:]
+				if fault.What == acts[0].what || fault.String() == acts[0].what {
+					step, last, acts = fault, acts[0], acts[1:]
 					break
 				}
 			}
@@ -90,24 +101,35 @@ func TestStoriesOfTheModel(t *testing.T) {
 		acts []act
 		end  api.Phase // empty: the set is gone
 	}{
+		"a second process misses the successor, and sees that its volume is bound": {
+			[]act{{claimGone, "second restore: has read the persistentvolumeclaims, and reads the rest later", successorBound}}, api.Succeeded},
+		"a second process misses the successor, and sees that its volume is reserved no more": {
+			[]act{{claimGone, "second restore: has read the persistentvolumeclaims, and reads the rest later", manifestGone}}, api.Succeeded},
+		"a second process has seen the old claim, and sees that its volume is reserved no more": {
+			[]act{{switchFinalizerOn, "second restore: has read the persistentvolumeclaims, and reads the rest later", manifestGone}}, api.Succeeded},
+		"a second process has read an older record, and sees the hold": {
+			[]act{{phase(0, api.MemberWaiting), "second restore: has read the statefulsets, and reads the rest later", phase(0, api.MemberFinalPass)}}, api.Succeeded},
 		"the claim of a held member is deleted, and the final pass takes too long": {
-			[]act{{phase(0, api.MemberFinalPass), "deletes claim data-web-0"}, {phase(0, api.MemberFinalPass), "the next deadline passes"}}, api.Failed},
-		"the claim is deleted while the mover uses it":          {[]act{{phase(0, api.MemberWaiting), "deletes claim data-web-0"}}, api.Failed},
-		"the claim is deleted before a mover is made":           {[]act{{phase(0, api.MemberCopying), "deletes claim data-web-0"}}, api.Failed},
-		"the successor is deleted while the member is held":     {[]act{{successorBound, "deletes claim data-web-0"}}, api.Succeeded},
-		"the set is deleted when the member starts":             {[]act{{phase(0, api.MemberStarting), "deletes StatefulSet web"}}, ""},
-		"the set is deleted in the middle of the swap":          {[]act{{successorBound, "deletes StatefulSet web"}}, ""},
-		"the hold is taken off during the final pass":           {[]act{{phase(0, api.MemberFinalPass), "takes finalizer drydock.dev/hold off web-0"}}, api.Succeeded},
-		"the hold is taken off when the claim is about to go":   {[]act{{switchFinalizerOn, "takes finalizer drydock.dev/hold off web-0"}}, api.Succeeded},
-		"the held pod is deleted by force before it has ended":  {[]act{{phase(0, api.MemberStopping), "deletes pod web-0 by force"}}, api.Succeeded},
-		"the node stops to report while the pod ends":           {[]act{{phase(0, api.MemberStopping), "stops to report"}}, api.Succeeded},
-		"the operation is aborted during the final pass":        {[]act{{phase(0, api.MemberFinalPass), "aborts"}}, api.Failed},
-		"the set is scaled to zero while its member is swapped": {[]act{{phase(0, api.MemberSwapping), "scales down by one"}}, api.Succeeded},
+			[]act{{when: phase(0, api.MemberFinalPass), what: "deletes claim data-web-0"}, {when: phase(0, api.MemberFinalPass), what: "the next deadline passes"}}, api.Failed},
+		"the claim is deleted while the mover uses it":          {[]act{{when: phase(0, api.MemberWaiting), what: "deletes claim data-web-0"}}, api.Failed},
+		"the claim is deleted before a mover is made":           {[]act{{when: phase(0, api.MemberCopying), what: "deletes claim data-web-0"}}, api.Failed},
+		"the successor is deleted while the member is held":     {[]act{{when: successorBound, what: "deletes claim data-web-0"}}, api.Succeeded},
+		"the set is deleted when the member starts":             {[]act{{when: phase(0, api.MemberStarting), what: "deletes StatefulSet web"}}, ""},
+		"the set is deleted in the middle of the swap":          {[]act{{when: successorBound, what: "deletes StatefulSet web"}}, ""},
+		"the hold is taken off during the final pass":           {[]act{{when: phase(0, api.MemberFinalPass), what: "takes finalizer drydock.dev/hold off web-0"}}, api.Succeeded},
+		"the hold is taken off when the claim is about to go":   {[]act{{when: switchFinalizerOn, what: "takes finalizer drydock.dev/hold off web-0"}}, api.Succeeded},
+		"the held pod is deleted by force before it has ended":  {[]act{{when: phase(0, api.MemberStopping), what: "deletes pod web-0 by force"}}, api.Succeeded},
+		"the node stops to report while the pod ends":           {[]act{{when: phase(0, api.MemberStopping), what: "stops to report"}}, api.Succeeded},
+		"the operation is aborted during the final pass":        {[]act{{when: phase(0, api.MemberFinalPass), what: "aborts"}}, api.Failed},
+		"the set is scaled to zero while its member is swapped": {[]act{{when: phase(0, api.MemberSwapping), what: "scales down by one"}}, api.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := with(t, one, row.acts...)
 			if record := w.record(); row.end != "" && (record == nil || record.Phase != row.end) || row.end == "" && w.set() != nil {
 				t.Errorf("it ends as %s", w.summary())
+			}
+			if record := w.record(); strings.HasPrefix(name, "a second process") && record.Member(0).Stops != 1 {
+				t.Errorf("the member was stopped %d times", record.Member(0).Stops)
 			}
 		})
 	}
@@ -117,6 +139,18 @@ func TestStoriesOfTheModel(t *testing.T) {
 func switchFinalizerOn(w *World) bool {
 	claim := w.claim("data-web-0")
 	return claim != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && claim.DeletionTimestamp == nil && len(w.functions[restoreRole].pending) > 0
+}
+
+// claimGone: the old claim is gone, and the new one not there yet.
+func claimGone(w *World) bool { return phase(0, api.MemberSwapping)(w) && w.claim("data-web-0") == nil }
+
+// manifestGone: the claim is on its new volume, which keeps no claim to create any more.
+func manifestGone(w *World) bool {
+	if !successorBound(w) {
+		return false
+	}
+	volume := w.volume(w.claim("data-web-0").Spec.VolumeName)
+	return volume != nil && volume.Annotations[api.ClaimManifestAnnotation] == ""
 }
 
 // successorBound: the member is still held, and its claim is on the new volume.
