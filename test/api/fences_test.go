@@ -19,7 +19,7 @@ import (
 )
 
 // accounts are all that config/accounts makes.
-var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "source", "wake-gateway"}
+var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "source", "wake-gateway"}
 
 // theft is what a thief tries, in the words of docs/security.md.
 type theft struct {
