@@ -101,6 +101,8 @@ var laws = []law{
 	{of: "cmd/kubectl-drydock/forecast", why: "what would happen is a function of what there is",
 		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/resize"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "cmd/kubectl-drydock/fit", why: "what would fit is a function of figures", own: []string{"shared/grow", "shared/sts"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "cmd/kubectl-drydock/release", why: "what is let go of is a function of what there is",
 		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/idle"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
