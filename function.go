@@ -22,6 +22,7 @@ import (
 	"drydock.dev/functions/cleanuppod"
 	"drydock.dev/functions/deadletter"
 	"drydock.dev/functions/detectresize"
+	"drydock.dev/functions/growvolumes"
 	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/functions/restore"
@@ -52,6 +53,7 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 		api.IdleTimeout: inTurn(idletimeout.New(client, settings, log)),
 		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
 		api.ScaleHooks:  inTurn(scalehooks.New(client, settings, log)),
+		api.GrowVolumes: inTurn(growvolumes.New(client, settings, log)),
 		api.DeadLetter:  deadletter.New(client, settings, log),
 	}
 	image := settings.CheckImage()

@@ -57,7 +57,7 @@ func newTrial(t *testing.T, functions map[api.Function]handlerFunc, change ...fu
 	for _, trigger := range tr.config.Triggers {
 		trigger.Spec.Delivery.BackoffDelay = ptr.To("PT0.001S")
 	}
-	for _, name := range []api.Function{api.Sift, api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks, api.DeadLetter} {
+	for _, name := range []api.Function{api.Sift, api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks, api.GrowVolumes, api.DeadLetter} {
 		f := functions[name]
 		if f == nil {
 			f = nothing

@@ -57,7 +57,7 @@ func TestShippedTriggersRoute(t *testing.T) {
 		"almost the tick":                   {plainEvent(events.Tick + ".x"), nil},
 		"sift wakes one":                    {events.NewChanged(web, "s", api.Backup), []string{"backup"}},
 		"sift wakes two":                    {events.NewChanged(web, "s", api.DetectResize, api.Restore), []string{"detect-resize", "restore"}},
-		"sift wakes all":                    {concerns("backup cleanup-pod detect-resize idle-timeout pause-owner restore scale-hooks"), []string{"backup", "cleanup-pod", "detect-resize", "idle-timeout", "pause-owner", "restore", "scale-hooks"}},
+		"sift wakes all":                    {concerns("backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks"), []string{"backup", "cleanup-pod", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks"}},
 		"a name within a longer one":        {concerns("backup-verify old-restore detect-resize-v2 xpause-owner cleanup-pods"), nil},
 		"a longer name beside the right":    {concerns("backup-verify restore"), []string{"restore"}},
 		"concerns nobody":                   {concerns("-"), nil},

@@ -33,6 +33,7 @@ type Function struct {
 	client     *kube.Client
 	namespaces []string
 	retry      time.Duration
+	growPeriod time.Duration
 	send       Sender
 	log        *slog.Logger
 	sweeping   sync.Mutex
@@ -44,7 +45,7 @@ func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logg
 	if len(namespaces) == 0 {
 		namespaces = []string{""} // all, in one list call
 	}
-	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, send: send, log: log}
+	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, growPeriod: settings.GrowPeriod, send: send, log: log}
 }
 
 // Handle answers a change with one event, or with none. It is safe to repeat: the answer's id derives from what it saw.

@@ -105,16 +105,20 @@ func (r *findings) add(l look) {
 }
 
 func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Time, found *findings) error {
+	growth, err := f.growth(ctx, namespace)
+	if err != nil {
+		return err
+	}
 	groups := map[events.Ref]idle.Group{}
 	lag := map[string][]*lagging{} // by namespace
 	selector := api.ManagedLabel + "=true"
-	err := kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+	err = kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
 			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, Retry: f.retry}
 			found.note(set, change.Records)
 			concerns := resize.Concerned(change)
-			found.add(lookOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change))))
+			found.add(lookOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change), growth.Concerned(change))))
 			if change.Records.Scale != nil {
 				found.scaled[events.Ref{Namespace: set.Namespace, Name: set.Name}] = scaled{set.Status.Replicas, lookOf(set, []api.Function{api.ScaleHooks})}
 			}

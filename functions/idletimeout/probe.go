@@ -2,7 +2,6 @@ package idletimeout
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,61 +11,6 @@ import (
 
 // mostSeries bounds the result of a query. A result of more is not read, because a part of it could be missing.
 const mostSeries = 100
-
-// above reports whether a value of the result is above zero (Prometheus HTTP API, instant queries). Its errors quote nothing of the
-// answer but the status code.
-func above(code int, body []byte) (bool, error) {
-	var answer struct {
-		Status   string
-		Warnings []json.RawMessage
-		Data     struct {
-			ResultType string
-			Result     json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(body, &answer); err != nil || code != 200 || answer.Status != "success" {
-		return false, fmt.Errorf("prometheus answers %d, and no result; try the query there", code)
-	}
-	if len(answer.Warnings) > 0 { // a part of the result may be missing
-		return false, errors.New("prometheus warns about the result; try the query there")
-	}
-	var samples []struct{ Value sample }
-	var err error
-	switch answer.Data.ResultType {
-	case "vector":
-		err = json.Unmarshal(answer.Data.Result, &samples)
-	case "scalar":
-		samples = make([]struct{ Value sample }, 1)
-		err = json.Unmarshal(answer.Data.Result, &samples[0].Value)
-	default:
-		return false, errors.New("prometheus answers with neither a vector nor a scalar; change the query")
-	}
-	switch {
-	case err != nil:
-		return false, errors.New("prometheus answers with a result that cannot be read; try the query there")
-	case len(samples) == 0:
-		return false, errors.New("prometheus has no result for the query")
-	case len(samples) > mostSeries:
-		return false, fmt.Errorf("prometheus has more than %d series for the query; aggregate them, as with sum() or max()", mostSeries)
-	}
-	active := false
-	for _, s := range samples {
-		value, err := s.Value.float()
-		if err != nil || value != value { // not a number
-			return false, errors.New("prometheus answers with a value that is no number; change the query")
-		}
-		active = active || value > 0
-	}
-	return active, nil
-}
-
-// sample is a pair of a time and a value in words.
-type sample [2]any
-
-func (s sample) float() (float64, error) {
-	text, _ := s[1].(string)
-	return strconv.ParseFloat(text, 64)
-}
 
 // stateEstablished is TCP_ESTABLISHED of the kernel's include/net/tcp_states.h.
 const stateEstablished = "01"

@@ -68,6 +68,10 @@ const (
 	// it does not say, the namespace's ConfigMap MoverConfigMap says, then the workload's own pod template.
 	MoverAnnotation = Prefix + "mover"
 
+	// GrowAnnotation on a StatefulSet: when its volumes grow by themselves, see ParseGrow. What it does not say, the namespace's ConfigMap
+	// GrowConfigMap says.
+	GrowAnnotation = Prefix + "grow"
+
 	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again; on a Scaler, a failed scaling. Removed when taken.
 	RetryAnnotation = Prefix + "retry"
 
@@ -174,6 +178,10 @@ const (
 	// Scaler scales the set, and which count that has last seen.
 	ScaleAnnotation = Prefix + "scale"
 
+	// GrowthAnnotation on a StatefulSet: what grow-volumes remembers of it, a Growth. grow-volumes writes it, detect-resize reads that a
+	// request is one by growth. Stays.
+	GrowthAnnotation = Prefix + "growth"
+
 	// ReplicaOfAnnotation on a claim: the UID of the StatefulSet of which a pod was seen that uses the claim. Only such a
 	// claim is cleaned up. cleanup-pod writes it while the pod is there; whoever knows better may write it by hand.
 	ReplicaOfAnnotation = Prefix + "replica-of"
@@ -250,6 +258,16 @@ const (
 	MoverKey       = "mover"
 )
 
+// GrowConfigMap is the name of the ConfigMap that says for a namespace what GrowAnnotation says for a set, under GrowKey.
+const (
+	GrowConfigMap = "drydock-grow"
+	GrowKey       = "grow"
+)
+
+// StatsAccount is the account in HomeNamespace that may read the statistics of kubelets, and nothing else. grow-volumes shows its token to
+// kubelets, so that a node never gets the token of grow-volumes.
+const StatsAccount = "volume-stats"
+
 // FinalizerForCleanup is the value of FinalizerLabel.
 const FinalizerForCleanup = "cleanup"
 
@@ -304,6 +322,7 @@ const (
 	CleanupPod   Function = "cleanup-pod"
 	ScaleHooks   Function = "scale-hooks"
 	DeadLetter   Function = "dead-letter"
+	GrowVolumes  Function = "grow-volumes"
 	// Source is no function: the event source, which has an account like one.
 	Source Function = "source"
 )

@@ -100,6 +100,20 @@ const (
 	SetPaused        Reason = "Paused"           // the set has no members because its Scaler is paused
 )
 
+// The volumes of a set grow by themselves.
+const (
+	VolumesGrow Reason = "VolumesGrow" // a volume is nearly full; a resize of all claims of its template was asked for
+	EnoughFree  Reason = "EnoughFree"  // no volume is nearly full
+	// FileSystemWaits: the volume has grown, and a pod has to be restarted so that its file system does.
+	FileSystemWaits Reason = "FileSystemWaits"
+	GrowthPaused    Reason = "GrowthPaused"  // the time between two growths is not over, or an expansion is under way
+	NoGrowth        Reason = "NoGrowth"      // the set does not ask for growth
+	GrowthLimit     Reason = "GrowthLimit"   // a volume is nearly full, and as large as it may get
+	GrowthBlocked   Reason = "GrowthBlocked" // a volume is nearly full, and something keeps it from growing
+	UsageUnknown    Reason = "UsageUnknown"  // how full the volumes are is not known
+	GrowInvalid     Reason = "GrowInvalid"   // the rules for growth, or what Drydock remembers of it, cannot be read
+)
+
 // A Scaler cannot scale its set.
 const (
 	TargetMissing  Reason = "TargetMissing"  // there is no StatefulSet of the name

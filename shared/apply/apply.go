@@ -115,6 +115,11 @@ func (x *Executor) Cleanups(ctx context.Context, ref events.Ref, pending, runnin
 	telemetry.From(ctx).Cleanups(ref.Namespace, ref.Name, pending, running)
 }
 
+// Growth tells the telemetry how many templates of the set have a volume that is nearly full and does not grow.
+func (x *Executor) Growth(ctx context.Context, ref events.Ref, stuck int) {
+	telemetry.From(ctx).Growth(ref.Namespace, ref.Name, stuck)
+}
+
 // Bounds of one event. Whatever is left after them is taken up by the next event or tick. The patience is well below
 // the deadline of an event.
 const (

@@ -30,7 +30,21 @@ func Pages[L interface {
 	runtime.Object
 	metav1.ListInterface
 }](ctx context.Context, c *Client, resource plan.Resource, namespace, selector string, page L, use func(L)) error {
-	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+	return pages(ctx, c, resource, namespace, metav1.ListOptions{LabelSelector: selector, Limit: pageSize}, page, use)
+}
+
+// Named lists the objects of one name, of every namespace or of one, as Pages does.
+func Named[L interface {
+	runtime.Object
+	metav1.ListInterface
+}](ctx context.Context, c *Client, resource plan.Resource, namespace, name string, page L, use func(L)) error {
+	return pages(ctx, c, resource, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + name, Limit: pageSize}, page, use)
+}
+
+func pages[L interface {
+	runtime.Object
+	metav1.ListInterface
+}](ctx context.Context, c *Client, resource plan.Resource, namespace string, options metav1.ListOptions, page L, use func(L)) error {
 	for {
 		fresh := page.DeepCopyObject().(L)
 		size, err := c.listPage(ctx, resource, namespace, &options, fresh)

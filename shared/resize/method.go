@@ -70,8 +70,16 @@ func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) 
 	return ""
 }
 
-// checkMethods refuses an expansion that the user asks for and that is not possible.
+// ByGrowth reports whether grow-volumes has asked for the resize. Such a resize stops no member.
+func (in Input) ByGrowth() bool {
+	return api.AskedByGrowth(in.Set, in.Set.Annotations[api.ResizeAnnotation])
+}
+
+// checkMethods refuses an expansion that the user asks for and that is not possible, and a copy that growth would need.
 func checkMethods(in Input, w *Wish) []Problem {
+	if in.ByGrowth() {
+		return checkGrowth(w)
+	}
 	if api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]) != api.MethodExpand {
 		return nil
 	}
@@ -81,6 +89,18 @@ func checkMethods(in Input, w *Wish) []Problem {
 		if why := cannotExpand(in, c.PersistentVolumeClaim, w.targets[c.Template]); why != "" {
 			found = append(found, problem(api.ExpandImpossible, "claim %s cannot become %s in place, as %s=%s asks: %s; remove the annotation or "+
 				"write %q", c.Name, &t.Size, api.ResizeMethodAnnotation, api.MethodExpand, why, api.MethodCopy))
+		}
+	}
+	return found
+}
+
+// checkGrowth refuses copies: a member is stopped for a copy, and growth must stop none.
+func checkGrowth(w *Wish) []Problem {
+	var found []Problem
+	for _, c := range w.Claims {
+		if c.Copied() {
+			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow in place, and no member is stopped for growth by usage. Set "+
+				"allowVolumeExpansion in its StorageClass, or ask for another size with %s", c.Name, api.ResizeAnnotation))
 		}
 	}
 	return found

@@ -86,6 +86,25 @@ func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 	return manager, at
 }
 
+// AppliedBy returns the manager that applies an annotation of the set from a manifest, on the server's side or kubectl's; empty if none does.
+func AppliedBy(set *appsv1.StatefulSet, key string) string {
+	for _, entry := range set.ManagedFields {
+		var fields struct {
+			Metadata struct {
+				Annotations map[string]struct{} `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		applies := entry.Operation == metav1.ManagedFieldsOperationApply || entry.Manager == "kubectl-client-side-apply"
+		if !applies || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, applied := fields.Metadata.Annotations["f:"+key]; applied {
+			return entry.Manager
+		}
+	}
+	return ""
+}
+
 // Seen reports whether the StatefulSet controller has seen the set's latest spec.
 func Seen(set *appsv1.StatefulSet) bool { return set.Status.ObservedGeneration >= set.Generation }
 

@@ -59,6 +59,15 @@ func Selects(set *appsv1.StatefulSet, labels map[string]string) bool {
 	return set.Spec.Selector != nil && selects(set.Spec.Selector, labels)
 }
 
+// SelectorOf returns the set's selector as text, which selects no pod where it cannot be read.
+func SelectorOf(set *appsv1.StatefulSet) string {
+	s, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil || set.Spec.Selector == nil {
+		return "drydock.dev/none,!drydock.dev/none"
+	}
+	return s.String()
+}
+
 func selects(selector *metav1.LabelSelector, labels map[string]string) bool {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	return err == nil && !s.Empty() && s.Matches(labelSet(labels))

@@ -52,7 +52,10 @@ func (t *Telemetry) instrument(meter metric.Meter) error {
 	if t.cleanups, err = newCleanups(meter); err != nil {
 		return err
 	}
-	t.volumes, err = newVolumes(meter)
+	if t.volumes, err = newVolumes(meter); err != nil {
+		return err
+	}
+	t.growth, err = newGrowth(meter)
 	return err
 }
 

@@ -28,6 +28,7 @@ type Telemetry struct {
 	requests metric.Float64Histogram
 	cleanups *cleanups
 	volumes  *volumes
+	growth   *growth
 
 	warm  atomic.Bool // an event was received before
 	mu    sync.Mutex

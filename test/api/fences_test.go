@@ -19,7 +19,7 @@ import (
 )
 
 // accounts are all that config/accounts makes.
-var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "source", "wake-gateway"}
+var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "source", "wake-gateway"}
 
 // theft is what a thief tries, in the words of docs/security.md.
 type theft struct {
@@ -49,6 +49,16 @@ var setThefts = []theft{
 	{"write Drydock's documents on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
 	{"write the record of a scaling on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.ScaleAnnotation) }, "scale-hooks"},
+	{"ask for larger volumes of a StatefulSet that has opted in, where they can grow in place", func(s *thief) error { return s.askGrowth("data=1Gi+", "data=1Gi+") },
+		"grow-volumes"},
+	{"ask for volumes that are smaller, or of another class or access mode, or that members are stopped for", func(s *thief) error {
+		for _, request := range []string{"data=1Mi", "data=1Gi+@other", "data=1Gi+:RWX", "auto", "data=1Gi+,logs=1Mi", "data=-1Gi+"} {
+			if err := s.askGrowth(request, request); err == nil {
+				return nil
+			}
+		}
+		return s.askGrowth("data=1Gi+", "data=2Gi+")
+	}, ""},
 	{"write the annotation `drydock.dev/awake-until`", func(s *thief) error { return s.annotateSet("web", api.AwakeUntilAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore wake-gateway"},
 	{"write the annotation `drydock.dev/dead-letters`", func(s *thief) error { return s.annotateSet("web", api.DeadLettersAnnotation) },
@@ -64,7 +74,7 @@ var setThefts = []theft{
 	}, ""},
 	{"change an annotation or a label of others on a StatefulSet that has opted in", func(s *thief) error {
 		return s.patchSet("web", `{"metadata":{"annotations":{"team":"x"},"labels":{"app":"x"}}}`)
-	}, "backup cleanup-pod detect-resize idle-timeout pause-owner restore scale-hooks"},
+	}, "backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks"},
 	{"change the older key of a cleanup pod's template, an owner or a finalizer of others", func(s *thief) error {
 		for _, metadata := range []string{`"annotations":{"statefulsets.kubernetes.io/scaledown-pod-template":"x"}`, `"finalizers":["example.com/x"]`,
 			`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
@@ -217,6 +227,16 @@ var podThefts = []theft{
 		return s.deletePod("loose")
 	}, ""},
 	{"run a command in a pod", func(s *thief) error { return s.exec("web-0") }, ""},
+	{"read how full the volumes of nodes are, by a token of the account volume-stats", func(s *thief) error { return s.createToken(api.StatsAccount) },
+		"grow-volumes"},
+	{"create a token of any other account", func(s *thief) error {
+		for _, account := range accounts {
+			if err := s.createToken(account); err == nil {
+				return nil
+			}
+		}
+		return s.createToken("default")
+	}, ""},
 	{"read a Secret", func(s *thief) error {
 		_, err := s.kube.CoreV1().Secrets(s.w.Namespace).List(s.ctx, metav1.ListOptions{})
 		return err

@@ -76,6 +76,18 @@ func (s *thief) annotateSet(name, key string) error {
 	return s.patchSet(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"stolen"}}}`, key))
 }
 
+// askGrowth asks for a resize as grow-volumes does, and says in its memory what it has asked for.
+func (s *thief) askGrowth(request, remembered string) error {
+	return s.patchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`, api.ResizeAnnotation, request, api.GrowthAnnotation,
+		`{"version":1,"request":"`+remembered+`"}`))
+}
+
+// createToken makes a token of an account of Drydock, in a dry run.
+func (s *thief) createToken(account string) error {
+	_, err := s.kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(s.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
 func (s *thief) deleteSet(name string, propagation metav1.DeletionPropagation) error {
 	return s.kube.AppsV1().StatefulSets(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry, PropagationPolicy: &propagation})
 }

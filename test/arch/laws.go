@@ -34,7 +34,7 @@ const (
 
 var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/scale", "shared/moverreport"}
+	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/scale", "shared/grow", "shared/moverreport"}
 )
 
 // laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
@@ -71,6 +71,9 @@ var laws = []law{
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/scale", why: "which Scaler scales a set is a function of objects", own: []string{"shared/api", "shared/operation"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/grow", why: "when a volume is nearly full is a function of figures", own: []string{"shared/api", "shared/operation", "shared/sts"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "shared/prom", why: "it reaches the administrator's Prometheus, and asks nothing", own: []string{"shared/api", "shared/podprobe"}, others: []string{}},
 	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/bounded", "shared/plan"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "shared/owners/rights", why: "it is made from the table, and no function carries it", own: []string{"shared/api", "shared/owners"},
@@ -86,17 +89,19 @@ var laws = []law{
 	{of: "shared/apply", why: "it carries out, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/fault", "shared/telemetry"}},
 	{of: "shared/serve", why: "HTTP knows nothing of Kubernetes", own: []string{"shared/api", "shared/events", "shared/fault", "shared/telemetry"},
 		nowhere: []string{clientGo, otelAPI + "/sdk"}},
-	{of: "functions", why: "functions talk to each other by events only", own: append([]string{"shared/kube", "shared/apply", "shared/fault", "shared/podprobe"}, data...)},
+	{of: "functions", why: "functions talk to each other by events only", own: append([]string{"shared/kube", "shared/apply", "shared/fault", "shared/podprobe", "shared/prom"}, data...)},
 	{of: "eventsource", why: "events come in without knowing who takes them", own: []string{"shared"}},
 	{of: "deploy", why: "it is files", others: []string{}},
 	{of: "", why: "it puts the functions together", own: []string{"functions", "eventsource/sift", "shared"}},
 	{of: "cmd", why: "it puts processes together", own: []string{"", "functions", "eventsource", "shared", "deploy"}},
 	{of: "cmd/kubectl-drydock", why: "people have it on their machines: it asks, and takes no function along",
 		own: []string{"cmd/kubectl-drydock", "shared/api", "shared/events", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/resize",
-			"shared/idle", "shared/settings", "shared/kube", "shared/apply"},
+			"shared/idle", "shared/grow", "shared/settings", "shared/kube", "shared/apply"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test", otelAPI + "/sdk"}},
 	{of: "cmd/kubectl-drydock/forecast", why: "what would happen is a function of what there is",
 		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/resources", "shared/owners", "shared/resize"},
+		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
+	{of: "cmd/kubectl-drydock/fit", why: "what would fit is a function of figures", own: []string{"shared/grow", "shared/sts"},
 		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
 	{of: "cmd/kubectl-drydock/release", why: "what is let go of is a function of what there is",
 		own:    []string{"shared/api", "shared/plan", "shared/sts", "shared/operation", "shared/resources", "shared/owners", "shared/idle"},

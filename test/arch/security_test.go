@@ -100,8 +100,10 @@ func TestFenceKnowsTheKeysThatAreWritten(t *testing.T) {
 				t.Errorf("the fence lets functions write drydock.dev/%s, which no function does", match[1])
 			}
 		}
+		// A rule of its own bounds what grow-volumes asks for.
+		others := regexp.MustCompile(`variables\.who == 'grow-volumes' \? \[[^]]*\] :`).ReplaceAllString(variable.Expression, "")
 		for _, input := range []string{"cleanup-pod-template", "mover", "resize'", "owner-policy", "activity-probe"} {
-			if strings.Contains(variable.Expression, input) {
+			if strings.Contains(others, input) {
 				t.Errorf("the fence lets functions write input: %s", input)
 			}
 		}

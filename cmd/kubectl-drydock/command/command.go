@@ -1,4 +1,4 @@
-// Package command is kubectl drydock: it tells the consequences of a resize and how far it is, approves stops, puts old volumes back, sends
+// Package command is kubectl drydock: it tells the consequences of a resize and how far it is, which volumes could be smaller, approves stops, puts old volumes back, sends
 // events by hand, asks for a retry, sends dead letters again, and releases everything before Drydock is uninstalled. It decides from the
 // live objects, and its writes on a StatefulSet go through plans, as in the functions.
 package command
@@ -36,7 +36,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: time.Now}
 	root.AddCommand(newPlan(tool), newStatus(tool), newApprove(tool), newRollback(tool), newEmit(tool), newRetry(tool), newRedeliver(tool),
-		newRBAC(tool), newRelease(tool), newDoctor(tool))
+		newRBAC(tool), newRelease(tool), newDoctor(tool), newFit(tool))
 	return root
 }
 

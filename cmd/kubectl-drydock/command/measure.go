@@ -12,36 +12,22 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/grow"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/settings"
 )
 
-// summary is the part of a kubelet's /stats/summary that tells how full claims are
-// (kubernetes staging kubelet pkg/apis/stats/v1alpha1).
-type summary struct {
-	Pods []struct {
-		Volumes []struct {
-			Claim *struct {
-				Namespace string `json:"namespace"`
-				Name      string `json:"name"`
-			} `json:"pvcRef"`
-			Used     *int64 `json:"usedBytes"`
-			Capacity *int64 `json:"capacityBytes"`
-		} `json:"volume"`
-	} `json:"pods"`
-}
-
 // measure reads how much is in use of the claims of the session's namespace, as the nodes' kubelets say, and tells which of them
 // could not be asked.
-func (s *session) measure(ctx context.Context, nodes []string) (measured map[string]forecast.Usage, unread []string) {
-	measured = map[string]forecast.Usage{}
+func (s *session) measure(ctx context.Context, nodes []string) (measured map[string]grow.Usage, unread []string) {
+	measured = map[string]grow.Usage{}
 	for _, node := range nodes {
 		body, found, err := s.raw.get(ctx, "/api/v1/nodes/"+url.PathEscape(node)+"/proxy/stats/summary")
 		if err == nil && !found {
 			err = fmt.Errorf("there is none")
 		}
 		if err == nil {
-			err = s.takeIn(body, measured)
+			err = grow.ReadSummary(body, s.namespace, measured)
 		}
 		if err != nil {
 			unread = append(unread, fmt.Sprintf("how full the volumes on node %s are is not known, since its kubelet's summary cannot be read: %s",
@@ -51,19 +37,15 @@ func (s *session) measure(ctx context.Context, nodes []string) (measured map[str
 	return measured, unread
 }
 
-func (s *session) takeIn(body []byte, measured map[string]forecast.Usage) error {
-	var said summary
-	if err := json.Unmarshal(body, &said); err != nil {
-		return err
-	}
-	for _, pod := range said.Pods {
-		for _, v := range pod.Volumes {
-			if v.Claim != nil && v.Claim.Namespace == s.namespace && v.Used != nil && v.Capacity != nil {
-				measured[v.Claim.Name] = forecast.Usage{Used: *v.Used, Capacity: *v.Capacity}
-			}
+// used returns how much the kubelets have measured on each claim.
+func used(measured map[string]grow.Usage) map[string]forecast.Usage {
+	all := map[string]forecast.Usage{}
+	for claim, u := range measured {
+		if u.Used > 0 {
+			all[claim] = forecast.Usage{Used: u.Used, Capacity: u.Capacity}
 		}
 	}
-	return nil
+	return all
 }
 
 // budgets lists the PodDisruptionBudgets of the session's namespace, and tells if they cannot be read.

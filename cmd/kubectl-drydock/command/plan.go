@@ -107,7 +107,7 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	for _, write := range writes {
 		checks = append(checks, s.try(ctx, write))
 	}
-	document := look.Document(measured, checks)
+	document := look.Document(used(measured), checks)
 	document.Assumed = slices.Concat(assumed, unlisted, unread)
 	return document, nil
 }

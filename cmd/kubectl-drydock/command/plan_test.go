@@ -16,6 +16,7 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/grow"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
@@ -52,19 +53,19 @@ func TestOutcome(t *testing.T) {
 func TestUsageOfAKubelet(t *testing.T) {
 	const text = `{"node":{"nodeName":"n"},"pods":[
 		{"podRef":{"name":"web-0","namespace":"shop"},"volume":[
-			{"name":"data","pvcRef":{"name":"data-web-0","namespace":"shop"},"usedBytes":5,"capacityBytes":10},
+			{"name":"data","pvcRef":{"name":"data-web-0","namespace":"shop"},"usedBytes":5,"availableBytes":4,"capacityBytes":10},
 			{"name":"device","pvcRef":{"name":"raw-web-0","namespace":"shop"},"capacityBytes":10},
 			{"name":"kube-api-access","usedBytes":1,"capacityBytes":2}]},
-		{"podRef":{"name":"web-0","namespace":"other"},"volume":[{"pvcRef":{"name":"data-web-1","namespace":"other"},"usedBytes":7,"capacityBytes":10}]},
+		{"podRef":{"name":"web-0","namespace":"other"},"volume":[{"pvcRef":{"name":"data-web-1","namespace":"other"},"usedBytes":7,"availableBytes":3,"capacityBytes":10}]},
 		{"podRef":{"name":"idle","namespace":"shop"}}]}`
-	s, measured := &session{namespace: "shop"}, map[string]forecast.Usage{}
-	if err := s.takeIn([]byte(text), measured); err != nil {
+	measured := map[string]grow.Usage{}
+	if err := grow.ReadSummary([]byte(text), "shop", measured); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]forecast.Usage{"data-web-0": {Used: 5, Capacity: 10}}, measured); diff != "" {
+	if diff := cmp.Diff(map[string]forecast.Usage{"data-web-0": {Used: 5, Capacity: 10}}, used(measured)); diff != "" {
 		t.Error(diff)
 	}
-	if err := s.takeIn([]byte("<html>"), measured); err == nil {
+	if err := grow.ReadSummary([]byte("<html>"), "shop", measured); err == nil {
 		t.Error("a page is no summary")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -81,7 +82,23 @@ func printStatus(out io.Writer, d *progress.Document, set *appsv1.StatefulSet, n
 	for _, record := range others(set) {
 		fmt.Fprintf(out, "%s: %s\n", strings.ToLower(string(record.Head().Kind)), ending(record))
 	}
+	printUsage(out, d.Usage, now)
 	return printProgress(out, d)
+}
+
+// printUsage prints a line for each template that has grown by usage, and one for each that does not grow.
+func printUsage(out io.Writer, growth *api.Growth, now time.Time) {
+	if growth == nil {
+		return
+	}
+	for _, template := range slices.Sorted(maps.Keys(growth.Asked)) {
+		asked := growth.Asked[template]
+		fmt.Fprintf(out, "grew by usage: template %s to %s, %s ago: %s\n", printable(template), printable(asked.Size),
+			duration.HumanDuration(now.Sub(asked.At.Time)), printable(asked.Saw))
+	}
+	for _, w := range growth.Told {
+		fmt.Fprintf(out, "does not grow: %s (%s)\n", printable(w.Message), printable(string(w.Reason)))
+	}
 }
 
 func headline(d *progress.Document, now time.Time) string {

@@ -99,3 +99,18 @@ func TestApproveWritesTheOperation(t *testing.T) {
 		t.Errorf("%q", c.wrote)
 	}
 }
+
+// TestStatusTellsOfGrowthByUsage: what has grown, and what does not.
+func TestStatusTellsOfGrowthByUsage(t *testing.T) {
+	growth := &api.Growth{Asked: map[string]api.AskedGrowth{"data": {At: *operation.Moment(build.Now.Add(-time.Hour)), Size: "12Gi", Saw: "claim data-web-1 is full"}},
+		Told: []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "a volume of template logs is\nfull"}}}
+	var out bytes.Buffer
+	if err := printStatus(&out, &progress.Document{Set: "web", Usage: growth}, build.Set("web"), build.Now); err != nil {
+		t.Fatal(err)
+	}
+	const want = "statefulset.apps/web: no resize yet\ngrew by usage: template data to 12Gi, 60m ago: claim data-web-1 is full\n" +
+		"does not grow: a volume of template logs is full (GrowthLimit)\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

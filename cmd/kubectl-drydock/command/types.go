@@ -35,7 +35,7 @@ func resolveType(typed string) (string, error) {
 }
 
 // lookers are the functions that object.changed can wake.
-var lookers = []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks}
+var lookers = []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks, api.GrowVolumes}
 
 func parseConcerns(eventType, text string) ([]api.Function, error) {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })

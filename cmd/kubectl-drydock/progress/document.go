@@ -37,6 +37,8 @@ type Document struct {
 	Growing []Growth `json:"growing,omitempty"`
 	// Members are those whose claims get other volumes, the highest ordinal first.
 	Members []Member `json:"members,omitempty"`
+	// Usage is what growth by usage has asked for, and what keeps it; nil if the set does not grow by usage.
+	Usage *api.Growth `json:"usage,omitempty"`
 }
 
 // Growth is a claim that grows on its volume.

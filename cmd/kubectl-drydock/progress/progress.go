@@ -18,6 +18,9 @@ func Of(o *sts.Observed) (*Document, error) {
 		return nil, err
 	}
 	d := &Document{Version: Version, Namespace: o.Set.Namespace, Set: o.Set.Name}
+	if d.Usage, err = api.LoadGrowth(o.Set); err != nil {
+		return nil, err
+	}
 	w := waiting{o, record}
 	if !record.Active() {
 		d.Waits = w.stillHeld()

@@ -37,7 +37,7 @@ const (
 const patience = 8 * time.Minute
 
 // functions are all that are deployed.
-var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
+var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
 
 // listeners are the functions that take events: all but the wake gateway.
 func listeners() []string {

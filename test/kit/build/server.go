@@ -23,7 +23,7 @@ type Lists map[string][]metav1.Object
 func Plurals() Lists {
 	l := Lists{}
 	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods",
-		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges"} {
+		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges", "configmaps", "nodes"} {
 		l[plural] = nil
 	}
 	return l
@@ -46,7 +46,7 @@ func (l Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		namespace = parts[i+1]
 	}
 	if objects, known := l[path.Base(r.URL.Path)]; known {
-		page(w, r, matching(objects, namespace, r.URL.Query().Get("labelSelector")))
+		page(w, r, named(matching(objects, namespace, r.URL.Query().Get("labelSelector")), r.URL.Query().Get("fieldSelector")))
 		return
 	}
 	objects, known := l[path.Base(path.Dir(r.URL.Path))]
@@ -75,6 +75,12 @@ func matching(objects []metav1.Object, namespace, selector string) []metav1.Obje
 		}
 	}
 	return match
+}
+
+// named returns the objects that a field selector of a name selects.
+func named(objects []metav1.Object, selector string) []metav1.Object {
+	name, asked := strings.CutPrefix(selector, "metadata.name=")
+	return slices.DeleteFunc(objects, func(o metav1.Object) bool { return asked && o.GetName() != name })
 }
 
 // page answers with as many objects as are asked for, and where to go on.

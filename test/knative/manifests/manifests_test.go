@@ -29,7 +29,7 @@ import (
 const root = "../../.."
 
 // functions are the folders of deploy/ with a function.
-var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
+var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
 
 // overlays are all that an administrator can choose from.
 var overlays = []string{"cluster", "namespace", "kafka", "oidc"}

@@ -1,0 +1,151 @@
+package growvolumes
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/grow"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podprobe"
+	"drydock.dev/shared/sts"
+)
+
+const (
+	// mostSummary bounds the summary of a kubelet, in bytes. A node with 500 pods has some 5 MiB.
+	mostSummary = 16 << 20
+	// kubeletsAtOnce bounds how many kubelets are asked at the same time.
+	kubeletsAtOnce = 4
+)
+
+// byKubelets asks the kubelet of each node that a member of the set runs on. A kubelet that does not answer leaves its volumes unknown. Each
+// kubelet gets a token that reads the statistics of kubelets, and nothing else.
+func (f *Function) byKubelets(ctx context.Context, in Input) (map[string]grow.Usage, error) {
+	nodes, err := f.nodesOf(ctx, in)
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	client, err := f.kubeletClient()
+	if err != nil {
+		return nil, err
+	}
+	token, err := f.client.StatsToken(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		usage  = map[string]grow.Usage{}
+		failed []error
+		mu     sync.Mutex
+		group  sync.WaitGroup
+		slots  = make(chan struct{}, kubeletsAtOnce)
+	)
+	for _, name := range nodes {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			body, err := f.summary(ctx, client, token, name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				err = grow.ReadSummary(body, in.Set.Namespace, usage)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("asking the kubelet of node %s: %w", name, err))
+			}
+		})
+	}
+	group.Wait()
+	return usage, errors.Join(failed...)
+}
+
+// nodesOf returns the names of the nodes that members of the set run on, sorted.
+func (f *Function) nodesOf(ctx context.Context, in Input) ([]string, error) {
+	var names []string
+	err := kube.Pages(ctx, f.client, plan.Pods, in.Set.Namespace, sts.SelectorOf(in.Set), &corev1.PodList{}, func(l *corev1.PodList) {
+		for i := range l.Items {
+			pod := &l.Items[i]
+			if sts.IsPodOf(pod, in.Set) && pod.Spec.NodeName != "" && !slices.Contains(names, pod.Spec.NodeName) {
+				names = append(names, pod.Spec.NodeName)
+			}
+		}
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+func (f *Function) summary(ctx context.Context, client *http.Client, token, name string) ([]byte, error) {
+	node := &corev1.Node{}
+	found, err := f.client.Get(ctx, kube.Nodes, "", name, node)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, errors.New("the node is gone")
+	}
+	address, err := kubeletOf(node)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/stats/summary", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing was written
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers %s", response.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, mostSummary+1))
+	if err == nil && len(body) > mostSummary {
+		err = fmt.Errorf("its summary has more than %d bytes", mostSummary)
+	}
+	return body, err
+}
+
+// kubeletOf returns where the kubelet listens, as the node's status says.
+func kubeletOf(node *corev1.Node) (string, error) {
+	port := int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP && net.ParseIP(a.Address) != nil && port > 0 {
+			return net.JoinHostPort(a.Address, strconv.Itoa(port)), nil
+		}
+	}
+	return "", errors.New("its status has no internal address with a port of the kubelet")
+}
+
+// kubeletClient trusts the authorities of the cluster, or those in the administrator's file.
+func (f *Function) kubeletClient() (*http.Client, error) {
+	authorities := f.client.Authorities()
+	if path := f.settings.GrowKubeletCA; path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading DRYDOCK_GROW_KUBELET_CA_FILE: %w", err)
+		}
+		authorities = text
+	}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.settings.GrowKubeletInsecure} //nolint:gosec // the administrator asks for it by name
+	if len(authorities) > 0 {
+		trust.RootCAs = x509.NewCertPool()
+		if !trust.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, errors.New("the authorities of the kubelets have no certificate in PEM; look at DRYDOCK_GROW_KUBELET_CA_FILE")
+		}
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: trust, DisableKeepAlives: true}, CheckRedirect: podprobe.NoRedirect}, nil
+}

@@ -1,0 +1,215 @@
+package growvolumes
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/grow"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/sts"
+)
+
+// need is a template whose claims need more space.
+type need struct {
+	template string
+	rule     api.GrowRule
+	fullest  sts.Claim
+	// from is the size of the fullest claim, target what each claim is to have at least.
+	from, target resource.Quantity
+	// saw says why.
+	saw string
+}
+
+func (n need) announcement() string {
+	return fmt.Sprintf("%s. The claims of template %s grow from %s to %s", n.saw, n.template, &n.from, &n.target)
+}
+
+func (n need) blocked(why string) api.GrowthWarning {
+	return api.GrowthWarning{Template: n.template, Reason: api.GrowthBlocked,
+		Message: fmt.Sprintf("the volumes of template %s are nearly full and do not grow: %s", n.template, why)}
+}
+
+// needs returns the templates that need to grow and may, and warnings about those that cannot.
+func (in Input) needs() (needs []need, warnings []api.GrowthWarning) {
+	for _, template := range in.Rules.Unknown(in.Set) {
+		warnings = append(warnings, api.GrowthWarning{Template: template, Reason: api.GrowInvalid, Message: fmt.Sprintf("%s names template %s, "+
+			"which StatefulSet %s does not have. Name one of its volumeClaimTemplates", api.GrowAnnotation, template, in.Set.Name)})
+	}
+	for i := range in.Set.Spec.VolumeClaimTemplates {
+		template := in.Set.Spec.VolumeClaimTemplates[i].Name
+		rule, asked := in.Rules.For(template)
+		if !asked {
+			continue
+		}
+		need, warning := in.needOf(template, rule)
+		if warning != nil {
+			warnings = append(warnings, *warning)
+		} else if need != nil {
+			needs = append(needs, *need)
+		}
+	}
+	return needs, warnings
+}
+
+// members returns the claims of the template that members of the set use, the lowest ordinal first.
+func (in Input) members(template string) []sts.Claim {
+	claims := slices.DeleteFunc(sts.ClaimsOf(in.Set, in.Claims), func(c sts.Claim) bool {
+		return c.Template != template || !in.Wants(c.Ordinal) || c.DeletionTimestamp != nil
+	})
+	slices.SortFunc(claims, func(a, b sts.Claim) int { return a.Ordinal - b.Ordinal })
+	return claims
+}
+
+// needOf finds the fullest member of a template that has less free than the rule asks for. A member of which nothing is known does not count;
+// if nothing is known of any, that is a warning.
+func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWarning) {
+	claims := in.members(template)
+	var fullest *need
+	known, first := false, ""
+	lowest := 0.0
+	for _, c := range claims {
+		u, why := in.usageOf(c)
+		if why != "" {
+			if first == "" {
+				first = fmt.Sprintf("claim %s: %s", c.Name, why)
+			}
+			continue
+		}
+		known = true
+		if u.At.Before(in.resized()) {
+			continue // what it tells is over
+		}
+		saw := short(c.Name, u, rule)
+		if share := float64(u.Free) / float64(u.Capacity); saw != "" && (fullest == nil || share < lowest) {
+			fullest, lowest = &need{template: template, rule: rule, fullest: c, saw: saw}, share
+		}
+	}
+	switch {
+	case len(claims) == 0:
+		return nil, nil
+	case !known:
+		return nil, &api.GrowthWarning{Template: template, Reason: api.UsageUnknown, Message: fmt.Sprintf("how full the volumes of template %s "+
+			"are is not known, so they do not grow (%s). Look at the log of grow-volumes and at its settings DRYDOCK_GROW_*", template, first)}
+	case fullest == nil:
+		return nil, nil
+	}
+	return in.sized(*fullest, claims)
+}
+
+// sized sets the target of the need. All claims get at least the size of the largest one.
+func (in Input) sized(n need, claims []sts.Claim) (*need, *api.GrowthWarning) {
+	n.from = sizeOf(n.fullest)
+	n.target = rounded(n.from.Value() + n.rule.By.Of(n.from.Value()))
+	largest := sts.Requested(sts.Template(in.Set, n.template))
+	for _, c := range claims {
+		if size := sizeOf(c); size.Cmp(largest) > 0 {
+			largest = size
+		}
+	}
+	if n.target.Cmp(largest) < 0 {
+		n.target = largest
+	}
+	if n.target.Cmp(n.rule.Max) > 0 {
+		n.target = n.rule.Max
+	}
+	if n.target.Cmp(n.from) > 0 {
+		return &n, nil
+	}
+	return nil, &api.GrowthWarning{Template: n.template, Reason: api.GrowthLimit, Message: fmt.Sprintf("a volume of template %s is nearly full, and "+
+		"as large as it may get by itself (max:%s). Raise max in %s, or free space on it", n.template, &n.rule.Max, api.GrowAnnotation)}
+}
+
+// usageOf returns what is known of the claim's volume, or why nothing is.
+func (in Input) usageOf(c sts.Claim) (grow.Usage, string) {
+	u, reported := in.Usage[c.Name]
+	switch {
+	case sts.IsBlock(c.PersistentVolumeClaim):
+		return u, "it is a raw block volume, which tells nothing"
+	case !reported:
+		return u, "no report"
+	}
+	return u, u.Problem(c.Status.Capacity["storage"], in.Now)
+}
+
+// resized returns when the latest resize has ended; zero if there was none.
+func (in Input) resized() time.Time {
+	if record := operation.Of(in.Set).Resize; record != nil && record.Finished != nil {
+		return record.Finished.Time
+	}
+	return time.Time{}
+}
+
+// short says what the volume has less of than the rule asks for; empty if it has enough.
+func short(claim string, u grow.Usage, rule api.GrowRule) string {
+	switch free := percent(u.Free, u.Capacity); {
+	case u.Free < rule.Below.Of(u.Capacity):
+		return fmt.Sprintf("claim %s has %d%% of its space free, less than %s", claim, free, rule.Below)
+	case u.Inodes > 0 && float64(u.InodesFree)*100 < float64(u.Inodes)*float64(rule.Inodes):
+		return fmt.Sprintf("claim %s has %d%% of its inodes free, less than %d%%", claim, percent(u.InodesFree, u.Inodes), rule.Inodes)
+	}
+	return ""
+}
+
+func percent(part, whole int64) int { return int(float64(part) / float64(whole) * 100) }
+
+// sizeOf returns the size of the claim's volume. A claim that asks for more than it has may never get that.
+func sizeOf(c sts.Claim) resource.Quantity {
+	size, has := sts.Owns(c.PersistentVolumeClaim), c.Status.Capacity["storage"]
+	if has.Cmp(size) > 0 {
+		return has
+	}
+	return size
+}
+
+const mebi, gibi = 1 << 20, 1 << 30
+
+// rounded rounds a size up to whole MiB, or to whole GiB from 10 GiB on: clouds give no less.
+func rounded(bytes int64) resource.Quantity {
+	unit := int64(mebi)
+	if bytes >= 10*gibi {
+		unit = gibi
+	}
+	return *resource.NewQuantity((bytes+unit-1)/unit*unit, resource.BinarySI)
+}
+
+// possible returns the needs that can be met in place, and warnings about the others.
+func (in Input) possible(needs []need) (can []need, warnings []api.GrowthWarning) {
+	for _, n := range needs {
+		if why := in.keeps(n); why != "" {
+			warnings = append(warnings, n.blocked(why))
+		} else {
+			can = append(can, n)
+		}
+	}
+	return can, warnings
+}
+
+// keeps says what keeps the template's claims from growing without a stop of a member; empty if nothing does. The resize is of every claim,
+// also of those that no member uses now.
+func (in Input) keeps(n need) string {
+	if owner := sts.Controller(in.Set); owner != nil && api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
+		return fmt.Sprintf("%s %s controls the StatefulSet and says how large they are. Raise the size there, or set the annotation %s=%s",
+			owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)
+	}
+	if method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method == api.MethodCopy {
+		return fmt.Sprintf("the annotation %s=%s asks for copies, which stop members. Remove it, or resize by hand", api.ResizeMethodAnnotation, method)
+	}
+	var rigid []string
+	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
+		class := in.Classes[sts.ClassOf(c.PersistentVolumeClaim)]
+		expands := class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
+		if c.Template == n.template && !expands && sts.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
+			rigid = append(rigid, fmt.Sprintf("%s (class %q)", c.Name, sts.ClassOf(c.PersistentVolumeClaim)))
+		}
+	}
+	if len(rigid) > 0 {
+		slices.Sort(rigid)
+		return fmt.Sprintf("claim %s cannot grow in place. Set allowVolumeExpansion in its StorageClass, or resize by hand, which copies",
+			rigid[0])
+	}
+	return ""
+}

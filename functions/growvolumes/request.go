@@ -1,0 +1,92 @@
+package growvolumes
+
+import (
+	"fmt"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/resize"
+	"drydock.dev/shared/sts"
+)
+
+// state is what becomes of the request that stands in the resize annotation.
+type state int
+
+const (
+	// met: there is none, or the set has what it asks for.
+	met state = iota
+	// open: detect-resize has to do with it.
+	open
+	// failed: it is one of grow-volumes, and the storage has not carried it out.
+	failed
+	// blocks: it is the user's, and has to be settled first.
+	blocks
+)
+
+// busy says why no resize begins on the set; empty if one may.
+func (in Input) busy() (api.Reason, error) { return resize.Busy(resize.Input{Observed: in.Observed}) }
+
+// standing returns the targets of the request that stands, and what becomes of it; if it is in the way, why, and what to do.
+func (in Input) standing(memory *api.Growth) (targets map[string]api.Target, is state, why string) {
+	text, asked := in.Set.Annotations[api.ResizeAnnotation]
+	if !asked {
+		return nil, met, ""
+	}
+	records := operation.Of(in.Set)
+	wish, reason, err := resize.Want(resize.Input{Observed: in.Observed})
+	own := text == memory.Request
+	switch {
+	case err != nil || reason == api.InProgress:
+		return nil, open, ""
+	case wish != nil && (own || !resize.Refuses(records.Resize, text)):
+		return nil, open, "" // it begins with the next tick, or is refused and judged again with each
+	case wish != nil:
+		return nil, blocks, fmt.Sprintf("the request %s=%s was refused (%s). Settle its cause, or remove it", api.ResizeAnnotation, text,
+			records.Resize.Reason)
+	case reason == api.AlreadyRefused && own && records.Resize.Kind == api.KindResize && records.RestingCleanup(in.Set) == nil:
+		return in.targets(text), failed, ""
+	case reason == api.AlreadyRefused:
+		return nil, blocks, fmt.Sprintf("the request %s=%s has failed or was rolled back. Ask again with %s, or remove it", api.ResizeAnnotation,
+			text, api.RetryAnnotation)
+	}
+	return in.replaceable(text)
+}
+
+// replaceable judges a request that is met. Growth writes its own in its place.
+func (in Input) replaceable(text string) (targets map[string]api.Target, is state, why string) {
+	request, err := api.ParseRequest(text)
+	switch manager := sts.AppliedBy(in.Set, api.ResizeAnnotation); {
+	case err != nil:
+		return nil, open, "" // detect-resize says so
+	case request.Auto:
+		return nil, blocks, fmt.Sprintf("%s=%s has the claims follow the templates, and growth cannot change it. Remove it", api.ResizeAnnotation, text)
+	case manager != "" && exact(request):
+		return nil, blocks, fmt.Sprintf("%s applies %s=%s from a manifest, which would shrink them again. Remove it from the manifest, or write "+
+			"each size with a +", manager, api.ResizeAnnotation, text)
+	}
+	return in.targets(text), met, ""
+}
+
+func exact(request api.Request) bool {
+	for _, target := range request.Targets {
+		if target.Exact {
+			return true
+		}
+	}
+	return false
+}
+
+// targets returns those of the request whose templates the set has. They are met, or growth's own, so that only their sizes count.
+func (in Input) targets(text string) map[string]api.Target {
+	request, err := api.ParseRequest(text)
+	if err != nil {
+		return nil
+	}
+	known := map[string]api.Target{}
+	for template, target := range request.Targets {
+		if sts.Template(in.Set, template) != nil {
+			known[template] = target
+		}
+	}
+	return known
+}

@@ -1,0 +1,231 @@
+package growvolumes
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/test/kit/build"
+)
+
+const statsToken = "token-of-volume-stats"
+
+// apiServer answers reads, and gives tokens of the account volume-stats only.
+type apiServer struct{ build.Lists }
+
+func (s apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		s.Lists.ServeHTTP(w, r)
+		return
+	}
+	if r.URL.Path != "/api/v1/namespaces/drydock/serviceaccounts/volume-stats/token" {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	answer := authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: statsToken}}
+	answer.APIVersion, answer.Kind = "authentication.k8s.io/v1", "TokenRequest"
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// cluster has a node whose kubelet answers as the handler does, and a set of two members on it.
+func cluster(t *testing.T, kubelet http.HandlerFunc, settings api.Settings) (*Function, Input, *httptest.Server) {
+	t.Helper()
+	server := httptest.NewTLSServer(kubelet)
+	t.Cleanup(server.Close)
+	in := web(rule)
+	lists := build.Plurals()
+	host, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	number, _ := strconv.Atoi(port)
+	node := build.Node()
+	node.Name = "node-1"
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "node-1"}, {Type: corev1.NodeInternalIP, Address: host}}
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(number)
+	lists["nodes"] = append(lists["nodes"], node)
+	for ordinal := range 2 {
+		pod := build.PodOf("web", ordinal, "data")
+		pod.Spec.NodeName = "node-1"
+		lists["pods"] = append(lists["pods"], pod)
+	}
+	back := httptest.NewServer(apiServer{lists})
+	t.Cleanup(back.Close)
+	settings.GrowTimeout = 5 * time.Second
+	return New(kube.NewClient(&rest.Config{Host: back.URL}), settings, slog.New(slog.DiscardHandler)), in, server
+}
+
+// authority is a file with the certificate of the server.
+func authority(t *testing.T, server *httptest.Server) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func summaryOf(claim string) string {
+	return fmt.Sprintf(`{"pods":[{"volume":[{"time":%q,"availableBytes":10,"capacityBytes":100,"pvcRef":{"name":%q,"namespace":%q}}]}]}`,
+		build.Now.Format(time.RFC3339), claim, build.Namespace)
+}
+
+// TestKubeletIsAsked: over TLS, for its statistics, with the token of an account that can do nothing else.
+func TestKubeletIsAsked(t *testing.T) {
+	var got []*http.Request
+	f, in, server := cluster(t, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r)
+		_, _ = io.WriteString(w, summaryOf("data-web-1"))
+	}, api.Settings{})
+	f.settings.GrowKubeletCA = authority(t, server)
+	usage := f.measure(t.Context(), in)
+	if u := usage["data-web-1"]; len(usage) != 1 || u.Free != 10 || u.Capacity != 100 || !u.At.Equal(build.Now) {
+		t.Errorf("usage %+v", usage)
+	}
+	if len(got) != 1 || got[0].URL.Path != "/stats/summary" || got[0].Header.Get("Authorization") != "Bearer "+statsToken {
+		t.Errorf("requests %+v", got)
+	}
+}
+
+// TestKubeletIsVerified: one with a certificate of an authority that is not known gets no token.
+func TestKubeletIsVerified(t *testing.T) {
+	asked := 0
+	f, in, _ := cluster(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		_, _ = io.WriteString(w, summaryOf("data-web-1"))
+	}, api.Settings{})
+	if usage := f.measure(t.Context(), in); len(usage) != 0 || asked != 0 {
+		t.Errorf("usage %v, asked %d times", usage, asked)
+	}
+	f.settings.GrowKubeletInsecure = true
+	if usage := f.measure(t.Context(), in); len(usage) != 1 || asked != 1 {
+		t.Errorf("as the administrator asks for: usage %v, asked %d times", usage, asked)
+	}
+}
+
+// TestKubeletThatIsHostile leaves the volumes unknown.
+func TestKubeletThatIsHostile(t *testing.T) {
+	for says, answer := range map[string]http.HandlerFunc{
+		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"nonsense": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "nonsense") },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://example.com/", http.StatusFound)
+		},
+		"other names": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.ReplaceAll(summaryOf("x"), build.Namespace, "other"))
+		},
+		"no end": func(w http.ResponseWriter, _ *http.Request) {
+			piece := []byte(strings.Repeat(" ", 1<<20))
+			for range 40 {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			f, in, _ := cluster(t, answer, api.Settings{GrowKubeletInsecure: true})
+			if usage := f.measure(t.Context(), in); len(usage) != 0 {
+				t.Errorf("%v", usage)
+			}
+		})
+	}
+}
+
+// prometheusWith asks a Prometheus that answers so.
+func prometheusWith(t *testing.T, code int, body string) (map[string]string, Input, *Function) {
+	t.Helper()
+	seen := map[string]string{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		seen["query"], seen["path"] = r.Form.Get("query"), r.URL.Path
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	f := New(nil, api.Settings{Prometheus: server.URL + "/{namespace}", GrowUsage: api.GrowByPrometheus, GrowTimeout: 5 * time.Second},
+		slog.New(slog.DiscardHandler))
+	return seen, web(rule), f
+}
+
+func vector(series ...string) string {
+	return `{"status":"success","data":{"resultType":"vector","result":[` + strings.Join(series, ",") + `]}}`
+}
+
+func series(name, value string, labels ...string) string {
+	all := map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": build.Namespace, "persistentvolumeclaim": "data-web-0", "node": "a"}
+	for i := 0; i+1 < len(labels); i += 2 {
+		all[labels[i]] = labels[i+1]
+	}
+	text, _ := json.Marshal(all)
+	return fmt.Sprintf(`{"metric":%s,"value":[%d,%q]}`, text, build.Now.Add(behind).Unix(), value)
+}
+
+// TestPrometheusIsAsked: with one query for the set, for its claims only.
+func TestPrometheusIsAsked(t *testing.T) {
+	seen, in, f := prometheusWith(t, 200, vector(series("capacity_bytes", "100"), series("available_bytes", "7"), series("inodes", "50"), series("inodes_free", "5"),
+		series("capacity_bytes", "100", "namespace", "other"), series("available_bytes", "1", "namespace", "other")))
+	usage := f.measure(t.Context(), in)
+	if u := usage["data-web-0"]; len(usage) != 1 || u.Free != 7 || u.Capacity != 100 || u.Inodes != 50 || u.InodesFree != 5 || !u.At.Equal(build.Now) {
+		t.Errorf("usage %+v", usage)
+	}
+	want := `{__name__=~"kubelet_volume_stats_(capacity_bytes|available_bytes|inodes|inodes_free)",namespace="shop",persistentvolumeclaim=~"data-web-0|data-web-1"}`
+	if seen["query"] != want || seen["path"] != "/shop/api/v1/query" {
+		t.Errorf("%v, want %s", seen, want)
+	}
+}
+
+// TestPrometheusThatIsHostile leaves the volumes unknown.
+func TestPrometheusThatIsHostile(t *testing.T) {
+	capacity, free := series("capacity_bytes", "100"), series("available_bytes", "7")
+	for says, row := range map[string]struct {
+		code int
+		body string
+	}{
+		"an error":                             {500, vector(capacity, free)},
+		"nonsense":                             {200, "nonsense"},
+		"a warning":                            {200, `{"status":"success","warnings":["partial"],"data":{"resultType":"vector","result":[` + capacity + "," + free + `]}}`},
+		"a value that is no number":            {200, vector(capacity, series("available_bytes", "NaN"))},
+		"a value below zero":                   {200, vector(capacity, series("available_bytes", "-7"))},
+		"a value without end":                  {200, vector(series("capacity_bytes", "+Inf"), free)},
+		"no capacity":                          {200, vector(free)},
+		"no free space":                        {200, vector(capacity)},
+		"a figure twice":                       {200, vector(capacity, free, free)},
+		"two nodes that contradict each other": {200, vector(capacity, free, series("capacity_bytes", "200", "node", "b"), series("available_bytes", "7", "node", "b"))},
+		"more than is read":                    {200, strings.Repeat(" ", 9<<20) + vector(capacity, free)},
+	} {
+		t.Run(says, func(t *testing.T) {
+			_, in, f := prometheusWith(t, row.code, row.body)
+			for claim, u := range f.measure(t.Context(), in) {
+				if why := u.Problem(*build.Claim("x", "100").Spec.Resources.Requests.Storage(), in.Now); why == "" {
+					t.Errorf("%s: %+v", claim, u)
+				}
+			}
+		})
+	}
+}
+
+// TestPrometheusOnTwoNodes: the larger free space counts.
+func TestPrometheusOnTwoNodes(t *testing.T) {
+	_, in, f := prometheusWith(t, 200, vector(series("capacity_bytes", "100"), series("available_bytes", "7"),
+		series("capacity_bytes", "100", "node", "b"), series("available_bytes", "9", "node", "b")))
+	if u := f.measure(t.Context(), in)["data-web-0"]; u.Free != 9 {
+		t.Errorf("%+v", u)
+	}
+}

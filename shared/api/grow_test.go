@@ -1,0 +1,83 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// TestParseGrow: what can be written, and what is refused.
+func TestParseGrow(t *testing.T) {
+	rules, err := api.ParseGrow("data=below:15%,by:20Gi,max:500Gi,every:6h; logs=inodes:5%,below:2Gi,max:1.5Ti;*=max:10Gi")
+	if err != nil || len(rules) != 3 {
+		t.Fatalf("%v, %v", rules, err)
+	}
+	data, logs, rest := rules["data"], rules["logs"], rules["*"]
+	if data.Below.Percent != 15 || data.By.Bytes != 20<<30 || data.Every != 6*time.Hour || data.Inodes != 10 || data.Pause() != 6*time.Hour {
+		t.Errorf("data: %+v", data)
+	}
+	if logs.Inodes != 5 || logs.Below.Bytes != 2<<30 || logs.By.Percent != 10 || logs.Max.Cmp(resource.MustParse("1536Gi")) != 0 {
+		t.Errorf("logs: %+v", logs)
+	}
+	if rest.Below.Percent != 10 || rest.Every != 0 || rest.Pause() != api.DefaultGrowPause {
+		t.Errorf("*: %+v", rest)
+	}
+	if rules, err := api.ParseGrow(" off "); err != nil || len(rules) != 0 {
+		t.Errorf("off: %v, %v", rules, err)
+	}
+	for _, text := range []string{"", "data", "data=", "data=below:10%", "data=max:", "data=max:0", "data=max:-1Gi", "data=max:1e99999999",
+		"data=max:1Gi,max:2Gi", "data=max:1Gi;data=max:2Gi", "Data=max:1Gi", "data=max:1Gi,below:0%", "data=max:1Gi,below:100%", "data=max:1Gi,below:1.5%",
+		"data=max:1Gi,by:0", "data=max:1Gi,by:1001%", "data=max:1Gi,inodes:5", "data=max:1Gi,every:1s", "data=max:1Gi,every:9999999h", "data=max:1Gi,upto:2",
+		"data=max:1Gi;", "data=max:1Gi,", "off;data=max:1Gi", strings.Repeat("x", 5000), strings.Repeat("a=max:1Gi;", 100)} {
+		if rules, err := api.ParseGrow(text); err == nil || len(err.Error()) > 6000 {
+			t.Errorf("%.80q: %v, %v", text, rules, err)
+		}
+	}
+}
+
+func FuzzParseGrow(f *testing.F) {
+	f.Add("data=below:15%,by:20%,max:500Gi,every:6h;*=max:1Gi,inodes:1%")
+	f.Fuzz(func(t *testing.T, text string) {
+		rules, err := api.ParseGrow(text)
+		if err != nil {
+			return
+		}
+		for template, rule := range rules {
+			if rule.Max.Sign() <= 0 || rule.Below.Of(1<<40) <= 0 || rule.By.Of(1<<40) <= 0 || rule.Inodes < 1 || rule.Pause() < time.Minute {
+				t.Errorf("%q: %s: %+v", text, template, rule)
+			}
+		}
+	})
+}
+
+// TestAmountOfLargeVolume: a percentage of the largest volume is no negative number.
+func TestAmountOfLargeVolume(t *testing.T) {
+	for _, row := range []struct{ size, percent, want int64 }{{100, 15, 15}, {101, 10, 11}, {1 << 62, 99, (1<<62)/100*99 + 4}} {
+		if got := (api.Amount{Percent: row.percent}).Of(row.size); got != row.want {
+			t.Errorf("%d%% of %d: %d, want %d", row.percent, row.size, got, row.want)
+		}
+	}
+}
+
+// TestLoadGrowth: a memory that cannot be relied on is an error, and one of another set is none.
+func TestLoadGrowth(t *testing.T) {
+	const good = `{"version":1,"set":"shop/web","request":"data=1Gi+"}`
+	for text, row := range map[string]struct{ known, fails bool }{
+		good: {known: true}, `{"version":1,"set":"shop/other"}`: {}, `{"version":2,"set":"shop/web"}`: {fails: true}, `{`: {fails: true}, ``: {fails: true},
+		`{"version":1,"set":"shop/web","told":[` + strings.Repeat(`{"reason":"x","message":""},`, 4000) + `{"reason":"x","message":""}]}`: {fails: true},
+	} {
+		set := build.Set("web", build.Annotation(api.GrowthAnnotation, text))
+		growth, err := api.LoadGrowth(set)
+		if (growth != nil) != row.known || (err != nil) != row.fails {
+			t.Errorf("%.60s: %v, %v", text, growth, err)
+		}
+		if api.AskedByGrowth(set, "data=1Gi+") != row.known || api.AskedByGrowth(set, "data=2Gi+") || api.AskedByGrowth(set, "") {
+			t.Errorf("%.60s: asked by growth", text)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/bounded"
+)
+
+// Growth is what grow-volumes remembers of a set. It is no operation: what it asks for, a resize carries out.
+type Growth struct {
+	Version int `json:"version"`
+	// Set is NAMESPACE/NAME of the StatefulSet. Its UID is not in it: the set that a resize creates again is the same one here.
+	Set string `json:"set"`
+	// Request is what it has last written into the resize annotation; empty before the first time.
+	Request string `json:"request,omitempty"`
+	// Asked are the latest growths by template.
+	Asked map[string]AskedGrowth `json:"asked,omitempty"`
+	// Told are the Warnings that still hold, each told once.
+	Told []GrowthWarning `json:"told,omitempty"`
+}
+
+// AskedGrowth is a growth of a template's claims that was asked for.
+type AskedGrowth struct {
+	At metav1.Time `json:"at"`
+	// Size is what each of its claims was to have at least.
+	Size string `json:"size"`
+	// Saw says in a sentence why.
+	Saw string `json:"saw"`
+}
+
+// GrowthWarning is something that keeps a template from growing.
+type GrowthWarning struct {
+	// Template is empty if it concerns the whole set.
+	Template string `json:"template,omitempty"`
+	Reason   Reason `json:"reason"`
+	Message  string `json:"message"`
+}
+
+const (
+	// GrowthVersion is the version of Growth that this code writes and reads.
+	GrowthVersion = 1
+	// longestGrowth bounds the document, in bytes. One warning has some 300, and a set at most mostGrowRules of them.
+	longestGrowth = 32 << 10
+)
+
+// NewGrowth returns the memory of a set that grow-volumes has not written to yet.
+func NewGrowth(set *appsv1.StatefulSet) *Growth {
+	return &Growth{Version: GrowthVersion, Set: set.Namespace + "/" + set.Name}
+}
+
+// LoadGrowth returns what grow-volumes remembers of the set; nil if there is nothing, or if it came along with a copied manifest.
+func LoadGrowth(set *appsv1.StatefulSet) (*Growth, error) {
+	text, ok := set.Annotations[GrowthAnnotation]
+	if !ok {
+		return nil, nil
+	}
+	growth := &Growth{}
+	if len(text) > longestGrowth {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has %d bytes, at most %d are read; remove it", GrowthAnnotation, set.Namespace,
+			set.Name, len(text), longestGrowth)
+	}
+	if err := bounded.Document([]byte(text), growth); err != nil {
+		return nil, fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove it", GrowthAnnotation, set.Namespace, set.Name, err)
+	}
+	if growth.Version != GrowthVersion {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has version %d, this Drydock reads version %d; remove it", GrowthAnnotation,
+			set.Namespace, set.Name, growth.Version, GrowthVersion)
+	}
+	if growth.Set != set.Namespace+"/"+set.Name {
+		return nil, nil
+	}
+	return growth, nil
+}
+
+// AskedByGrowth reports whether the request on the set is one that grow-volumes has written. Such a resize must not stop a member.
+func AskedByGrowth(set *appsv1.StatefulSet, request string) bool {
+	growth, err := LoadGrowth(set)
+	return err == nil && growth != nil && request != "" && growth.Request == request
+}
+
+// Clone returns a copy that can be changed without changing g.
+func (g *Growth) Clone() *Growth {
+	next := *g
+	next.Told, next.Asked = slices.Clone(g.Told), maps.Clone(g.Asked)
+	return &next
+}
+
+// Tell has the warnings be those that hold now, and returns those of them that are new.
+func (g *Growth) Tell(now []GrowthWarning) []GrowthWarning {
+	var news []GrowthWarning
+	for _, w := range now {
+		if !slices.Contains(g.Told, w) {
+			news = append(news, w)
+		}
+	}
+	g.Told = slices.Clone(now)
+	slices.SortFunc(g.Told, func(a, b GrowthWarning) int { return strings.Compare(a.Template, b.Template) })
+	return news
+}
+
+// Empty reports whether there is nothing to remember.
+func (g *Growth) Empty() bool { return g.Request == "" && len(g.Asked) == 0 && len(g.Told) == 0 }
+
+// Encode renders the document.
+func (g *Growth) Encode() string { return mustJSON(g) }

@@ -1,0 +1,127 @@
+package grow_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/grow"
+	"drydock.dev/shared/operation"
+	"drydock.dev/test/kit/build"
+)
+
+// TestSummary: the figures of a kubelet, of the claims of a namespace.
+func TestSummary(t *testing.T) {
+	const body = `{"pods":[{"volume":[
+	  {"time":"2026-03-01T12:00:00Z","availableBytes":10,"capacityBytes":100,"usedBytes":80,"inodesFree":5,"inodes":50,"pvcRef":{"name":"data-web-0","namespace":"shop"}},
+	  {"time":"2026-03-01T12:00:00Z","availableBytes":10,"capacityBytes":100,"pvcRef":{"name":"data-web-0","namespace":"other"}},
+	  {"time":"2026-03-01T12:00:00Z","availableBytes":1,"capacityBytes":2},
+	  {"time":"2026-03-01T12:00:00Z","capacityBytes":100,"pvcRef":{"name":"raw","namespace":"shop"}}]},
+	 {"volume":[{"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"usedBytes":60,"inodesFree":5,"inodes":50,"pvcRef":{"name":"data-web-0","namespace":"shop"}},
+	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"pvcRef":{"name":"shared","namespace":"shop"}},
+	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":200,"pvcRef":{"name":"shared","namespace":"shop"}},
+	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"pvcRef":{"name":"shared","namespace":"shop"}}]}]}`
+	usage := map[string]grow.Usage{}
+	if err := grow.ReadSummary([]byte(body), "shop", usage); err != nil || len(usage) != 2 {
+		t.Fatalf("%v, %v", usage, err)
+	}
+	want := grow.Usage{Capacity: 100, Free: 30, Used: 80, Inodes: 50, InodesFree: 5, At: build.Now}
+	if u := usage["data-web-0"]; !u.At.Equal(want.At) || u.Free != want.Free || u.Used != want.Used || u.Inodes != want.Inodes {
+		t.Errorf("two pods: %+v, want %+v", u, want)
+	}
+	if u := usage["shared"]; u != (grow.Usage{}) {
+		t.Errorf("reports that contradict each other: %+v", u)
+	}
+	for _, broken := range []string{"", "[]", `{"pods":[{"volume":[{"capacityBytes":"x"}]}]}`, `{"pods":[{"volume":[{"capacityBytes":1e99}]}]}`} {
+		if err := grow.ReadSummary([]byte(broken), "shop", usage); err == nil {
+			t.Errorf("%q was read", broken)
+		}
+	}
+}
+
+func FuzzSummary(f *testing.F) {
+	f.Add([]byte(`{"pods":[{"volume":[{"availableBytes":10,"capacityBytes":100,"pvcRef":{"name":"a","namespace":"shop"}}]}]}`))
+	f.Fuzz(func(_ *testing.T, body []byte) { _ = grow.ReadSummary(body, "shop", map[string]grow.Usage{}) })
+}
+
+// TestSetIsLookedAtOnceAPeriod: each set in one minute of five, and not all in the same.
+func TestSetIsLookedAtOnceAPeriod(t *testing.T) {
+	plan := grow.Plan{Period: 5 * time.Minute, Default: func(string) bool { return false }}
+	perMinute := map[int]int{}
+	for i := range 200 {
+		set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"), build.UID(strings.Repeat("x", i)))
+		looks := 0
+		for minute := range 5 {
+			now := build.Now.Add(time.Duration(minute)*time.Minute + time.Duration(minute-2)*time.Second) // ticks are early and late
+			if len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true})) > 0 {
+				looks++
+				perMinute[minute]++
+			}
+		}
+		if looks != 1 {
+			t.Errorf("set %d is looked at %d times in five minutes", i, looks)
+		}
+	}
+	for minute := range 5 {
+		if perMinute[minute] < 15 {
+			t.Errorf("minute %d: %d of 200 sets", minute, perMinute[minute])
+		}
+	}
+}
+
+// TestOnlySetsThatAskAreLookedAt, and only by the sweep.
+func TestOnlySetsThatAskAreLookedAt(t *testing.T) {
+	rule := build.Annotation(api.GrowAnnotation, "data=max:2Gi")
+	for says, row := range map[string]struct {
+		options               []build.Option
+		default_, event, want bool
+	}{
+		"it asks":                            {options: []build.Option{rule}, want: true},
+		"it asks, and an event tells of it":  {options: []build.Option{rule}, event: true},
+		"it does not ask":                    {},
+		"its namespace has a default":        {default_: true, want: true},
+		"and the set does not want it":       {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff)}, default_: true},
+		"it has not opted in":                {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
+		"it is at zero":                      {options: []build.Option{rule, build.Replicas(0)}},
+		"it is deleted":                      {options: []build.Option{rule, build.Deleting()}},
+		"it is resized":                      {options: []build.Option{rule, build.Status(build.Operation(api.Expanding))}},
+		"it sleeps":                          {options: []build.Option{rule, build.WithSleep(build.Sleep(api.Asleep))}},
+		"the record of a resize is nonsense": {options: []build.Option{rule, build.Annotation(api.StatusAnnotation, "{")}},
+	} {
+		t.Run(says, func(t *testing.T) {
+			set := build.Set("web", append([]build.Option{build.Template("data", "1Gi", "roomy")}, row.options...)...)
+			plan := grow.Plan{Period: time.Minute, Default: func(string) bool { return row.default_ }}
+			got := plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: !row.event})
+			if (len(got) > 0) != row.want {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// TestRulesOfNamespace: the ConfigMap counts where the set has no rules of its own.
+func TestRulesOfNamespace(t *testing.T) {
+	config := func(data map[string]string) *corev1.ConfigMap {
+		c := &corev1.ConfigMap{Data: data}
+		c.Name = api.GrowConfigMap
+		return c
+	}
+	set := build.Set("web", build.Template("data", "1Gi", "roomy"))
+	rules, err := grow.RulesOf(set, config(map[string]string{api.GrowKey: "*=max:7Gi;other=max:8Gi"}))
+	if rule, ok := rules.For("data"); err != nil || !ok || rule.Max.String() != "7Gi" || len(rules.Unknown(set)) != 0 {
+		t.Errorf("%+v, %v, unknown %v", rule, err, rules.Unknown(set))
+	}
+	for says, data := range map[string]map[string]string{"no key": {}, "nonsense": {api.GrowKey: "lots"}} {
+		if _, err := grow.RulesOf(set, config(data)); err == nil || !strings.Contains(err.Error(), api.GrowConfigMap) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	own := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi;other=max:8Gi"))
+	rules, err = grow.RulesOf(own, config(map[string]string{api.GrowKey: "nonsense"}))
+	if rule, _ := rules.For("data"); err != nil || rule.Max.String() != "2Gi" || len(rules.Unknown(own)) != 1 {
+		t.Errorf("%+v, %v, unknown %v", rule, err, rules.Unknown(own))
+	}
+}

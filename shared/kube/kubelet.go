@@ -1,0 +1,48 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
+	"drydock.dev/shared/plan"
+)
+
+const serviceAccounts plan.Resource = "serviceaccounts"
+
+// statsTokenSeconds is how long a token for kubelets is valid: the shortest time that the API server gives.
+const statsTokenSeconds = 600
+
+// StatsToken returns a token of the account that may read the statistics of kubelets and nothing else. A kubelet sees the token that it is
+// shown, so it never gets one of a function.
+func (c *Client) StatsToken(ctx context.Context) (string, error) {
+	client, err := c.rest(serviceAccounts)
+	if err != nil {
+		return "", err
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](statsTokenSeconds)}}
+	err = client.Post().Namespace(api.HomeNamespace).Resource(string(serviceAccounts)).Name(api.StatsAccount).SubResource("token").
+		VersionedParams(&metav1.CreateOptions{}, parameters).Body(request).Do(ctx).Into(request)
+	if err != nil {
+		return "", fmt.Errorf("creating a token of account %s/%s: %w", api.HomeNamespace, api.StatsAccount, fault.FromAPI(err))
+	}
+	return request.Status.Token, nil
+}
+
+// Authorities returns the certificates by which the client knows the API server, in PEM; none if it trusts those of the machine.
+func (c *Client) Authorities() []byte {
+	if trust := c.config.TLSClientConfig; len(trust.CAData) > 0 || trust.CAFile == "" {
+		return trust.CAData
+	}
+	text, err := os.ReadFile(c.config.CAFile)
+	if err != nil {
+		return nil // the client itself has failed before
+	}
+	return text
+}

@@ -1,0 +1,59 @@
+package prom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrSettings is an error of the settings: Prometheus was not asked.
+	ErrSettings = errors.New("look at the settings DRYDOCK_PROMETHEUS*")
+	// ErrUnfinished says that Prometheus has begun to answer.
+	ErrUnfinished = errors.New("the answer has no end")
+)
+
+// Ask sends an instant query for a namespace, and returns the answer as it is (Prometheus HTTP API). Series and bytes bound the answer.
+func (s Server) Ask(ctx context.Context, namespace, query string, series int, bytes int64) (code int, body []byte, err error) {
+	request, err := s.request(ctx, namespace, query, series)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", ErrSettings, err)
+	}
+	client, err := s.client()
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", ErrSettings, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing was written
+	if body, err = io.ReadAll(io.LimitReader(response.Body, bytes)); err != nil {
+		err = fmt.Errorf("%w: %w", ErrUnfinished, err)
+	}
+	return response.StatusCode, body, err
+}
+
+// request asks for one series more than is taken, so that a longer answer is seen.
+func (s Server) request(ctx context.Context, namespace, query string, series int) (*http.Request, error) {
+	address, err := s.address(namespace)
+	if err != nil {
+		return nil, err
+	}
+	form := url.Values{"query": {query}, "limit": {strconv.Itoa(series + 1)}}
+	if deadline, ok := ctx.Deadline(); ok {
+		form.Set("timeout", strconv.FormatInt(max(1, time.Until(deadline).Milliseconds()), 10)+"ms")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return request, s.authorize(request)
+}

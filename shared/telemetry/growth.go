@@ -1,0 +1,51 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+)
+
+// growth shows which sets have volumes that are nearly full and cannot grow.
+type growth struct {
+	mu    sync.Mutex
+	stuck map[setName]int
+}
+
+func newGrowth(meter metric.Meter) (*growth, error) {
+	g := &growth{stuck: map[setName]int{}}
+	_, err := meter.Int64ObservableGauge("drydock.growth.stuck", metric.WithUnit("{template}"), metric.WithInt64Callback(g.observe),
+		metric.WithDescription("Templates of a StatefulSet with a volume that is nearly full and does not grow: it is at its limit, or blocked."))
+	if err != nil {
+		return nil, fmt.Errorf("making the instrument for volumes that do not grow: %w", err)
+	}
+	return g, nil
+}
+
+// Growth says how many templates of the set have a volume that is nearly full and does not grow. A set that has none is not shown any more.
+func (h *Hop) Growth(namespace, name string, stuck int) {
+	if h == nil {
+		return
+	}
+	g, set := h.telemetry.growth, setName{namespace, name}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if stuck == 0 {
+		delete(g.stuck, set)
+	} else if _, shown := g.stuck[set]; shown || len(g.stuck) < maxSets {
+		g.stuck[set] = stuck
+	}
+}
+
+// observe is called for each page and each export.
+func (g *growth) observe(_ context.Context, o metric.Int64Observer) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for set, n := range g.stuck {
+		o.Observe(int64(n), metric.WithAttributes(semconv.K8SNamespaceName(set.namespace), semconv.K8SStatefulSetName(set.name)))
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// fullWorld has a set of two members with a claim of 64Mi each, and the rule; "" is none. Nothing is in use.
+func fullWorld(t *testing.T, rule string, change ...func(*appsv1.StatefulSet)) (*kit.World, *kit.Drive, *kit.Prometheus) {
+	t.Helper()
+	set := growingSet(2, "data")
+	for _, c := range change {
+		c(set)
+	}
+	w, _ := growingWorld(t, set)
+	usage := w.Measure()
+	for _, name := range []string{"data-web-0", "data-web-1"} {
+		usage.Use(name, "1Mi")
+	}
+	if rule != "" {
+		w.Annotate("web", map[string]string{api.GrowAnnotation: rule})
+	}
+	return w, w.Drive(nil), usage
+}
+
+const growRule = "data=below:50%,by:32Mi,max:128Mi"
+
+// untilSize ticks until the claims and the template have the size.
+func untilSize(t *testing.T, w *kit.World, drive *kit.Drive, size string, claims ...string) {
+	t.Helper()
+	w.Eventually("the claims and the template have "+size, func() string {
+		ticks(t, drive, 1)
+		for _, name := range claims {
+			if has := capacity(w.Claim(name)); has != size {
+				return name + " has " + has
+			}
+		}
+		if set := w.Set("web"); set == nil || templateSize(set) != size || w.Status("web").Phase != api.Succeeded {
+			return "the template has not followed"
+		}
+		return ""
+	})
+}
+
+// staysAt ticks three times, and expects nothing to change.
+func staysAt(t *testing.T, w *kit.World, drive *kit.Drive, size string, claims ...string) {
+	t.Helper()
+	before := w.Set("web").ResourceVersion
+	ticks(t, drive, 3)
+	expectSize(t, w, size, claims...)
+	if now := w.Set("web"); now.ResourceVersion != before {
+		t.Errorf("the set was written to: %v", now.Annotations)
+	}
+}
+
+// TestGrowUpToTheLimit: a volume with enough free stays; a full one has all claims and the template grow, without a stop of a pod; at the limit
+// nothing grows, and that is said once. A member that is added gets the new size.
+func TestGrowUpToTheLimit(t *testing.T) {
+	w, drive, usage := fullWorld(t, growRule)
+	pods := podUIDs(t, w)
+	usage.Use("data-web-1", "30Mi")
+	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
+	asked := usage.Queries()
+	usage.Use("data-web-1", "40Mi")
+	ticks(t, drive, 1)
+	if n := usage.Queries() - asked; n != 1 {
+		t.Errorf("Prometheus was asked %d times in a tick", n)
+	}
+	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+	if request := w.Set("web").Annotations[api.ResizeAnnotation]; request != "data=96Mi+" {
+		t.Errorf("the request is %s", request)
+	}
+	usage.Use("data-web-0", "90Mi")
+	untilSize(t, w, drive, "128Mi", "data-web-0", "data-web-1")
+	usage.Use("data-web-0", "120Mi")
+	ticks(t, drive, 1)
+	expectEvents(t, w, "web", "Normal VolumesGrow", "Warning GrowthLimit")
+	staysAt(t, w, drive, "128Mi", "data-web-0", "data-web-1")
+	if now := podUIDs(t, w); now != pods {
+		t.Errorf("pods %s, were %s", now, pods)
+	}
+	w.Scale("web", 3)
+	untilReady(w, drive, "web", 3)
+	expectSize(t, w, "128Mi", "data-web-2")
+	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
+}
+
+// TestGrowByInodes: a file system without free inodes counts as full.
+func TestGrowByInodes(t *testing.T) {
+	w, drive, usage := fullWorld(t, "data=inodes:10%,by:32Mi,max:128Mi")
+	usage.Inodes("data-web-0", 1000, 100)
+	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
+	usage.Inodes("data-web-0", 1000, 99)
+	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+}
+
+// TestGrowByTheDefaultOfANamespace: its ConfigMap has the rules of sets without their own.
+func TestGrowByTheDefaultOfANamespace(t *testing.T) {
+	w, drive, usage := fullWorld(t, "")
+	usage.Use("data-web-1", "60Mi")
+	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.GrowConfigMap}, Data: map[string]string{api.GrowKey: "*=by:32Mi,max:128Mi"}}
+	if _, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(), config, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+	w.Annotate("web", map[string]string{api.GrowAnnotation: api.GrowOff})
+	usage.Use("data-web-1", "95Mi")
+	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+}
+
+// TestGrowMakesClaimsEqual: the full claim is smaller than another one of its template.
+func TestGrowMakesClaimsEqual(t *testing.T) {
+	w, drive, usage := fullWorld(t, growRule)
+	w.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"112Mi"}}}}`)
+	w.Eventually("the claim has grown", func() string {
+		if has := capacity(w.Claim("data-web-0")); has != "112Mi" {
+			return has
+		}
+		return ""
+	})
+	usage.Use("data-web-1", "60Mi")
+	untilSize(t, w, drive, "112Mi", "data-web-0", "data-web-1")
+}
+
+// TestGrowStopsNoMember: a claim that cannot grow in place is not copied, and a pod whose file system grows only when it is mounted is not
+// restarted. Both are said.
+func TestGrowStopsNoMember(t *testing.T) {
+	t.Run("a class without expansion", func(t *testing.T) {
+		w, drive, usage := fullWorld(t, growRule, func(s *appsv1.StatefulSet) {
+			class := kit.Class
+			s.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = &class
+		})
+		usage.Use("data-web-1", "60Mi")
+		ticks(t, drive, 1)
+		staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
+		expectEvents(t, w, "web", "Warning GrowthBlocked")
+	})
+	t.Run("a file system that grows when it is mounted", func(t *testing.T) {
+		w, _, usage := fullWorld(t, growRule)
+		w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsWhenMounted })
+		w.Settings.ExpandPatience, w.Settings.ExpandTimeout = 1100*time.Millisecond, 8*time.Second
+		pods, drive := podUIDs(t, w), w.Drive(nil)
+		<-time.After(1100 * time.Millisecond) // pods and conditions are told apart by the second
+		usage.Use("data-web-1", "60Mi")
+		w.Eventually("the growth is given up", func() string {
+			ticks(t, drive, 1)
+			if record := w.Status("web"); record == nil || record.Phase != api.Failed {
+				return "it is not"
+			}
+			return ""
+		})
+		if now := podUIDs(t, w); now != pods {
+			t.Errorf("pods %s, were %s", now, pods)
+		}
+		expectEvents(t, w, "web", "Warning FileSystemWaits", "Warning DeadlineExceeded")
+		staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1") // they go on asking
+	})
+}
+
+// TestGrowAfterTheStorageRefused: growth is tried again only after the pause.
+func TestGrowAfterTheStorageRefused(t *testing.T) {
+	w, drive, usage := fullWorld(t, growRule)
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
+	usage.Use("data-web-1", "60Mi")
+	expectPhase(t, w.Finish(drive, "web"), api.Failed)
+	ticks(t, drive, 1)
+	before := w.Set("web").ResourceVersion
+	ticks(t, drive, 3)
+	if w.Set("web").ResourceVersion != before || w.Status("web").Attempt != 1 {
+		t.Errorf("growth was tried again: %v", w.Set("web").Annotations)
+	}
+	expectEvents(t, w, "web", "Warning ExpandInfeasible")
+}

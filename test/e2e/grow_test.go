@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// hungry is a database that writes 0.25 MiB a second, each piece to the disk, until its volume is 90 % full and as large as it may get. Whatever
+// goes wrong ends in the file failed.
+const hungry = `cd /data && touch filled && trap exit TERM && i=0
+while :; do
+  if [ -e failed ] || { [ $(df -Pm /data | awk 'NR==2{print $2}') -gt 80 ] && [ $(df -Pm /data | awk 'NR==2{print int($5)}') -ge 90 ]; }; then
+    touch done; sleep 1 & wait; continue
+  fi
+  dd if=/dev/urandom of=rows.$i bs=256k count=1 conv=fsync 2>>errors || cp errors failed; i=$((i+1)); sleep 1 & wait
+done`
+
+// TestGrowingDatabaseNeverRunsOutOfSpace: it writes more than its volume has had, and no write fails. The kubelet tells how full the volumes
+// are. No pod stops, and all claims have the same size.
+func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
+	t.Setenv("DRYDOCK_GROW_PERIOD", "1m")
+	t.Setenv("DRYDOCK_GROW_KUBELET_INSECURE", "true") // the local kubelet has signed its own certificate
+	s := stage.New(t)
+	set := stage.Workload("64Mi")
+	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.GrowingClass)
+	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", hungry}
+	set.Annotations[api.GrowAnnotation] = "data=below:50%,by:50%,max:96Mi"
+	s.CreateSet(set)
+	s.AwaitReady(t)
+	pods := podsOf(t, s)
+	drydock(t, s, "--tick", "2s")
+	s.Patience = 9 * time.Minute
+	s.Eventually("the volume of web-0 is 90 % full", func() string {
+		if failed := s.Exec(t, "web-0", "cat /data/failed 2>/dev/null || true"); failed != "" {
+			t.Fatalf("a write has failed: %s", failed)
+		}
+		if s.Exec(t, "web-0", "ls /data/done 2>/dev/null || true") == "" {
+			return s.Exec(t, "web-0", "df -Pm /data | tail -1")
+		}
+		return ""
+	})
+	t.Log(s.Exec(t, "web-0", "df -Pm /data | tail -1; ls /data/rows.* | wc -l"))
+	if after := podsOf(t, s); after != pods {
+		t.Errorf("the pods are %s, were %s", after, pods)
+	}
+	for _, name := range []string{"data-web-0", "data-web-1"} {
+		if has := s.Claim(name).Status.Capacity.Storage().String(); has != "96Mi" {
+			t.Errorf("claim %s has %s", name, has)
+		}
+	}
+	if is := s.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); is != "96Mi" {
+		t.Errorf("the template asks for %s", is)
+	}
+	s.Eventually("the limit is told", func() string {
+		growth, err := api.LoadGrowth(s.Set("web"))
+		if err != nil || growth == nil || len(growth.Told) != 1 || growth.Told[0].Reason != api.GrowthLimit {
+			return "it is not"
+		}
+		return ""
+	})
+	s.ExpectNothingLeft(t)
+}

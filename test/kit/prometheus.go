@@ -1,0 +1,81 @@
+package kit
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drydock.dev/shared/api"
+)
+
+// Prometheus is a stand-in that tells how full claims are. Its clock is ahead, so that its figures count at once.
+type Prometheus struct {
+	mu     sync.Mutex
+	claims map[string]figures
+	// Queries are those that were asked, in order.
+	queries []string
+}
+
+// figures are those of a claim. Used is in bytes, and stays while the claim grows.
+type figures struct{ used, inodes, inodesFree int64 }
+
+// Measure has grow-volumes of the world ask a stand-in for Prometheus, at each tick.
+func (w *World) Measure() *Prometheus {
+	w.T.Helper()
+	p := &Prometheus{claims: map[string]figures{}}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { p.answer(w, rw, r) }))
+	w.T.(testing.TB).Cleanup(server.Close)
+	w.Settings.Prometheus, w.Settings.GrowUsage = server.URL, api.GrowByPrometheus
+	w.Settings.GrowPeriod, w.Settings.GrowTimeout = time.Minute, 10*time.Second
+	return p
+}
+
+// Use says how much of the claim is in use, as "55Mi".
+func (p *Prometheus) Use(claim, used string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.claims[claim] = figures{used: Quantity(used).Value()}
+}
+
+// Inodes says how many inodes the claim's file system has, and how many of them are free.
+func (p *Prometheus) Inodes(claim string, all, free int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.claims[claim]
+	f.inodes, f.inodesFree = all, free
+	p.claims[claim] = f
+}
+
+// Queries returns how often it was asked.
+func (p *Prometheus) Queries() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queries)
+}
+
+// answer tells of the claims that the query names, with the capacity that they have now.
+func (p *Prometheus) answer(w *World, rw http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	query := r.Form.Get("query")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queries = append(p.queries, query)
+	now, result := float64(time.Now().Add(6*time.Minute).Unix()), []any{}
+	for claim, f := range p.claims {
+		if !strings.Contains(query, claim) {
+			continue
+		}
+		has := w.Claim(claim).Status.Capacity.Storage().Value()
+		for name, value := range map[string]int64{"capacity_bytes": has, "available_bytes": max(0, has-f.used), "inodes": f.inodes, "inodes_free": f.inodesFree} {
+			result = append(result, map[string]any{
+				"metric": map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": w.Namespace, "persistentvolumeclaim": claim, "node": "n"},
+				"value":  []any{now, fmt.Sprint(value)}})
+		}
+	}
+	_ = json.NewEncoder(rw).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": result}})
+}

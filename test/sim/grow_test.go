@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+)
+
+// growRule has the volumes grow once, from 64Mi to 96Mi.
+const growRule = "data=below:40%,by:50%,max:96Mi"
+
+// fullWorld has a set of two members, of which the first has a volume that is nearly full.
+func fullWorld(t *testing.T) *kit.World {
+	w := world(t)
+	set := growing()
+	*set.Spec.Replicas = 2
+	w.CreateSet(set)
+	w.Measure().Use("data-web-0", "50Mi")
+	w.Eventually("both claims are bound, and the set is ready", func() string {
+		if s := w.Set("web"); s.Status.ReadyReplicas != 2 {
+			return fmt.Sprintf("%d are ready", s.Status.ReadyReplicas)
+		}
+		return ""
+	})
+	w.Annotate("web", map[string]string{api.GrowAnnotation: growRule})
+	return w
+}
+
+// growTruths are the checks after each write of a growth: a request of growth is in its memory from the same write on, no claim asks for less
+// than before or for more than the limit, and no member stops.
+func growTruths(w *kit.World, set setType) string {
+	if set != nil {
+		growth, err := api.LoadGrowth(set)
+		request := set.Annotations[api.ResizeAnnotation]
+		if err != nil || request != "" && (request != "data=96Mi+" || growth == nil || growth.Request != request) {
+			return fmt.Sprintf("I2: the request is %q, and it remembers %+v: %v", request, growth, err)
+		}
+	}
+	for _, name := range []string{"data-web-0", "data-web-1"} {
+		if asks := w.Claim(name).Spec.Resources.Requests.Storage().String(); asks != "64Mi" && asks != "96Mi" {
+			return fmt.Sprintf("claim %s asks for %s", name, asks)
+		}
+	}
+	if !w.PodRuns("web-0") || !w.PodRuns("web-1") {
+		return "I1: a member has stopped"
+	}
+	return ""
+}
+
+// grown ticks until the growth is over, and judges the end.
+func grown(t *testing.T, w *kit.World, drive *kit.Drive) {
+	t.Helper()
+	w.Eventually("the volumes and the template have grown", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		set, status := w.Set("web"), w.Status("web")
+		if set == nil || status == nil || status.Phase != api.Succeeded {
+			return fmt.Sprintf("the record is %+v", status)
+		}
+		for _, name := range []string{"data-web-0", "data-web-1"} {
+			if has := w.Claim(name).Status.Capacity.Storage().String(); has != "96Mi" {
+				return name + " has " + has
+			}
+		}
+		if is := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); is != "96Mi" {
+			return "the template asks for " + is
+		}
+		return strings.Join(w.Leftovers(), ", ")
+	})
+	if status := w.Status("web"); status.Attempt != 1 || len(status.Members) != 0 {
+		t.Errorf("attempt %d, members %v", status.Attempt, status.Members)
+	}
+	for _, problem := range w.Whole("data-web-0", "data-web-1") {
+		t.Error(problem)
+	}
+}
+
+// cleanGrowth counts the writes of an undisturbed growth.
+func cleanGrowth(t *testing.T) int {
+	w, saboteur := fullWorld(t), &kit.Saboteur{}
+	witness := witnessOf(w, saboteur, growTruths)
+	grown(t, w, w.Drive(saboteur))
+	witness.judge()
+	t.Logf("%d writes:\n%s", len(saboteur.Writes()), strings.Join(saboteur.Writes(), "\n"))
+	return len(saboteur.Writes())
+}
+
+// TestGrowthSurvivesEverySabotage: whatever happens at any write, from the look at the volumes to the new template.
+func TestGrowthSurvivesEverySabotage(t *testing.T) {
+	t.Parallel()
+	n := counted(t, "growth", func() int { return cleanGrowth(t) })
+	for _, what := range kit.Sabotages {
+		for _, k := range schedules(t, n) {
+			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
+				w, saboteur, fresh := fullWorld(t), &kit.Saboteur{At: k, What: what}, &kit.Saboteur{}
+				witness, after := witnessOf(w, saboteur, growTruths), witnessOf(w, fresh, growTruths)
+				drive := w.Drive(saboteur)
+				w.Eventually("the sabotage has happened", func() string {
+					_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+					if status := w.Status("web"); saboteur.Dead() || status != nil && status.Phase.Terminal() {
+						return ""
+					}
+					return "it has not"
+				})
+				grown(t, w, w.Drive(fresh))
+				witness.judge()
+				after.judge()
+			})
+		}
+	}
+}
+
+// TestGrowthWithEventsLost: no function hears from another.
+func TestGrowthWithEventsLost(t *testing.T) {
+	t.Parallel()
+	w, saboteur := fullWorld(t), &kit.Saboteur{}
+	witness, drive := witnessOf(w, saboteur, growTruths), w.Drive(saboteur)
+	drive.Drop = true
+	grown(t, w, drive)
+	witness.judge()
+}
+
+// TestGrowthBesideAUser: at each write, a user asks for more by hand. What they ask for stands, and is never taken back.
+func TestGrowthBesideAUser(t *testing.T) {
+	t.Parallel()
+	n := counted(t, "growth", func() int { return cleanGrowth(t) })
+	for _, k := range schedules(t, n) {
+		schedule(t, fmt.Sprintf("after write %d", k), func(t *testing.T) {
+			w, saboteur, done := fullWorld(t), &kit.Saboteur{}, false
+			ask := func() {
+				done = true
+				w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"data=160Mi"}}}`, api.ResizeAnnotation))
+			}
+			saboteur.OnWrite = func(string) {
+				if !done && len(saboteur.Writes()) >= k {
+					ask()
+				}
+			}
+			drive := w.Drive(saboteur)
+			w.Eventually("both have 160Mi", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				if status := w.Status("web"); !done && status != nil && status.Phase.Terminal() {
+					ask() // there were fewer writes this time
+				}
+				for _, name := range []string{"data-web-0", "data-web-1"} {
+					if has := w.Claim(name).Status.Capacity.Storage().String(); has != "160Mi" {
+						return name + " has " + has
+					}
+				}
+				return ""
+			})
+			if request := w.Set("web").Annotations[api.ResizeAnnotation]; request != "data=160Mi" {
+				t.Errorf("the request is %s", request)
+			}
+		})
+	}
+}
