@@ -57,7 +57,7 @@ type Resize struct {
 	// Admitted is the user, group and SELinux options that admission had given to the set's pods when the operation was planned. Movers
 	// get the same.
 	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
-	// Expansions are the claims that grow on their volumes.
+	// Expansions are the claims that grow, or get other attributes, on their volumes.
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are those whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
@@ -65,7 +65,7 @@ type Resize struct {
 	Judged string `json:"judged,omitempty"`
 }
 
-// Expansion is a claim that grows on its volume.
+// Expansion is a claim that grows, or gets other attributes, on its volume.
 type Expansion struct {
 	Claim    string            `json:"claim"`
 	UID      types.UID         `json:"uid"`
@@ -73,7 +73,9 @@ type Expansion struct {
 	Volume   string            `json:"volume"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
-	// Done: the volume, and the file system on it, have the size.
+	// Attributes is the VolumeAttributesClass that the volume gets, if it is to differ.
+	Attributes *string `json:"attributes,omitempty"`
+	// Done: the volume, and the file system on it, have the size, and the volume has the attributes.
 	Done bool `json:"done,omitempty"`
 }
 
@@ -124,6 +126,8 @@ type Move struct {
 	Class string `json:"class,omitempty"`
 	// Modes are the target's access modes when they are to differ from the source's.
 	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
+	// Attributes is the target's VolumeAttributesClass when it is to differ from the source's.
+	Attributes *string `json:"attributes,omitempty"`
 	// OldVolume and NewVolume are the names of the PersistentVolumes before and after. In a rollback, the new one is the one that comes back.
 	OldVolume string `json:"oldVolume"`
 	NewVolume string `json:"newVolume,omitempty"`
@@ -143,7 +147,9 @@ type Move struct {
 }
 
 // Target is what the claim is to become.
-func (m *Move) Target() Target { return Target{Size: m.To, Class: m.Class, Modes: m.Modes} }
+func (m *Move) Target() Target {
+	return Target{Size: m.To, Class: m.Class, Modes: m.Modes, Attributes: m.Attributes}
+}
 
 // CopyAnew has the claim copied to another volume.
 func (m *Move) CopyAnew() {
@@ -239,10 +245,14 @@ type TemplateTarget struct {
 	Class string `json:"class,omitempty"`
 	// Modes are access modes; none keeps the template's.
 	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
+	// Attributes is a VolumeAttributesClass, empty for none; nil keeps the template's.
+	Attributes *string `json:"attributes,omitempty"`
 }
 
 // Target is what claims of the template are to become.
-func (t *TemplateTarget) Target() Target { return Target{Size: t.Size, Class: t.Class, Modes: t.Modes} }
+func (t *TemplateTarget) Target() Target {
+	return Target{Size: t.Size, Class: t.Class, Modes: t.Modes, Attributes: t.Attributes}
+}
 
 // TargetOf returns the name of the temporary claim to which the move copies.
 func (r *Resize) TargetOf(move *Move) string { return TargetName(r.Operation, move.Claim, move.Copies) }

@@ -39,7 +39,7 @@ func (w *Wish) Operation(in Input) *api.Resize {
 	for _, c := range w.Claims {
 		if c.Method == api.MethodExpand {
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
-				From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c)})
+				From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c), Attributes: w.attributes(c)})
 			continue
 		}
 		member := record.Member(c.Ordinal)
@@ -64,10 +64,22 @@ func (w *Wish) moveOf(c Claim) api.Move {
 	if sts.ChangesKind(c.PersistentVolumeClaim, api.Target{Modes: target.Modes}) {
 		move.Modes = target.Modes
 	}
+	if sts.ChangesAttributes(c.PersistentVolumeClaim, target) || move.Class != "" {
+		move.Attributes = target.Attributes
+	}
 	if c.Method == api.MethodRollback {
 		move.NewVolume = w.back[c.Name].volume
 	}
 	return move
+}
+
+// attributes is the VolumeAttributesClass that the claim gets on its volume; nil if it has what is asked for.
+func (w *Wish) attributes(c Claim) *string {
+	target := w.targets[c.Template]
+	if sts.ChangesAttributes(c.PersistentVolumeClaim, target) || target.Attributes != nil && sts.Modifying(c.PersistentVolumeClaim) {
+		return target.Attributes
+	}
+	return nil
 }
 
 // before returns the present targets of the set's templates.
@@ -76,7 +88,11 @@ func before(in Input, templates []api.TemplateTarget) []api.TemplateTarget {
 	for _, t := range templates {
 		if template := sts.Template(in.Set, t.Name); template != nil {
 			is := sts.TargetOf(template)
-			all = append(all, api.TemplateTarget{Name: t.Name, Size: is.Size, Class: is.Class, Modes: is.Modes})
+			was := api.TemplateTarget{Name: t.Name, Size: is.Size, Class: is.Class, Modes: is.Modes}
+			if attributes := sts.AttributesOf(template); t.Attributes != nil {
+				was.Attributes = &attributes
+			}
+			all = append(all, was)
 		}
 	}
 	return all

@@ -64,6 +64,8 @@ func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) 
 		return "another StorageClass or access mode needs another volume"
 	case sts.Shrinks(c, target):
 		return "a volume cannot shrink"
+	case !sts.Grows(c, target) && !sts.Growing(c):
+		return "" // only its attributes change
 	case class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion:
 		return "its StorageClass " + sts.ClassOf(c) + " does not allow volume expansion"
 	}

@@ -30,7 +30,7 @@ func Preflight(in Input, w *Wish) []Problem {
 	for _, check := range []func(Input, *Wish) []Problem{
 		checkMethods, checkNames, checkNodeAccess, checkRuntime, checkOwner, checkMover, checkHooks, checkClasses, checkProvisioners,
 		checkTopology, checkClaims,
-		checkFinalizers, checkAttributes, checkLimits, checkQuotas, checkRetained, checkDocuments,
+		checkFinalizers, checkAttributesClasses, checkAttributes, checkLimits, checkQuotas, checkRetained, checkDocuments,
 	} {
 		found = append(found, check(in, w)...)
 	}

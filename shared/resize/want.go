@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
@@ -131,12 +132,17 @@ func (w *Wish) read(in Input, record *api.Resize) {
 		w.Templates = append(w.Templates, sts.TemplateFor(in.Set, template, target))
 		w.Recreate = w.Recreate || sts.Differs(in.Set, template, target)
 		for _, c := range claims {
-			if c.Template == template && (sts.Lags(c.PersistentVolumeClaim, target) || in.retried() && sts.Growing(c.PersistentVolumeClaim)) {
+			if c.Template == template && (sts.Lags(c.PersistentVolumeClaim, target) || in.retried() && unfinished(c.PersistentVolumeClaim, target)) {
 				w.Claims = append(w.Claims, Claim{c, in.methodFor(c.PersistentVolumeClaim, target, method)})
 			}
 		}
 	}
 	slices.SortFunc(w.Claims, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// unfinished reports whether the claim asks for what its volume does not have yet, so that a retry waits for it.
+func unfinished(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	return sts.Growing(claim) || target.Attributes != nil && sts.Modifying(claim)
 }
 
 // size returns the claim's future size. A claim that only follows its template, and is copied for another reason, does not shrink.

@@ -129,6 +129,9 @@ var volumeThefts = []theft{
 	{"have a claim ask for more, where its class grows", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
 	}, "detect-resize"},
+	{"have a volume get another VolumeAttributesClass", func(s *thief) error {
+		return s.patchClaim("data-plain-0", `{"spec":{"volumeAttributesClassName":"gold"}}`)
+	}, "detect-resize"},
 	{"take an annotation, a label or a finalizer of others from a claim", func(s *thief) error {
 		for _, metadata := range []string{`"labels":{"app":null}`, `"finalizers":null`} {
 			if err := s.patchClaim("data-plain-0", `{"metadata":{`+metadata+`}}`); err == nil {

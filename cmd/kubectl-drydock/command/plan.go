@@ -99,6 +99,11 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	if in.Cluster, err = s.client.Cluster(ctx, set.Namespace); err != nil {
 		return nil, err
 	}
+	if forecast.NamesAttributes(in) {
+		if in.Cluster.Attributes, err = s.client.AttributesClasses(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var unlisted []string
 	in.Budgets, unlisted = s.budgets(ctx)
 	look := forecast.Look(in)

@@ -23,6 +23,9 @@ func setWords(d *forecast.Document) string {
 		if t.Class != "" {
 			words += "@" + t.Class
 		}
+		if t.Attributes != nil && *t.Attributes != "" {
+			words += "%" + *t.Attributes
+		}
 		if len(t.Modes) > 0 {
 			words += ":" + modes(t.Modes)
 		}

@@ -60,6 +60,13 @@ func Look(in Input) *Forecast {
 	return f
 }
 
+// NamesAttributes reports whether the request would name a VolumeAttributesClass, so that the cluster's have to be read for a forecast.
+func NamesAttributes(in Input) bool {
+	f := &Forecast{in: in}
+	f.suppose()
+	return f.begins() && resize.Read(f.in.Input).NamesAttributes()
+}
+
 // suppose opts the set in and adds the request, in memory.
 func (f *Forecast) suppose() {
 	set, observed := f.in.Set.DeepCopy(), *f.in.Observed

@@ -59,11 +59,12 @@ func (f *Forecast) verdict(d *Document) Verdict {
 func (f *Forecast) claims(measured map[string]Usage) []Claim {
 	var all []Claim
 	for _, e := range f.record.Expansions {
-		all = append(all, f.claim(e.Claim, Claim{Template: e.Template, Method: api.MethodExpand, From: e.From, To: e.To, Volume: e.Volume}))
+		all = append(all, f.claim(e.Claim, Claim{Template: e.Template, Method: api.MethodExpand, From: e.From, To: e.To, Volume: e.Volume,
+			NewAttributes: e.Attributes}))
 	}
 	for _, m := range f.moves() {
 		c := f.claim(m.Claim, Claim{Template: m.Template, Method: api.MethodCopy, From: m.From, To: m.To, Volume: m.OldVolume,
-			NewClass: m.Class, NewModes: m.Modes})
+			NewClass: m.Class, NewModes: m.Modes, NewAttributes: m.Attributes})
 		if usage, known := measured[m.Claim]; known && !sts.IsBlock(f.in.Claim(m.Claim)) && usage.alone(c.Capacity) {
 			c.Used = &usage.Used
 		}
@@ -77,6 +78,7 @@ func (f *Forecast) claims(measured map[string]Usage) []Claim {
 func (f *Forecast) claim(name string, c Claim) Claim {
 	live := f.in.Claim(name)
 	c.Name, c.Class, c.Modes, c.Capacity = name, sts.ClassOf(live), live.Spec.AccessModes, f.capacity(c.From, c.Volume)
+	c.Attributes = sts.AttributesOf(live)
 	for _, pod := range f.in.Users(name) {
 		c.Users = append(c.Users, User{Pod: pod.Name, Node: pod.Spec.NodeName, Foreign: !sts.IsPodOf(pod, f.in.Set)})
 	}
