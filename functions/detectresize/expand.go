@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -105,10 +104,7 @@ func giveUp(in Input, record *api.Resize, why api.Reason, message string) plan.P
 
 // request has a claim ask for at least its new size, and for its new attributes.
 func request(claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
-	patch := plan.PatchOf(plan.Claims, claim)
-	if is := sts.Requested(claim); is.Cmp(e.To) < 0 {
-		patch.Replace(sts.RequestPath, e.To.String(), fmt.Sprintf("request %s to %s", &is, &e.To))
-	}
+	patch := operation.AskFor(claim, e.To)
 	if e.Attributes != nil {
 		plan.Set(patch, sts.AttributesPath, sts.AttributesOf(claim), *e.Attributes, "attributes "+*e.Attributes)
 	}
@@ -141,10 +137,7 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while it was to grow; look at it, then ask again with the "+
 				"annotation %s", e.Claim, api.RetryAnnotation)
 		case request(claim, e).Empty() && sts.Infeasible(claim, e.To):
-			return api.ExpandInfeasible, fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. Other claims may have grown. Ask "+
-				"for less, or write %s=%s "+
-				"and ask again with %s", sts.ClassOf(claim), e.Claim, &e.To, whyInfeasible(claim), api.ResizeMethodAnnotation, api.MethodCopy,
-				api.RetryAnnotation)
+			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
 		case e.Attributes != nil && request(claim, e).Empty() && sts.AttributesInfeasible(claim, *e.Attributes):
 			return api.AttributesInfeasible, fmt.Sprintf("the storage cannot give claim %s the VolumeAttributesClass %s: %s. Other claims may have "+
 				"it. Ask for another one, or mend the class and ask again with %s", e.Claim, *e.Attributes, whyUnmodified(claim),
@@ -152,17 +145,6 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 		}
 	}
 	return "", ""
-}
-
-// whyInfeasible returns the storage's error from the claim's conditions.
-func whyInfeasible(claim *corev1.PersistentVolumeClaim) string {
-	for _, c := range claim.Status.Conditions {
-		if (c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError) &&
-			c.Message != "" {
-			return c.Message
-		}
-	}
-	return "see kubectl describe pvc " + claim.Name
 }
 
 // toRestart is the pod whose file system does not grow under it, one at a time and the highest ordinal first; nil if there is
@@ -233,17 +215,9 @@ func takeBack(in Input, record *api.Resize) plan.Plan {
 // asBefore has a claim ask for no more than its volume has.
 func asBefore(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	asks, least := sts.Requested(claim), sts.Smallest(claim, e.From)
-	if takesBack(reason, claim, e.To) && asks.Cmp(least) > 0 {
-		patch.Replace(sts.RequestPath, least.String(), fmt.Sprintf("request %s to %s", &asks, &least))
+	if reason == api.Aborted || reason == api.ExpandInfeasible && sts.Infeasible(claim, e.To) {
+		patch = operation.AskNoMore(claim, e.From, e.To)
 	}
 	unmodify(reason, patch, claim, e)
 	return patch
-}
-
-// takesBack reports whether the claim is to stop asking.
-func takesBack(reason api.Reason, claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
-	asks := sts.Requested(claim)
-	tried := sts.Growing(claim) && sts.FileSystemPending(claim, size) == nil && asks.Cmp(size) <= 0 // another process has asked for more
-	return tried && (reason == api.Aborted || reason == api.ExpandInfeasible && sts.Infeasible(claim, size))
 }

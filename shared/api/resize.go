@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,6 +34,9 @@ const (
 	MemberStopping MemberPhase = "Stopping"
 	// MemberFinalPass: the pod has stopped. backup has the mover copy what is left, and verify.
 	MemberFinalPass MemberPhase = "FinalPass"
+	// MemberGrowing: the pod has stopped. restore has the claims ask for more as soon as their volumes are detached, and waits until they have
+	// grown.
+	MemberGrowing MemberPhase = "Growing"
 	// MemberSwapping: the copies are verified. restore puts them behind the names of the claims.
 	MemberSwapping MemberPhase = "Swapping"
 	// MemberStarting: restore has released the pod, and waits until its replacement is ready.
@@ -115,7 +120,7 @@ type Member struct {
 	ProgressAt *metav1.Time `json:"progressAt,omitempty"`
 }
 
-// Move is a claim that gets another volume.
+// Move is a claim that gets another volume, or that grows while its member is stopped.
 type Move struct {
 	Claim    string            `json:"claim"`
 	UID      types.UID         `json:"uid"`
@@ -131,7 +136,9 @@ type Move struct {
 	// OldVolume and NewVolume are the names of the PersistentVolumes before and after. In a rollback, the new one is the one that comes back.
 	OldVolume string `json:"oldVolume"`
 	NewVolume string `json:"newVolume,omitempty"`
-	// Moved: the claim is on its new volume.
+	// InPlace: the claim keeps OldVolume, which grows while the member is stopped. There is no new volume then.
+	InPlace bool `json:"inPlace,omitempty"`
+	// Moved: the claim is on its new volume, or its volume has grown.
 	Moved bool `json:"moved,omitempty"`
 	// Copies counts the copies that were finished and became stale, because the member was started again. Each has another volume.
 	Copies int `json:"copies,omitempty"`
@@ -151,6 +158,14 @@ func (m *Move) Target() Target {
 	return Target{Size: m.To, Class: m.Class, Modes: m.Modes, Attributes: m.Attributes}
 }
 
+// Volume is the volume that the claim has in the end.
+func (m *Move) Volume() string {
+	if m.InPlace {
+		return m.OldVolume
+	}
+	return m.NewVolume
+}
+
 // CopyAnew has the claim copied to another volume.
 func (m *Move) CopyAnew() {
 	m.Copies++
@@ -160,6 +175,14 @@ func (m *Move) CopyAnew() {
 
 // ForgetProgress has nothing said of the copy: its target is another one now.
 func (m *Move) ForgetProgress() { m.BytesDone, m.BytesTotal, m.BytesTrusted, m.Files = 0, 0, 0, 0 }
+
+// GrowsHeld reports whether the claims of the members grow on their volumes, while each member is stopped.
+func (r *Resize) GrowsHeld() bool {
+	return slices.ContainsFunc(r.Moves(), func(m *Move) bool { return m.InPlace })
+}
+
+// Copies reports whether data is copied to new volumes.
+func (r *Resize) Copies() bool { return !r.IsRollback() && !r.GrowsHeld() }
 
 // Moves returns the claims of all members that get other volumes.
 func (r *Resize) Moves() []*Move {

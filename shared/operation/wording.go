@@ -73,7 +73,7 @@ func inPlace(resize *api.Resize, grow, change string) string {
 	grown, changed := 0, 0
 	for i := range resize.Expansions {
 		e := &resize.Expansions[i]
-		if e.To.Cmp(e.From) > 0 {
+		if e.Attributes == nil || e.To.Cmp(e.From) > 0 {
 			grown++
 		}
 		if e.Attributes != nil {

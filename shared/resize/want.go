@@ -36,7 +36,10 @@ type Claim struct {
 }
 
 // Copied reports whether the claim gets another volume: a new one with a copy, or an old one back.
-func (c Claim) Copied() bool { return c.Method != api.MethodExpand }
+func (c Claim) Copied() bool { return c.Method == api.MethodCopy || c.Method == api.MethodRollback }
+
+// Held reports whether the claim's member is stopped for it.
+func (c Claim) Held() bool { return c.Method != api.MethodExpand }
 
 // Want returns the wish of the set. Without a wish the reason says why there is none; StatusInvalid comes with the error.
 func Want(in Input) (*Wish, api.Reason, error) {
@@ -173,6 +176,9 @@ func (w *Wish) class(c Claim) string {
 	}
 	return sts.ClassOf(c.PersistentVolumeClaim)
 }
+
+// holds reports whether a member is stopped.
+func (w *Wish) holds() bool { return slices.ContainsFunc(w.Claims, Claim.Held) }
 
 // copies reports whether a claim gets another volume.
 func (w *Wish) copies() bool { return slices.ContainsFunc(w.Claims, Claim.Copied) }

@@ -129,6 +129,9 @@ var volumeThefts = []theft{
 	{"have a claim ask for more, where its class grows", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
 	}, "detect-resize"},
+	{"have a claim that is part of an operation ask for more, where its class grows", func(s *thief) error {
+		return s.patchClaim("data-plain-1", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
+	}, "detect-resize restore"},
 	{"have a volume get another VolumeAttributesClass", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"spec":{"volumeAttributesClassName":"gold"}}`)
 	}, "detect-resize"},

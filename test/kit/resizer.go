@@ -2,9 +2,11 @@ package kit
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 )
 
@@ -20,6 +22,8 @@ const (
 	GrowsNever Growth = "never"
 	// GrowsLater does nothing yet.
 	GrowsLater Growth = "later"
+	// GrowsDetached grows the volume while no pod has it mounted, and its file system when a pod starts on it.
+	GrowsDetached Growth = "detached"
 )
 
 // grow does what a CSI driver's resizer does (kubernetes-csi external-resizer).
@@ -39,6 +43,10 @@ func (n *Node) grow(ctx context.Context, claims []*corev1.PersistentVolumeClaim)
 		switch growth {
 		case GrowsNever:
 			n.refuseGrowth(ctx, c)
+		case GrowsDetached:
+			if !n.inUse(c.Name) {
+				n.growVolume(ctx, c)
+			}
 		case GrowsWhenMounted:
 			n.growVolume(ctx, c)
 		default:
@@ -46,6 +54,16 @@ func (n *Node) grow(ctx context.Context, claims []*corev1.PersistentVolumeClaim)
 			n.growFileSystem(ctx, c)
 		}
 	}
+}
+
+// inUse reports whether a pod that has not ended, or whose volumes are still mounted, uses the claim.
+func (n *Node) inUse(claim string) bool {
+	pods, _ := n.w.cluster.pods.Pods(n.w.Namespace).List(labels.Everything())
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		unmounted := done && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
+		return mounts(pod, claim) && pod.Spec.NodeName != "" && !unmounted
+	})
 }
 
 func (n *Node) growVolume(ctx context.Context, c *corev1.PersistentVolumeClaim) {

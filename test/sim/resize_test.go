@@ -46,6 +46,8 @@ type method struct {
 var methods = []method{
 	{name: "copy", request: "data=128Mi", set: func() setType { return newSet() }},
 	{name: "expand", request: "data=128Mi", set: func() setType { return growing() }},
+	{name: "expand while held", request: "data=128Mi", set: func() setType { return offline() }, before: growsDetached},
+	{name: "attributes", request: "data=64Mi%" + kit.Attributes, set: func() setType { return newSet() }},
 	{name: "expand and copy", request: "data=128Mi,logs=64Mi@" + kit.OtherClass, set: func() setType { return growing("logs") }},
 	{name: "shrink", request: "data=32Mi", set: func() setType { return newSet() }},
 	{name: "another class and access mode", request: "data=64Mi@" + kit.OtherClass + ":RWX", set: func() setType { return newSet() }},
@@ -91,6 +93,16 @@ func growing(more ...string) setType {
 	}
 	return set
 }
+
+// offline has two members whose volumes grow only while they are detached.
+func offline() setType {
+	set := growing()
+	set.Spec.Replicas = ptr.To[int32](2)
+	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpandOffline)
+	return set
+}
+
+func growsDetached(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsDetached }) }
 
 // disturbances are by name what others do to the set of a resize.
 func (m method) disturbances() map[string]disturbance {
