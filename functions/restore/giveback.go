@@ -95,7 +95,7 @@ func (w *work) stoppedTooOften() bool {
 
 // again has a member copied once more, since its verified copy may be stale.
 func (w *work) again(member *api.Member) {
-	if member.Phase == api.MemberCopying {
+	if member.Phase == api.MemberCopying || !w.record.Copies() && member.Phase == api.MemberWaiting {
 		return
 	}
 	// The final pass may have finished: no mover writes to such a volume again.

@@ -41,12 +41,14 @@ type method struct {
 	rolling bool
 	// before is what happens in the world before the operation; nil for nothing.
 	before func(w *kit.World)
+	// growth is how the storage lets volumes grow.
+	growth kit.Growth
 }
 
 var methods = []method{
 	{name: "copy", request: "data=128Mi", set: func() setType { return newSet() }},
 	{name: "expand", request: "data=128Mi", set: func() setType { return growing() }},
-	{name: "expand while held", request: "data=128Mi", set: func() setType { return offline() }, before: growsDetached},
+	{name: "expand while held", request: "data=128Mi", set: func() setType { return offline() }, rolling: true, growth: kit.GrowsDetached},
 	{name: "attributes", request: "data=64Mi%" + kit.Attributes, set: func() setType { return newSet() }},
 	{name: "expand and copy", request: "data=128Mi,logs=64Mi@" + kit.OtherClass, set: func() setType { return growing("logs") }},
 	{name: "shrink", request: "data=32Mi", set: func() setType { return newSet() }},
@@ -101,8 +103,6 @@ func offline() setType {
 	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpandOffline)
 	return set
 }
-
-func growsDetached(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsDetached }) }
 
 // disturbances are by name what others do to the set of a resize.
 func (m method) disturbances() map[string]disturbance {
@@ -248,6 +248,7 @@ func newWorld(t *testing.T, m method) *kit.World {
 	w.MayPause(owner.Operator)
 	w.DefineKind(owner, ownerKind)
 	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)
+	w.Node.Set(func(n *kit.Node) { n.Growth = m.growth })
 	w.CreateSet(m.set())
 	if m.rolling {
 		w.AllowAway("web", 1)
