@@ -168,6 +168,7 @@ const (
 	DeadlineExceeded     Reason = "DeadlineExceeded"
 	StartedByOthers      Reason = "StartedByOthers"
 	ClaimLost            Reason = "ClaimLost"
+	NoCapacity           Reason = "NoCapacity"     // the storage says that it has no room for a new volume; only a plan finds it
 	NotProvisioned       Reason = "NotProvisioned" // Kubernetes bound, or would bind, an existing volume to a temporary claim
 	Aborted              Reason = "Aborted"
 	Rejected             Reason = "Rejected"

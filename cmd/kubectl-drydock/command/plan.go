@@ -112,8 +112,10 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	for _, write := range writes {
 		checks = append(checks, s.try(ctx, write))
 	}
+	var unasked []string
+	look.Storage, unasked = s.storage(ctx, look.Provisioners(), look.Nodes())
 	document := look.Document(measured, checks)
-	document.Assumed = slices.Concat(assumed, unlisted, unread)
+	document.Assumed = slices.Concat(assumed, unlisted, unread, unasked)
 	return document, nil
 }
 

@@ -33,6 +33,9 @@ type Forecast struct {
 	record  *api.Resize // the first record of the resize; nil if none would begin
 	before  []resize.Problem
 	refused []resize.Problem
+
+	// Storage is how much room storage says to have. It is not judged where it is empty.
+	Storage Storage
 }
 
 // Look judges the set as if it had opted in, and had the annotations of the request.
