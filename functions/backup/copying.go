@@ -20,7 +20,7 @@ func (w *work) copying(member *api.Member) {
 		w.do(api.Preparing, actions...)
 		return
 	}
-	if w.record.IsRollback() { // nothing is copied
+	if !w.record.Copies() {
 		w.ready(member)
 		return
 	}
@@ -171,7 +171,7 @@ func (w *work) watch(member *api.Member) {
 		w.tryAgain(member, w.moverOf(member))
 		member.Phase = api.MemberPending
 		return
-	case w.record.IsRollback():
+	case !w.record.Copies():
 		return
 	case resize.LacksFirstPass(w.Observed, member): // the set was scaled up since
 		member.Phase, w.reason = api.MemberCopying, api.WarmCopyRunning

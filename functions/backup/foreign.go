@@ -12,7 +12,7 @@ import (
 // keepForeign keeps the targets that hold data of others, before the operation ends and its temporary claims are deleted. A provisioner
 // may hand out a folder that exists, for example if its path pattern names an annotation: then the volume is new, and its data is not.
 func keepForeign(in Input, record *api.Resize) []plan.Action {
-	if record.IsRollback() || disowned(in, record) != "" {
+	if !record.Copies() || disowned(in, record) != "" {
 		return nil
 	}
 	w := &work{Input: in, before: record, record: record}

@@ -22,7 +22,7 @@ const clockSkew = 10 * time.Second
 func checkTargets(in Input, record *api.Resize) (api.Reason, string) {
 	for _, move := range open(record) {
 		target := in.TargetClaim(record.Operation, move)
-		if record.IsRollback() || target == nil || target.Spec.VolumeName == "" {
+		if !record.Copies() || target == nil || target.Spec.VolumeName == "" {
 			continue
 		}
 		volume := in.Volume(target.Spec.VolumeName)
@@ -104,7 +104,7 @@ func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 
 // lacksTarget reports whether a temporary claim is to be created.
 func lacksTarget(in Input, record *api.Resize) bool {
-	return !record.IsRollback() && slices.ContainsFunc(open(record), func(move *api.Move) bool {
+	return record.Copies() && slices.ContainsFunc(open(record), func(move *api.Move) bool {
 		return in.TargetClaim(record.Operation, move) == nil
 	})
 }

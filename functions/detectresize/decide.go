@@ -1,8 +1,6 @@
 package detectresize
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
@@ -83,25 +81,13 @@ func want(in Input) (*resize.Wish, plan.Plan) {
 func begin(in Input, w *resize.Wish) plan.Plan {
 	record := w.Operation(in.Input)
 	record.Trace = in.Trace
-	record.Reason, record.Message = api.ResizeDetected, announcement(len(record.Moves()), len(record.Expansions))
+	record.Reason, record.Message = api.ResizeDetected, operation.Announcement(record)
 	if len(record.Expansions) == 0 {
 		return hand(in, record)
 	}
 	record = operation.Enter(record, api.Expanding, in.Now, in.Settings.ExpandTimeout)
 	store := takeRetry(in, operation.Store(in.Set, record))
 	return plan.Do(api.ResizeDetected, append(store.Actions(), operation.NoteOf(in.Set, record, false))...)
-}
-
-func announcement(copied, grown int) string {
-	switch {
-	case copied == 0 && grown == 0:
-		return "the set is created again with its new templates"
-	case grown == 0:
-		return fmt.Sprintf("%d claims will be copied to new volumes", copied)
-	case copied == 0:
-		return fmt.Sprintf("%d claims will grow on their volumes", grown)
-	}
-	return fmt.Sprintf("%d claims will grow on their volumes, then %d will be copied to new ones", grown, copied)
 }
 
 // hand gives the operation to pause-owner; backup and restore follow.

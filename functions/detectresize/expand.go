@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -31,8 +30,8 @@ func growing(in Input) *api.Resize {
 	return nil
 }
 
-// expand has every claim ask for more and waits until its volume, and the file system on it, have grown. It writes nothing of a claim but
-// its request.
+// expand has every claim ask for what it is to get, and waits until its volume, and the file system on it, have it. It writes nothing of a
+// claim but its size and its VolumeAttributesClass.
 func expand(in Input, record *api.Resize) plan.Plan {
 	if record.FailedAt != "" {
 		return takeBack(in, record)
@@ -45,7 +44,7 @@ func expand(in Input, record *api.Resize) plan.Plan {
 	if len(asks) > 0 && !operation.Overdue(record, in.Now) {
 		return plan.Do(api.ExpansionRunning, asks...)
 	}
-	if waiting == "" {
+	if waiting == nil {
 		return expanded(in, next)
 	}
 	if store := operation.Store(in.Set, next); !store.Empty() {
@@ -62,30 +61,42 @@ func expand(in Input, record *api.Resize) plan.Plan {
 				Operation: record.Operation}))
 	}
 	if operation.Overdue(record, in.Now) {
-		return giveUp(in, record, api.DeadlineExceeded, fmt.Sprintf("the volumes did not grow within %s, the claims go on asking for it; look "+
-			"at kubectl describe pvc, then ask again with the annotation %s; to have them copied instead, write %s=%s first",
-			in.Settings.ExpandTimeout, api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodCopy))
+		return giveUp(in, record, api.DeadlineExceeded, tooLate(in, waiting))
 	}
-	p := plan.Wait(api.ExpansionRunning, "claim %s is growing", waiting)
+	p := plan.Wait(api.ExpansionRunning, "claim %s is growing", waiting.Claim)
+	if grown(in, in.Claim(waiting.Claim), waiting) {
+		p = plan.Wait(api.ExpansionRunning, "claim %s is getting other attributes", waiting.Claim)
+	}
 	p.Soon = in.Now.Sub(record.Started.Time) < moments
 	return p
 }
 
-// askAndLook returns the requests that claims lack, marks the expansions that are done, and returns a claim that still grows; empty if none
-// does.
-func askAndLook(in Input, next *api.Resize) (asks []plan.Action, waiting string) {
+// askAndLook returns the requests that claims lack, marks the expansions that are done, and returns one that is not; nil if all are.
+func askAndLook(in Input, next *api.Resize) (asks []plan.Action, waiting *api.Expansion) {
 	for i := range next.Expansions {
 		e := &next.Expansions[i]
 		if e.Done {
 			continue
 		}
 		claim := in.Claim(e.Claim)
-		asks = append(asks, request(claim, e.To).Actions()...)
-		if e.Done = grown(in, claim, e); !e.Done {
-			waiting = e.Claim
+		asks = append(asks, request(claim, e).Actions()...)
+		if e.Done = grown(in, claim, e) && modified(claim, e); !e.Done {
+			waiting = e
 		}
 	}
 	return asks, waiting
+}
+
+// tooLate says that the expansion is not done in time.
+func tooLate(in Input, e *api.Expansion) string {
+	if grown(in, in.Claim(e.Claim), e) {
+		return fmt.Sprintf("claim %s did not get VolumeAttributesClass %s within %s, and goes on asking for it. Its driver may not know how to "+
+			"change a volume; look at kubectl describe pvc %s, then ask again with the annotation %s", e.Claim, *e.Attributes,
+			in.Settings.ExpandTimeout, e.Claim, api.RetryAnnotation)
+	}
+	return fmt.Sprintf("the volumes did not grow within %s, the claims go on asking for it; look at kubectl describe pvc, then ask again with "+
+		"the annotation %s; to have them copied instead, write %s=%s first", in.Settings.ExpandTimeout, api.RetryAnnotation,
+		api.ResizeMethodAnnotation, api.MethodCopy)
 }
 
 // giveUp writes down why, before anything is taken back.
@@ -95,11 +106,11 @@ func giveUp(in Input, record *api.Resize, why api.Reason, message string) plan.P
 	return plan.Do(why, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 }
 
-// request has a claim ask for at least so much.
-func request(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
-	patch := plan.PatchOf(plan.Claims, claim)
-	if is := sts.Requested(claim); is.Cmp(size) < 0 {
-		patch.Replace(sts.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &is, &size))
+// request has a claim ask for at least its new size, and for its new attributes.
+func request(claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
+	patch := operation.AskFor(claim, e.To)
+	if e.Attributes != nil {
+		plan.Set(patch, sts.AttributesPath, sts.AttributesOf(claim), *e.Attributes, "attributes "+*e.Attributes)
 	}
 	return patch
 }
@@ -109,44 +120,35 @@ func grown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool
 	if has := claim.Status.Capacity[corev1.ResourceStorage]; has.Cmp(e.To) >= 0 {
 		return true
 	}
-	return request(claim, e.To).Empty() && sts.FileSystemPending(claim, e.To) != nil && len(in.Users(claim.Name)) == 0
+	return request(claim, e).Empty() && sts.FileSystemPending(claim, e.To) != nil && len(in.Users(claim.Name)) == 0
 }
 
 // hopeless says why the expansion has to be given up, or nothing.
 func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort {
-		return api.Aborted, "aborted; claims that have grown already stay as they are"
+		return api.Aborted, "aborted; claims keep what they have got already"
 	}
 	if in.Rejected != "" {
 		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then ask again with the annotation " +
 			api.RetryAnnotation
 	}
-	for _, e := range record.Expansions {
+	for i := range record.Expansions {
+		e := &record.Expansions[i]
 		claim := in.Claim(e.Claim)
 		switch {
 		case e.Done:
 		case claim == nil || claim.UID != e.UID || claim.DeletionTimestamp != nil:
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while it was to grow; look at it, then ask again with the "+
 				"annotation %s", e.Claim, api.RetryAnnotation)
-		case request(claim, e.To).Empty() && sts.Infeasible(claim, e.To):
-			return api.ExpandInfeasible, fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. Other claims may have grown. Ask "+
-				"for less, or write %s=%s "+
-				"and ask again with %s", sts.ClassOf(claim), e.Claim, &e.To, whyInfeasible(claim), api.ResizeMethodAnnotation, api.MethodCopy,
+		case request(claim, e).Empty() && sts.Infeasible(claim, e.To):
+			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
+		case e.Attributes != nil && request(claim, e).Empty() && sts.AttributesInfeasible(claim, *e.Attributes):
+			return api.AttributesInfeasible, fmt.Sprintf("the storage cannot give claim %s the VolumeAttributesClass %s: %s. Other claims may have "+
+				"it. Ask for another one, or mend the class and ask again with %s", e.Claim, *e.Attributes, whyUnmodified(claim),
 				api.RetryAnnotation)
 		}
 	}
 	return "", ""
-}
-
-// whyInfeasible returns the storage's error from the claim's conditions.
-func whyInfeasible(claim *corev1.PersistentVolumeClaim) string {
-	for _, c := range claim.Status.Conditions {
-		if (c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError) &&
-			c.Message != "" {
-			return c.Message
-		}
-	}
-	return "see kubectl describe pvc " + claim.Name
 }
 
 // toRestart is the pod whose file system does not grow under it, one at a time and the highest ordinal first; nil if there is
@@ -191,19 +193,14 @@ func expanded(in Input, next *api.Resize) plan.Plan {
 		next.Operation)
 }
 
-// takeBack lowers the requests of claims whose volumes will not grow, as far as Kubernetes allows, so that the storage stops trying, and
-// ends the operation. After a deadline the requests stay: the storage may be slow.
+// takeBack has claims whose volumes do not get what they ask for ask for no more than they have, as far as Kubernetes allows, so that the
+// storage stops trying, and ends the operation. After a deadline the requests stay: the storage may be slow.
 func takeBack(in Input, record *api.Resize) plan.Plan {
 	var lowers []plan.Action
-	for _, e := range record.Expansions {
-		claim := in.Claim(e.Claim)
-		if claim == nil || claim.UID != e.UID || !takesBack(record.Reason, claim, e.To) {
-			continue
-		}
-		asks, least := sts.Requested(claim), sts.Smallest(claim, e.From)
-		if asks.Cmp(least) > 0 {
-			lowers = append(lowers, plan.PatchOf(plan.Claims, claim).Replace(sts.RequestPath, least.String(),
-				fmt.Sprintf("request %s to %s", &asks, &least)).Actions()...)
+	for i := range record.Expansions {
+		e := &record.Expansions[i]
+		if claim := in.Claim(e.Claim); claim != nil && claim.UID == e.UID {
+			lowers = append(lowers, asBefore(record.Reason, claim, e).Actions()...)
 		}
 	}
 	next := record.Clone()
@@ -219,9 +216,12 @@ func takeBack(in Input, record *api.Resize) plan.Plan {
 		Then(events.OperationFailed, next.Operation)
 }
 
-// takesBack reports whether the claim is to stop asking.
-func takesBack(reason api.Reason, claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
-	asks := sts.Requested(claim)
-	tried := sts.Growing(claim) && sts.FileSystemPending(claim, size) == nil && asks.Cmp(size) <= 0 // another process has asked for more
-	return tried && (reason == api.Aborted || reason == api.ExpandInfeasible && sts.Infeasible(claim, size))
+// asBefore has a claim ask for no more than its volume has.
+func asBefore(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
+	patch := plan.PatchOf(plan.Claims, claim)
+	if reason == api.Aborted || reason == api.ExpandInfeasible && sts.Infeasible(claim, e.To) {
+		patch = operation.AskNoMore(claim, e.From, e.To)
+	}
+	unmodify(reason, patch, claim, e)
+	return patch
 }

@@ -45,6 +45,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, asked *resize.Re
 	if in.Cluster, err = f.client.Cluster(ctx, ref.Namespace); err != nil {
 		return in, err
 	}
+	if wanted, _ := want(in); wanted != nil && wanted.NamesAttributes() {
+		if in.Cluster.Attributes, err = f.client.AttributesClasses(ctx); err != nil {
+			return in, err
+		}
+	}
 	pod := moverToTry(in)
 	if pod == nil {
 		return in, nil

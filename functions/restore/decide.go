@@ -175,7 +175,7 @@ func holdsNow(member *api.Member, pod *corev1.Pod) bool {
 		return false
 	}
 	switch member.Phase {
-	case api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting:
+	case api.MemberStopping, api.MemberFinalPass, api.MemberGrowing, api.MemberSwapping, api.MemberStarting:
 		return member.Pod == pod.UID || member.Locked || member.Phase == api.MemberSwapping && resources.LocksName(pod)
 	}
 	return false

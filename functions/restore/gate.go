@@ -44,7 +44,7 @@ func (w *work) candidates() (next []*api.Member, complete bool) {
 			next = append(next, member)
 		case w.followed() && member.Phase == api.MemberSwapping:
 		case member.Phase != api.MemberMoved:
-			w.waitFor(false, "pod %s-%d is to be copied first", w.Name, member.Ordinal)
+			w.waitFor(false, "pod %s-%d is to be %s first", w.Name, member.Ordinal, prepared(w.record))
 			if w.record.Strategy == api.StrategyWhole {
 				return nil, false
 			}
@@ -81,8 +81,12 @@ func (w *work) sayStopped(members []*api.Member) {
 	case first.Locked:
 		who = fmt.Sprintf("the name of pod %s-%d is taken", w.Name, first.Ordinal)
 	}
-	w.say(false, api.Quiescing, "%s (stop %d of at most %d) and held by the finalizer %s until the volumes are replaced", who, first.Stops,
-		maxStops, api.HoldFinalizer)
+	until := "the volumes are replaced"
+	if w.record.GrowsHeld() {
+		until = "the volumes have grown"
+	}
+	w.say(false, api.Quiescing, "%s (stop %d of at most %d) and held by the finalizer %s until %s", who, first.Stops, maxStops,
+		api.HoldFinalizer, until)
 }
 
 // keepShut waits at the gate, and says in the record why. The words are written when they change.
@@ -125,7 +129,7 @@ func (w *work) closed(member *api.Member) string {
 // does.
 func (w *work) claimKept(member *api.Member) string {
 	for _, move := range member.Claims {
-		if claim := w.Claim(move.Claim); claim != nil && !move.Moved {
+		if claim := w.Claim(move.Claim); claim != nil && !move.Moved && !move.InPlace {
 			if held := sts.HeldByOthers("claim", claim); held != "" {
 				return held
 			}
@@ -166,7 +170,7 @@ func (w *work) moverGone(member *api.Member, pod *corev1.Pod) string {
 		})
 	}
 	switch {
-	case w.record.IsRollback():
+	case !w.record.Copies():
 		return ""
 	case resize.LacksFirstPass(w.Observed, member):
 		return fmt.Sprintf("pod %s was started while its member waited, and is copied first", pod.Name)
@@ -184,7 +188,7 @@ func (w *work) moverGone(member *api.Member, pod *corev1.Pod) string {
 func (w *work) cutoverOpen() bool {
 	shut := resize.ShutCutover(w.Observed, w.record)
 	if shut != "" {
-		w.keepShut("the copies have converged; the stop waits for %s", shut)
+		w.keepShut("%s; the stop waits for %s", readyToStop(w.record), shut)
 	}
 	return shut == ""
 }

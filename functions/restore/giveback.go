@@ -54,11 +54,11 @@ func (w *work) giveBack(why string) {
 	var back []string
 	for i := range w.record.Members {
 		member := &w.record.Members[i]
-		if member.Phase != api.MemberStopping && member.Phase != api.MemberFinalPass {
+		if !givesBack(member) {
 			continue
 		}
-		back = append(back, fmt.Sprintf("pod %s-%d starts again on its old volumes after stop %d of at most %d", w.Name, member.Ordinal,
-			member.Stops, maxStops))
+		back = append(back, fmt.Sprintf("pod %s-%d starts again on its %s volumes after stop %d of at most %d", w.Name, member.Ordinal,
+			formerly(w.record), member.Stops, maxStops))
 		if pod := w.MemberPod(member.Ordinal); pod != nil && (pod.UID == member.Pod || member.Locked) {
 			w.spare(pod)
 			if !w.dying(pod) { // else staleHolds releases it
@@ -89,19 +89,19 @@ func (w *work) stoppedForNothing(why string) plan.Plan {
 // stoppedTooOften reports whether a member that is held has no stop left.
 func (w *work) stoppedTooOften() bool {
 	return slices.ContainsFunc(w.record.Members, func(m api.Member) bool {
-		return m.Stops >= maxStops && (m.Phase == api.MemberStopping || m.Phase == api.MemberFinalPass)
+		return m.Stops >= maxStops && givesBack(&m)
 	})
 }
 
 // again has a member copied once more, since its verified copy may be stale.
 func (w *work) again(member *api.Member) {
-	if member.Phase == api.MemberCopying {
+	if member.Phase == api.MemberCopying || !w.record.Copies() && member.Phase == api.MemberWaiting {
 		return
 	}
 	// The final pass may have finished: no mover writes to such a volume again.
 	finished := member.Stopped != nil || member.Phase == api.MemberSwapping
 	w.enter(member, api.MemberCopying)
-	if w.record.IsRollback() {
+	if !w.record.Copies() {
 		w.enter(member, api.MemberWaiting)
 	}
 	member.Attempt++
@@ -111,11 +111,16 @@ func (w *work) again(member *api.Member) {
 		if move.Moved {
 			continue
 		}
-		if move.Digest = ""; finished && !w.record.IsRollback() {
+		if move.Digest = ""; finished && w.record.Copies() {
 			move.CopyAnew()
 		}
 	}
 	w.reason = api.StartedByOthers
+}
+
+// givesBack reports whether the member is held, and can still be started on its volumes as they are.
+func givesBack(member *api.Member) bool {
+	return member.Phase == api.MemberStopping || member.Phase == api.MemberFinalPass || member.Phase == api.MemberGrowing
 }
 
 // keeps reports whether the pod keeps its member from being started: it is held, or it is a lock, with or without its finalizer.

@@ -140,8 +140,13 @@ func (w *work) stopped(member *api.Member) {
 		member.Stopped = operation.Moment(w.Now)
 	}
 	w.reason = api.CopyRunning
-	if w.record.IsRollback() { // nothing is copied
+	switch {
+	case w.record.IsRollback(): // nothing is copied
 		w.swapTogether(member)
+		return
+	case w.record.GrowsHeld():
+		w.reason = api.ExpansionRunning
+		w.enter(member, api.MemberGrowing)
 		return
 	}
 	w.enter(member, api.MemberFinalPass)
@@ -229,7 +234,7 @@ func (w *work) deadline(member *api.Member, phase api.MemberPhase) *metav1.Time 
 		if after = 2 * limit; limit == 0 {
 			return w.record.Deadline
 		}
-	case api.MemberSwapping:
+	case api.MemberSwapping, api.MemberGrowing:
 		after = w.Settings.SwitchTimeout
 	case api.MemberStarting:
 		after = w.Settings.ReadyTimeout

@@ -104,7 +104,7 @@ func waitingMovers(all objects) objects {
 		if !is {
 			continue
 		}
-		if record, err := api.LoadResize(set); err == nil && record != nil && !record.IsRollback() {
+		if record, err := api.LoadResize(set); err == nil && record != nil && record.Copies() {
 			for _, m := range record.Members {
 				if m.Phase == api.MemberWaiting && m.Pod != "" {
 					job := build.Job(m.Ordinal, m.Attempt)

@@ -57,7 +57,7 @@ func (w *work) swapping(member *api.Member) {
 // noteIntruder notes in the record that another pod uses a claim of the member that is being deleted: the copies do not count any more. Such a
 // pod was placed on the claim before the deletion, may write to the old volume, and may be gone at the next look.
 func (w *work) noteIntruder(member *api.Member) {
-	if w.record.IsRollback() || w.heldPod(member) == nil {
+	if !w.record.Copies() || w.heldPod(member) == nil {
 		return
 	}
 	for i := range member.Claims {
@@ -146,7 +146,7 @@ func (w *work) followed() bool {
 // bound reports whether each of the member's claims is bound to its new volume, and stays so.
 func (in Input) bound(member *api.Member) bool {
 	for _, move := range member.Claims {
-		claim, volume := in.Claim(move.Claim), in.Volume(move.NewVolume)
+		claim, volume := in.Claim(move.Claim), in.Volume(move.Volume())
 		if claim == nil || volume == nil || claim.DeletionTimestamp != nil || !sts.Bound(claim, volume) {
 			return false
 		}
@@ -191,6 +191,8 @@ func (w *work) starting(member *api.Member) {
 		w.moved(member)
 	case pod != nil && pod.UID != member.Pod && sts.PodReady(pod) && w.stray(member) != "":
 		w.given = w.strayed(member)
+	case pod != nil && pod.UID != member.Pod && sts.PodReady(pod) && w.stillGrows(member) != "" && !w.tooLong(member):
+		w.waitFor(true, "%s", w.stillGrows(member))
 	case pod != nil && pod.UID != member.Pod && sts.PodReady(pod):
 		w.follows(member, pod)
 	case w.tooLong(member):
@@ -228,7 +230,7 @@ func (w *work) moved(member *api.Member) {
 // switched; empty if there is none.
 func (w *work) stray(member *api.Member) string {
 	for _, move := range member.Claims {
-		if claim := w.Claim(move.Claim); claim != nil && claim.Spec.VolumeName != "" && claim.Spec.VolumeName != move.NewVolume {
+		if claim := w.Claim(move.Claim); claim != nil && claim.Spec.VolumeName != "" && claim.Spec.VolumeName != move.Volume() {
 			return move.Claim
 		}
 	}

@@ -32,6 +32,8 @@ func moving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 			w.stopping(member)
 		case api.MemberFinalPass:
 			w.finalPass(member)
+		case api.MemberGrowing:
+			w.growing(member)
 		case api.MemberSwapping:
 			w.swapping(member)
 		case api.MemberStarting:
@@ -78,7 +80,7 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 // must not be released without it: the StatefulSet controller would make an empty one.
 func lostClaim(in Input, record *api.Resize) string {
 	for _, member := range record.Members {
-		if member.Phase != api.MemberStopping && member.Phase != api.MemberFinalPass {
+		if !givesBack(&member) {
 			continue
 		}
 		for _, move := range member.Claims {
@@ -185,7 +187,7 @@ func allMoved(record *api.Resize) bool {
 // finish begins to clear up.
 func finish(in Input, record *api.Resize) plan.Plan {
 	next := operation.Enter(record, api.Finishing, in.Now, in.Settings.SwitchTimeout)
-	next.Reason, next.Message = api.ClaimsSwitched, "every member runs on its new volumes"
+	next.Reason, next.Message = api.ClaimsSwitched, finished(next)
 	return plan.Do(api.ClaimsSwitched, operation.Store(in.Set, next).Actions()...)
 }
 

@@ -95,11 +95,14 @@ func offers(volume *corev1.PersistentVolume, modes []corev1.PersistentVolumeAcce
 // fits returns the size that the claim asks for, but at most the volume's capacity. A claim that failed to grow asks for more, and
 // Kubernetes binds no claim to a reserved volume that is too small.
 func fits(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) resource.Quantity {
-	asks, has := sts.Requested(claim), volume.Spec.Capacity[corev1.ResourceStorage]
-	if asks.Cmp(has) > 0 {
-		return has
+	return least(sts.Requested(claim), volume.Spec.Capacity[corev1.ResourceStorage])
+}
+
+func least(a, b resource.Quantity) resource.Quantity {
+	if a.Cmp(b) > 0 {
+		return b
 	}
-	return asks
+	return a
 }
 
 // withdraw takes back the reservation of the new volume. The volume gets a claim UID that no claim has, so that Kubernetes binds it to

@@ -91,6 +91,7 @@ func (w *work) missesClaim(member *api.Member) bool {
 // undo brings the claims of a member to rest, and releases it.
 func (w *work) undo(member *api.Member) {
 	phase, rests, together := api.MemberKept, true, false
+	w.askNoMore(member)
 	w.noteIntruder(member)
 	for i := range member.Claims {
 		s := swapOf(w.Input, w.record, member, &member.Claims[i])
@@ -115,7 +116,7 @@ func (w *work) undo(member *api.Member) {
 	case rests && together && w.heldTogether(member):
 		w.waitFor(true, "pod %s-%d waits until every member has its old volumes", w.Name, member.Ordinal)
 	case rests:
-		w.letGo(member, phase)
+		w.letGo(member, w.endOf(member, phase))
 	case operation.Overdue(w.record, w.Now):
 		w.stuckReverting(member)
 	}

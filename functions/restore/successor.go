@@ -36,8 +36,11 @@ func (s swap) create() step {
 		return act([]plan.Action{plan.Create(plan.Claims, claim)})
 	}
 	volume, target := s.old, api.Target{Size: s.move.From}
-	if s.new != nil && (s.goesOn() || s.member.Phase == api.MemberStarting) {
+	switch {
+	case s.new != nil && (s.goesOn() || s.member.Phase == api.MemberStarting):
 		volume, target = s.new, s.move.Target()
+	case s.move.InPlace && volume != nil: // it may have grown
+		target.Size = least(s.move.To, volume.Spec.Capacity[corev1.ResourceStorage])
 	}
 	if volume == nil || s.Set == nil || sts.Template(s.Set, s.move.Template) == nil {
 		return wait("claim %s was deleted; its data is on volume %s", s.move.Claim, s.move.OldVolume)

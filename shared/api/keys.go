@@ -303,7 +303,10 @@ type Method string
 const (
 	MethodAuto   Method = "auto"
 	MethodExpand Method = "expand"
-	MethodCopy   Method = "copy"
+	// MethodExpandOffline: claims grow on their volumes while their member is stopped and the volumes are detached, as storage needs that
+	// expands no volume in use. Never a copy.
+	MethodExpandOffline Method = "expand-offline"
+	MethodCopy          Method = "copy"
 	// MethodRollback is nothing that an annotation asks for by this name: claims get back the volumes that they had before.
 	MethodRollback Method = "rollback"
 )

@@ -157,7 +157,7 @@ func loadRevision(revision *appsv1.ControllerRevision, into any, version *int, h
 // beyond that may be anyone's words.
 func (r *Resize) Records(move *Move) bool {
 	own := r.Move(move.Claim)
-	return own != nil && own.OldVolume == move.OldVolume && (!r.IsRollback() || own.NewVolume == move.NewVolume)
+	return own != nil && own.OldVolume == move.OldVolume && own.InPlace == move.InPlace && (!r.IsRollback() || own.NewVolume == move.NewVolume)
 }
 
 // EncodeManifest renders a StatefulSet, with or without a Go type, for RecreateAnnotation.

@@ -175,24 +175,26 @@ const (
 
 // The operation came to an end that nobody wanted.
 const (
-	CopyFailed       Reason = "CopyFailed"
-	NotConverged     Reason = "NotConverged"     // the application writes faster than the data can be copied
-	ExpandInfeasible Reason = "ExpandInfeasible" // the storage cannot give a volume what its claim asks for
-	DeadlineExceeded Reason = "DeadlineExceeded"
-	StartedByOthers  Reason = "StartedByOthers"
-	ClaimLost        Reason = "ClaimLost"
-	NotProvisioned   Reason = "NotProvisioned" // Kubernetes bound, or would bind, an existing volume to a temporary claim
-	Aborted          Reason = "Aborted"
-	Rejected         Reason = "Rejected"
-	NotReady         Reason = "NotReady"
-	HookFailed       Reason = "HookFailed" // the hook before or after a member
-	SetReplaced      Reason = "SetReplaced"
-	SetHeld          Reason = "SetHeld"         // a finalizer that is not Drydock's keeps the deleted StatefulSet
-	RecreateRefused  Reason = "RecreateRefused" // the API server would not create the StatefulSet again
-	UndoStuck        Reason = "UndoStuck"       // the operation of a lost StatefulSet cannot be undone yet
-	DeadLettered     Reason = "DeadLettered"
-	OrderRefused     Reason = "OrderRefused" // nobody showed that the sender of an order may patch the set; nothing is written
-	CleanupFailed    Reason = "CleanupFailed"
-	OwnerAway        Reason = "OwnerAway"    // the operator did not start its set in time, so Drydock did
-	StartRefused     Reason = "StartRefused" // the API server refuses the replicas of a set that wakes; they are tried again
+	CopyFailed           Reason = "CopyFailed"
+	NotConverged         Reason = "NotConverged"         // the application writes faster than the data can be copied
+	ExpandInfeasible     Reason = "ExpandInfeasible"     // the storage cannot give a volume what its claim asks for
+	AttributesInfeasible Reason = "AttributesInfeasible" // the storage cannot give a volume the VolumeAttributesClass that its claim names
+	DeadlineExceeded     Reason = "DeadlineExceeded"
+	StartedByOthers      Reason = "StartedByOthers"
+	ClaimLost            Reason = "ClaimLost"
+	NoCapacity           Reason = "NoCapacity"     // the storage says that it has no room for a new volume; only a plan finds it
+	NotProvisioned       Reason = "NotProvisioned" // Kubernetes bound, or would bind, an existing volume to a temporary claim
+	Aborted              Reason = "Aborted"
+	Rejected             Reason = "Rejected"
+	NotReady             Reason = "NotReady"
+	HookFailed           Reason = "HookFailed" // the hook before or after a member
+	SetReplaced          Reason = "SetReplaced"
+	SetHeld              Reason = "SetHeld"         // a finalizer that is not Drydock's keeps the deleted StatefulSet
+	RecreateRefused      Reason = "RecreateRefused" // the API server would not create the StatefulSet again
+	UndoStuck            Reason = "UndoStuck"       // the operation of a lost StatefulSet cannot be undone yet
+	DeadLettered         Reason = "DeadLettered"
+	OrderRefused         Reason = "OrderRefused" // nobody showed that the sender of an order may patch the set; nothing is written
+	CleanupFailed        Reason = "CleanupFailed"
+	OwnerAway            Reason = "OwnerAway"    // the operator did not start its set in time, so Drydock did
+	StartRefused         Reason = "StartRefused" // the API server refuses the replicas of a set that wakes; they are tried again
 )

@@ -25,6 +25,8 @@ type Target struct {
 	Class string
 	// Modes are access modes; none keeps the claim's.
 	Modes []corev1.PersistentVolumeAccessMode
+	// Attributes is a VolumeAttributesClass, empty for none; nil keeps the claim's.
+	Attributes *string
 	// Exact: a claim that is larger shrinks. Without it, as where claims follow a template, it may be larger, and so may the template.
 	Exact bool
 }
@@ -37,8 +39,8 @@ type Request struct {
 	Targets map[string]Target
 }
 
-const requestFormat = `write "auto", or TEMPLATE=SIZE, TEMPLATE=SIZE@STORAGECLASS or TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE, separated by commas, ` +
-	`as "data=20Gi,logs=5Gi@fast:RWO+ROX"; SIZE+ is that size or more`
+const requestFormat = `write "auto", or TEMPLATE=SIZE with @STORAGECLASS, %VOLUMEATTRIBUTESCLASS and :ACCESSMODES after it, as far as they ` +
+	`are to change and in this order, separated by commas, as "data=20Gi%gold,logs=5Gi@fast:RWO+ROX"; SIZE+ is that size or more`
 
 // accessModes are the short names that kubectl prints.
 var accessModes = map[string]corev1.PersistentVolumeAccessMode{
@@ -51,7 +53,10 @@ var accessModes = map[string]corev1.PersistentVolumeAccessMode{
 //	data=20Gi                      one template
 //	data=20Gi+                     at least 20Gi; what is larger stays so
 //	data=20Gi@fast-ssd,logs=5Gi    several; @ names a StorageClass
+//	data=20Gi%gold                 % names a VolumeAttributesClass
 //	data=20Gi:RWX                  : names access modes, RWO, ROX, RWX or RWOP, with + between them
+//
+// After the size, @, % and : stand in this order.
 func ParseRequest(text string) (Request, error) {
 	if strings.TrimSpace(text) == AutoRequest {
 		return Request{Auto: true}, nil
@@ -79,6 +84,7 @@ func parseTarget(part string) (string, Target, error) {
 		return "", Target{}, fmt.Errorf("template %q: %s", template, problems[0])
 	}
 	rest, short, moded := strings.Cut(rest, ":")
+	rest, attributes, attributed := strings.Cut(rest, "%")
 	size, class, named := strings.Cut(rest, "@")
 	size, atLeast := strings.CutSuffix(size, AtLeast)
 	quantity, err := bounded.Quantity(size)
@@ -94,6 +100,12 @@ func parseTarget(part string) (string, Target, error) {
 		}
 	}
 	target := Target{Size: quantity, Class: class, Exact: !atLeast}
+	if attributed {
+		if problems := validation.IsDNS1123Subdomain(attributes); len(problems) > 0 {
+			return "", Target{}, fmt.Errorf("volume attributes class %q: %s", attributes, problems[0])
+		}
+		target.Attributes = &attributes
+	}
 	if moded {
 		if target.Modes, err = parseModes(short); err != nil {
 			return "", Target{}, err

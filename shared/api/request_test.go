@@ -25,6 +25,9 @@ func render(r Request) string {
 		if target.Class != "" {
 			part += "@" + target.Class
 		}
+		if target.Attributes != nil {
+			part += "%" + *target.Attributes
+		}
 		for i, mode := range target.Modes {
 			part += string(":+"[min(i, 1)]) + shortOf(mode)
 		}
@@ -63,6 +66,8 @@ func TestParseRequest(t *testing.T) {
 		"several access modes":      {"data=20Gi:RWX+RWO", "data=20Gi:RWX+RWO"},
 		"every access mode":         {"a=1Gi:RWO,b=1Gi:ROX,c=1Gi:RWX,d=1Gi:RWOP", "a=1Gi:RWO,b=1Gi:ROX,c=1Gi:RWX,d=1Gi:RWOP"},
 		"a class and access modes":  {"data=20Gi@fast.example.com:RWO+ROX,logs=5Gi:RWOP", "data=20Gi@fast.example.com:RWO+ROX,logs=5Gi:RWOP"},
+		"attributes":                {"data=20Gi%gold,logs=5Gi+%silver", "data=20Gi%gold,logs=5Gi+%silver"},
+		"all of it":                 {"data=20Gi+@fast%gold.example.com:RWO+ROX", "data=20Gi+@fast%gold.example.com:RWO+ROX"},
 		"as long as a label may be": {strings.Repeat("a", 63) + "=1Gi", strings.Repeat("a", 63) + "=1Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +99,11 @@ func TestParseRequestRefuses(t *testing.T) {
 		"less than zero":          {"data=-1Gi", `size "-1Gi" is not positive`},
 		"named twice":             {"data=1Gi,data=2Gi", `template "data" is named twice`},
 		"an empty class":          {"data=1Gi@", `storage class "": `},
+		"empty attributes":        {"data=1Gi%", `volume attributes class "": `},
+		"two attributes":          {"data=1Gi%a%b", `volume attributes class "a%b": `},
+		"a class after them":      {"data=1Gi%gold@fast", `volume attributes class "gold@fast": `},
+		"attributes after modes":  {"data=1Gi:RWX%gold", `"RWX%gold" is no access mode`},
+		"attributes of a path":    {"data=1Gi%../x", `volume attributes class "../x": `},
 		"two classes":             {"data=1Gi@a@b", `storage class "a@b": `},
 		"a class of a path":       {"data=1Gi@../x", `storage class "../x": `},
 		"a template of a path":    {"../data=1Gi", `template "../data": `},

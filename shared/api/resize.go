@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,6 +34,9 @@ const (
 	MemberStopping MemberPhase = "Stopping"
 	// MemberFinalPass: the pod has stopped. backup has the mover copy what is left, and verify.
 	MemberFinalPass MemberPhase = "FinalPass"
+	// MemberGrowing: the pod has stopped. restore has the claims ask for more as soon as their volumes are detached, and waits until they have
+	// grown.
+	MemberGrowing MemberPhase = "Growing"
 	// MemberSwapping: the copies are verified. restore puts them behind the names of the claims.
 	MemberSwapping MemberPhase = "Swapping"
 	// MemberStarting: restore has released the pod, and waits until its replacement is ready.
@@ -57,7 +62,7 @@ type Resize struct {
 	// Admitted is the user, group and SELinux options that admission had given to the set's pods when the operation was planned. Movers
 	// get the same.
 	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
-	// Expansions are the claims that grow on their volumes.
+	// Expansions are the claims that grow, or get other attributes, on their volumes.
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are those whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
@@ -65,7 +70,7 @@ type Resize struct {
 	Judged string `json:"judged,omitempty"`
 }
 
-// Expansion is a claim that grows on its volume.
+// Expansion is a claim that grows, or gets other attributes, on its volume.
 type Expansion struct {
 	Claim    string            `json:"claim"`
 	UID      types.UID         `json:"uid"`
@@ -73,7 +78,9 @@ type Expansion struct {
 	Volume   string            `json:"volume"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
-	// Done: the volume, and the file system on it, have the size.
+	// Attributes is the VolumeAttributesClass that the volume gets, if it is to differ.
+	Attributes *string `json:"attributes,omitempty"`
+	// Done: the volume, and the file system on it, have the size, and the volume has the attributes.
 	Done bool `json:"done,omitempty"`
 }
 
@@ -113,7 +120,7 @@ type Member struct {
 	ProgressAt *metav1.Time `json:"progressAt,omitempty"`
 }
 
-// Move is a claim that gets another volume.
+// Move is a claim that gets another volume, or that grows while its member is stopped.
 type Move struct {
 	Claim    string            `json:"claim"`
 	UID      types.UID         `json:"uid"`
@@ -124,10 +131,14 @@ type Move struct {
 	Class string `json:"class,omitempty"`
 	// Modes are the target's access modes when they are to differ from the source's.
 	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
+	// Attributes is the target's VolumeAttributesClass when it is to differ from the source's.
+	Attributes *string `json:"attributes,omitempty"`
 	// OldVolume and NewVolume are the names of the PersistentVolumes before and after. In a rollback, the new one is the one that comes back.
 	OldVolume string `json:"oldVolume"`
 	NewVolume string `json:"newVolume,omitempty"`
-	// Moved: the claim is on its new volume.
+	// InPlace: the claim keeps OldVolume, which grows while the member is stopped. There is no new volume then.
+	InPlace bool `json:"inPlace,omitempty"`
+	// Moved: the claim is on its new volume, or its volume has grown.
 	Moved bool `json:"moved,omitempty"`
 	// Copies counts the copies that were finished and became stale, because the member was started again. Each has another volume.
 	Copies int `json:"copies,omitempty"`
@@ -143,7 +154,17 @@ type Move struct {
 }
 
 // Target is what the claim is to become.
-func (m *Move) Target() Target { return Target{Size: m.To, Class: m.Class, Modes: m.Modes} }
+func (m *Move) Target() Target {
+	return Target{Size: m.To, Class: m.Class, Modes: m.Modes, Attributes: m.Attributes}
+}
+
+// Volume is the volume that the claim has in the end.
+func (m *Move) Volume() string {
+	if m.InPlace {
+		return m.OldVolume
+	}
+	return m.NewVolume
+}
 
 // CopyAnew has the claim copied to another volume.
 func (m *Move) CopyAnew() {
@@ -154,6 +175,14 @@ func (m *Move) CopyAnew() {
 
 // ForgetProgress has nothing said of the copy: its target is another one now.
 func (m *Move) ForgetProgress() { m.BytesDone, m.BytesTotal, m.BytesTrusted, m.Files = 0, 0, 0, 0 }
+
+// GrowsHeld reports whether the claims of the members grow on their volumes, while each member is stopped.
+func (r *Resize) GrowsHeld() bool {
+	return slices.ContainsFunc(r.Moves(), func(m *Move) bool { return m.InPlace })
+}
+
+// Copies reports whether data is copied to new volumes.
+func (r *Resize) Copies() bool { return !r.IsRollback() && !r.GrowsHeld() }
 
 // Moves returns the claims of all members that get other volumes.
 func (r *Resize) Moves() []*Move {
@@ -239,10 +268,14 @@ type TemplateTarget struct {
 	Class string `json:"class,omitempty"`
 	// Modes are access modes; none keeps the template's.
 	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
+	// Attributes is a VolumeAttributesClass, empty for none; nil keeps the template's.
+	Attributes *string `json:"attributes,omitempty"`
 }
 
 // Target is what claims of the template are to become.
-func (t *TemplateTarget) Target() Target { return Target{Size: t.Size, Class: t.Class, Modes: t.Modes} }
+func (t *TemplateTarget) Target() Target {
+	return Target{Size: t.Size, Class: t.Class, Modes: t.Modes, Attributes: t.Attributes}
+}
 
 // TargetOf returns the name of the temporary claim to which the move copies.
 func (r *Resize) TargetOf(move *Move) string { return TargetName(r.Operation, move.Claim, move.Copies) }

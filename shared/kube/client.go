@@ -38,13 +38,14 @@ import (
 
 // Read-only kinds, beside those of package plan.
 const (
-	Attachments    plan.Resource = "volumeattachments"
-	StorageClasses plan.Resource = "storageclasses"
-	Namespaces     plan.Resource = "namespaces"
-	Nodes          plan.Resource = "nodes"
-	ConfigMaps     plan.Resource = "configmaps"
-	Quotas         plan.Resource = "resourcequotas"
-	LimitRanges    plan.Resource = "limitranges"
+	Attachments       plan.Resource = "volumeattachments"
+	StorageClasses    plan.Resource = "storageclasses"
+	AttributesClasses plan.Resource = "volumeattributesclasses"
+	Namespaces        plan.Resource = "namespaces"
+	Nodes             plan.Resource = "nodes"
+	ConfigMaps        plan.Resource = "configmaps"
+	Quotas            plan.Resource = "resourcequotas"
+	LimitRanges       plan.Resource = "limitranges"
 )
 
 var codecs, parameters = newCodecs()
@@ -75,7 +76,7 @@ func GroupOf(resource plan.Resource) schema.GroupVersion {
 		return authenticationv1.SchemeGroupVersion
 	case accessReviews:
 		return authorizationv1.SchemeGroupVersion
-	case Attachments, StorageClasses:
+	case Attachments, StorageClasses, AttributesClasses:
 		return storagev1.SchemeGroupVersion
 	}
 	return corev1.SchemeGroupVersion

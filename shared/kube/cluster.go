@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/sts"
@@ -40,4 +41,18 @@ func (c *Client) Cluster(ctx context.Context, namespace string) (*sts.Cluster, e
 	cluster.RootMovers, cluster.NodeAccess = allows[api.RootMoverLabel] == api.AllowValue, allows[api.NodeAccessLabel] == api.AllowValue
 	cluster.MoverConfig, err = c.MoverConfig(ctx, namespace)
 	return cluster, err
+}
+
+// AttributesClasses reads the cluster's VolumeAttributesClasses. A cluster that serves none, before Kubernetes 1.34, has none.
+func (c *Client) AttributesClasses(ctx context.Context) (map[string]*storagev1.VolumeAttributesClass, error) {
+	classes := map[string]*storagev1.VolumeAttributesClass{}
+	err := Pages(ctx, c, AttributesClasses, "", "", &storagev1.VolumeAttributesClassList{}, func(l *storagev1.VolumeAttributesClassList) {
+		for i := range l.Items {
+			classes[l.Items[i].Name] = &l.Items[i]
+		}
+	})
+	if apierrors.IsNotFound(err) {
+		return classes, nil
+	}
+	return classes, err
 }

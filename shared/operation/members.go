@@ -16,16 +16,17 @@ type MemberState struct {
 	Next []api.MemberPhase
 }
 
-// MemberStates is the table of all phases of a member; docs/status.md has the same rows, with their meaning. In a rollback nothing is
-// copied, so a member goes from Pending and Stopping to the phase after the copy, and back to Waiting where a resize would go back to
-// Copying.
+// MemberStates is the table of all phases of a member; docs/status.md has the same rows, with their meaning. In a rollback, and
+// where claims grow while their member is stopped, nothing is copied, so a member goes from Pending and Stopping to the phase after the copy,
+// and back to Waiting where a copy would go back to Copying.
 var MemberStates = []MemberState{
 	{api.MemberPending, []api.Function{api.Backup}, []api.MemberPhase{api.MemberCopying, api.MemberWaiting}},
 	{api.MemberCopying, []api.Function{api.Backup}, []api.MemberPhase{api.MemberWaiting}},
 	{api.MemberWaiting, []api.Function{api.Restore, api.Backup}, []api.MemberPhase{api.MemberStopping, api.MemberCopying, api.MemberPending}},
-	{api.MemberStopping, []api.Function{api.Restore}, []api.MemberPhase{api.MemberFinalPass, api.MemberSwapping, api.MemberCopying,
+	{api.MemberStopping, []api.Function{api.Restore}, []api.MemberPhase{api.MemberFinalPass, api.MemberGrowing, api.MemberSwapping, api.MemberCopying,
 		api.MemberWaiting}},
 	{api.MemberFinalPass, []api.Function{api.Backup, api.Restore}, []api.MemberPhase{api.MemberSwapping, api.MemberCopying}},
+	{api.MemberGrowing, []api.Function{api.Restore}, []api.MemberPhase{api.MemberStarting, api.MemberWaiting}},
 	{api.MemberSwapping, []api.Function{api.Restore}, []api.MemberPhase{api.MemberStarting, api.MemberCopying, api.MemberWaiting}},
 	{api.MemberStarting, []api.Function{api.Restore}, []api.MemberPhase{api.MemberMoved, api.MemberSwapping}},
 	{Phase: api.MemberMoved},

@@ -38,16 +38,55 @@ func TookTooLong(resize *api.Resize, limit time.Duration) string {
 
 // Summary describes the result of a resize or a rollback in one sentence.
 func Summary(resize *api.Resize, retention time.Duration) string {
-	grown, moved := len(resize.Expansions), len(resize.Moves())
+	moved := len(resize.Moves())
+	done := inPlace(resize, "have grown", "have other attributes")
 	switch {
 	case resize.IsRollback():
 		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", moved, retention)
-	case grown > 0 && moved > 0:
-		return fmt.Sprintf("%d claims have grown, %d are on new volumes; the old volumes are kept for %s", grown, moved, retention)
-	case grown > 0:
-		return fmt.Sprintf("%d claims have grown", grown)
+	case done != "" && moved > 0:
+		return fmt.Sprintf("%s, %d are on new volumes; the old volumes are kept for %s", done, moved, retention)
+	case done != "":
+		return done
 	case moved > 0:
 		return fmt.Sprintf("%d claims are on new volumes; the old volumes are kept for %s", moved, retention)
 	}
 	return "the set has its new templates"
+}
+
+// Announcement describes what a resize that begins will do, in one sentence.
+func Announcement(resize *api.Resize) string {
+	moved := len(resize.Moves())
+	grow := inPlace(resize, "will grow on their volumes", "will get other attributes")
+	switch {
+	case moved == 0 && grow == "":
+		return "the set is created again with its new templates"
+	case grow == "":
+		return fmt.Sprintf("%d claims will be copied to new volumes", moved)
+	case moved == 0:
+		return grow
+	}
+	return fmt.Sprintf("%s, then %d will be copied to new ones", grow, moved)
+}
+
+// inPlace counts the claims that grow, and those that get other attributes, on their volumes; empty without any.
+func inPlace(resize *api.Resize, grow, change string) string {
+	grown, changed := 0, 0
+	for i := range resize.Expansions {
+		e := &resize.Expansions[i]
+		if e.Attributes == nil || e.To.Cmp(e.From) > 0 {
+			grown++
+		}
+		if e.Attributes != nil {
+			changed++
+		}
+	}
+	switch {
+	case grown > 0 && changed > 0:
+		return fmt.Sprintf("%d claims %s, %d %s", grown, grow, changed, change)
+	case grown > 0:
+		return fmt.Sprintf("%d claims %s", grown, grow)
+	case changed > 0:
+		return fmt.Sprintf("%d claims %s", changed, change)
+	}
+	return ""
 }

@@ -6,7 +6,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
 )
 
 // maxAnnotations is how many bytes the annotations of one object may have (apimachinery pkg/api/validation,
@@ -53,24 +52,4 @@ func size(annotations map[string]string) int {
 		sum += len(key) + len(value)
 	}
 	return sum
-}
-
-// checkAttributes finds claims whose change of the VolumeAttributesClass is not done, or cannot be done: the claim that replaces one would
-// ask for a class that its volume has not, and would not be bound to it.
-func checkAttributes(in Input, w *Wish) []Problem {
-	var found []Problem
-	for _, c := range w.Claims {
-		volume := in.Volume(c.Spec.VolumeName)
-		if c.Method != api.MethodCopy || volume == nil {
-			continue
-		}
-		asks, has := valueOr(c.Spec.VolumeAttributesClassName, ""), valueOr(volume.Spec.VolumeAttributesClassName, "")
-		if asks == has && c.Status.ModifyVolumeStatus == nil {
-			continue
-		}
-		found = append(found, problem(api.ClaimBusy, "claim %s asks for VolumeAttributesClass %q, its volume %s has %q%s. "+
-			"Wait until the change is done, or set the claim back to the class of its volume",
-			c.Name, asks, volume.Name, has, sts.ModifyWords(c.PersistentVolumeClaim)))
-	}
-	return found
 }

@@ -32,7 +32,8 @@ func turnOfMembers(record *api.Resize) []api.Function {
 	if phases(record, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberFinalPass) {
 		turn = append(turn, api.Backup) // of a member that waits, it keeps the mover alive
 	}
-	if phases(record, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting) || len(turn) == 0 ||
+	if phases(record, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberGrowing,
+		api.MemberSwapping, api.MemberStarting) || len(turn) == 0 ||
 		record.Set.UID == "" {
 		turn = append(turn, api.Restore)
 	}
@@ -107,17 +108,23 @@ func MayLag(c operation.Change) bool {
 }
 
 // ConcernedByClaim returns the functions that a change of an operation's claim concerns: the swap waits until old claims are gone and new
-// ones are bound.
+// ones are bound, and a member that is stopped for it, until its claims have grown.
 func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Function {
 	link, err := api.LoadLink(claim)
 	if err != nil || link == nil {
 		return nil
 	}
 	bound := link.Role == api.RoleSuccessor && claim.Status.Phase == corev1.ClaimBound
-	if gone || bound || claim.DeletionTimestamp != nil && link.Role != api.RoleTarget {
+	if gone || bound || link.Role == api.RoleSource && grownWhileHeld(claim) || claim.DeletionTimestamp != nil && link.Role != api.RoleTarget {
 		return []api.Function{api.Restore}
 	}
 	return nil
+}
+
+// grownWhileHeld reports whether the storage has answered a claim that no pod uses: its volume has grown, or cannot.
+func grownWhileHeld(claim *corev1.PersistentVolumeClaim) bool {
+	asks := sts.Requested(claim)
+	return sts.FileSystemPending(claim, asks) != nil || sts.IsBlock(claim) && !sts.Growing(claim) || sts.Infeasible(claim, asks)
 }
 
 // ConcernedByJob returns the functions that a change of a mover or a hook concerns: backup waits for movers to end, restore for hooks to

@@ -29,7 +29,7 @@ func (w *Wish) Document(in Input, phase api.Phase) *api.Resize {
 func (w *Wish) Operation(in Input) *api.Resize {
 	record := w.Document(in, api.Planned)
 	record.Templates, record.ReplaceSet = w.Templates, w.Recreate
-	record.Strategy, _ = api.StrategyOf(in.Set)
+	record.Strategy = w.strategy(in)
 	if w.Recreate {
 		record.Before = before(in, w.Templates)
 	}
@@ -37,9 +37,15 @@ func (w *Wish) Operation(in Input) *api.Resize {
 		record.Admitted = admitted(in)
 	}
 	for _, c := range w.Claims {
-		if c.Method == api.MethodExpand {
+		if expands, attributes := c.Method == api.MethodExpand, w.attributes(c); expands || !c.Copied() && attributes != nil {
+			to := w.size(c)
+			if !expands { // it grows while its member is stopped
+				to = sts.Owns(c.PersistentVolumeClaim)
+			}
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
-				From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c)})
+				From: sts.Owns(c.PersistentVolumeClaim), To: to, Attributes: attributes})
+		}
+		if !c.Held() {
 			continue
 		}
 		member := record.Member(c.Ordinal)
@@ -53,8 +59,22 @@ func (w *Wish) Operation(in Input) *api.Resize {
 	return record
 }
 
-// moveOf describes the move of a claim to another volume.
+// strategy is that of the set's annotation. Members whose claims grow in place need not stop together, so without the annotation they stop
+// one at a time.
+func (w *Wish) strategy(in Input) api.Strategy {
+	strategy, _ := api.StrategyOf(in.Set) // a mistake is refused
+	if _, said := in.Set.Annotations[api.StrategyAnnotation]; !said && w.holds() && !w.copies() {
+		return api.StrategyRolling
+	}
+	return strategy
+}
+
+// moveOf describes the move of a claim to another volume, or its growth while its member is stopped.
 func (w *Wish) moveOf(c Claim) api.Move {
+	if !c.Copied() {
+		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c),
+			OldVolume: c.Spec.VolumeName, InPlace: true}
+	}
 	target := w.goal(c)
 	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c),
 		OldVolume: c.Spec.VolumeName}
@@ -64,10 +84,22 @@ func (w *Wish) moveOf(c Claim) api.Move {
 	if sts.ChangesKind(c.PersistentVolumeClaim, api.Target{Modes: target.Modes}) {
 		move.Modes = target.Modes
 	}
+	if sts.ChangesAttributes(c.PersistentVolumeClaim, target) || move.Class != "" {
+		move.Attributes = target.Attributes
+	}
 	if c.Method == api.MethodRollback {
 		move.NewVolume = w.back[c.Name].volume
 	}
 	return move
+}
+
+// attributes is the VolumeAttributesClass that the claim gets on its volume; nil if it has what is asked for.
+func (w *Wish) attributes(c Claim) *string {
+	target := w.targets[c.Template]
+	if sts.ChangesAttributes(c.PersistentVolumeClaim, target) || target.Attributes != nil && sts.Modifying(c.PersistentVolumeClaim) {
+		return target.Attributes
+	}
+	return nil
 }
 
 // before returns the present targets of the set's templates.
@@ -76,7 +108,11 @@ func before(in Input, templates []api.TemplateTarget) []api.TemplateTarget {
 	for _, t := range templates {
 		if template := sts.Template(in.Set, t.Name); template != nil {
 			is := sts.TargetOf(template)
-			all = append(all, api.TemplateTarget{Name: t.Name, Size: is.Size, Class: is.Class, Modes: is.Modes})
+			was := api.TemplateTarget{Name: t.Name, Size: is.Size, Class: is.Class, Modes: is.Modes}
+			if attributes := sts.AttributesOf(template); t.Attributes != nil {
+				was.Attributes = &attributes
+			}
+			all = append(all, was)
 		}
 	}
 	return all

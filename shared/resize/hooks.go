@@ -20,9 +20,9 @@ func HookPod(set *appsv1.StatefulSet, hook resources.Hook, settings api.Settings
 	return resources.MakeMoverPod(resources.MakeHook(set, hook, template, link, 0, settings))
 }
 
-// checkHooks finds hooks that could not be run before or after a member. Where nothing is copied, no member is moved, and none is run.
+// checkHooks finds hooks that could not be run before or after a member. Where no member is stopped, none is run.
 func checkHooks(in Input, w *Wish) []Problem {
-	if !w.copies() {
+	if !w.holds() {
 		return nil
 	}
 	var found []Problem

@@ -14,11 +14,11 @@ func methodOf(set *appsv1.StatefulSet) (api.Method, []Problem) {
 	switch method := api.Method(set.Annotations[api.ResizeMethodAnnotation]); method {
 	case "":
 		return api.MethodAuto, nil
-	case api.MethodAuto, api.MethodCopy, api.MethodExpand:
+	case api.MethodAuto, api.MethodCopy, api.MethodExpand, api.MethodExpandOffline:
 		return method, nil
 	default:
-		return api.MethodAuto, []Problem{problem(api.MethodUnknown, "%s=%q is not a method; write %q, %q or %q", api.ResizeMethodAnnotation,
-			method, api.MethodAuto, api.MethodExpand, api.MethodCopy)}
+		return api.MethodAuto, []Problem{problem(api.MethodUnknown, "%s=%q is not a method; write %q, %q, %q or %q", api.ResizeMethodAnnotation,
+			method, api.MethodAuto, api.MethodExpand, api.MethodExpandOffline, api.MethodCopy)}
 	}
 }
 
@@ -53,6 +53,9 @@ func (in Input) methodFor(c *corev1.PersistentVolumeClaim, target api.Target, as
 	if asked == api.MethodCopy || in.Cluster != nil && cannotExpand(in, c, target) != "" {
 		return api.MethodCopy
 	}
+	if asked == api.MethodExpandOffline && (sts.Grows(c, target) || sts.Growing(c)) {
+		return api.MethodExpandOffline
+	}
 	return api.MethodExpand
 }
 
@@ -64,6 +67,8 @@ func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) 
 		return "another StorageClass or access mode needs another volume"
 	case sts.Shrinks(c, target):
 		return "a volume cannot shrink"
+	case !sts.Grows(c, target) && !sts.Growing(c):
+		return "" // only its attributes change
 	case class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion:
 		return "its StorageClass " + sts.ClassOf(c) + " does not allow volume expansion"
 	}
@@ -80,7 +85,8 @@ func checkMethods(in Input, w *Wish) []Problem {
 	if in.ByGrowth() {
 		return checkGrowth(w)
 	}
-	if api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]) != api.MethodExpand {
+	method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation])
+	if method != api.MethodExpand && method != api.MethodExpandOffline {
 		return nil
 	}
 	var found []Problem
@@ -88,7 +94,7 @@ func checkMethods(in Input, w *Wish) []Problem {
 		t := w.target(c.Template)
 		if why := cannotExpand(in, c.PersistentVolumeClaim, w.targets[c.Template]); why != "" {
 			found = append(found, problem(api.ExpandImpossible, "claim %s cannot become %s in place, as %s=%s asks: %s; remove the annotation or "+
-				"write %q", c.Name, &t.Size, api.ResizeMethodAnnotation, api.MethodExpand, why, api.MethodCopy))
+				"write %q", c.Name, &t.Size, api.ResizeMethodAnnotation, method, why, api.MethodCopy))
 		}
 	}
 	return found

@@ -58,7 +58,7 @@ func bandwidth(o *sts.Observed) int64 {
 // pods of other members differ in names only, so that the API server judges all of them alike.
 func MoverPod(in Input, w *Wish) *corev1.Pod {
 	record := w.Operation(in)
-	if len(record.Members) == 0 || record.IsRollback() {
+	if len(record.Members) == 0 || !record.Copies() {
 		return nil
 	}
 	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)

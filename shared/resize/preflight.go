@@ -30,7 +30,7 @@ func Preflight(in Input, w *Wish) []Problem {
 	for _, check := range []func(Input, *Wish) []Problem{
 		checkMethods, checkNames, checkNodeAccess, checkRuntime, checkOwner, checkMover, checkHooks, checkClasses, checkProvisioners,
 		checkTopology, checkClaims,
-		checkFinalizers, checkAttributes, checkLimits, checkQuotas, checkRetained, checkDocuments,
+		checkFinalizers, checkAttributesClasses, checkAttributes, checkLimits, checkQuotas, checkRetained, checkDocuments,
 	} {
 		found = append(found, check(in, w)...)
 	}
@@ -91,7 +91,7 @@ func checkRuntime(in Input, w *Wish) []Problem {
 }
 
 // AsksOwner reports whether an owner would undo changes of the resize.
-func (w *Wish) AsksOwner() bool { return w.Recreate || w.copies() }
+func (w *Wish) AsksOwner() bool { return w.Recreate || w.holds() }
 
 func checkOwner(in Input, w *Wish) []Problem {
 	owner := sts.Controller(in.Set)
@@ -162,7 +162,7 @@ func checkClaims(in Input, w *Wish) []Problem {
 }
 
 func checkUsers(in Input, c Claim) []Problem {
-	if !c.Copied() {
+	if !c.Held() {
 		return nil
 	}
 	var found []Problem

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
@@ -35,7 +36,10 @@ type Claim struct {
 }
 
 // Copied reports whether the claim gets another volume: a new one with a copy, or an old one back.
-func (c Claim) Copied() bool { return c.Method != api.MethodExpand }
+func (c Claim) Copied() bool { return c.Method == api.MethodCopy || c.Method == api.MethodRollback }
+
+// Held reports whether the claim's member is stopped for it.
+func (c Claim) Held() bool { return c.Method != api.MethodExpand }
 
 // Want returns the wish of the set. Without a wish the reason says why there is none; StatusInvalid comes with the error.
 func Want(in Input) (*Wish, api.Reason, error) {
@@ -131,12 +135,17 @@ func (w *Wish) read(in Input, record *api.Resize) {
 		w.Templates = append(w.Templates, sts.TemplateFor(in.Set, template, target))
 		w.Recreate = w.Recreate || sts.Differs(in.Set, template, target)
 		for _, c := range claims {
-			if c.Template == template && (sts.Lags(c.PersistentVolumeClaim, target) || in.retried() && sts.Growing(c.PersistentVolumeClaim)) {
+			if c.Template == template && (sts.Lags(c.PersistentVolumeClaim, target) || in.retried() && unfinished(c.PersistentVolumeClaim, target)) {
 				w.Claims = append(w.Claims, Claim{c, in.methodFor(c.PersistentVolumeClaim, target, method)})
 			}
 		}
 	}
 	slices.SortFunc(w.Claims, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// unfinished reports whether the claim asks for what its volume does not have yet, so that a retry waits for it.
+func unfinished(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	return sts.Growing(claim) || target.Attributes != nil && sts.Modifying(claim)
 }
 
 // size returns the claim's future size. A claim that only follows its template, and is copied for another reason, does not shrink.
@@ -167,6 +176,9 @@ func (w *Wish) class(c Claim) string {
 	}
 	return sts.ClassOf(c.PersistentVolumeClaim)
 }
+
+// holds reports whether a member is stopped.
+func (w *Wish) holds() bool { return slices.ContainsFunc(w.Claims, Claim.Held) }
 
 // copies reports whether a claim gets another volume.
 func (w *Wish) copies() bool { return slices.ContainsFunc(w.Claims, Claim.Copied) }

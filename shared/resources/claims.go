@@ -135,6 +135,12 @@ func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.P
 		spec.StorageClassName = &target.Class
 		spec.VolumeAttributesClassName = nil // it is of the old class's driver
 	}
+	if target.Attributes != nil {
+		spec.VolumeAttributesClassName = nil
+		if *target.Attributes != "" {
+			spec.VolumeAttributesClassName = target.Attributes
+		}
+	}
 	return spec
 }
 

@@ -53,6 +53,18 @@ func retarget(template map[string]any, target api.TemplateTarget) {
 		spec["storageClassName"] = target.Class
 		delete(spec, "volumeAttributesClassName") // it belongs to the driver of the old class
 	}
+	setAttributes(spec, target.Attributes)
+}
+
+// setAttributes has the spec name the VolumeAttributesClass, or none if it is empty; nil keeps what it names.
+func setAttributes(spec map[string]any, class *string) {
+	switch {
+	case class == nil:
+	case *class == "":
+		delete(spec, "volumeAttributesClassName")
+	default:
+		spec["volumeAttributesClassName"] = *class
+	}
 }
 
 // MakeJournal builds the operation's durable record. A ControllerRevision is Kubernetes' own place for such data: it

@@ -133,13 +133,14 @@ func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 
 // TargetOf returns the target in the set's own template.
 func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
-	return api.Target{Size: Requested(template), Class: ClassOf(template), Modes: template.Spec.AccessModes}
+	return api.Target{Size: Requested(template), Class: ClassOf(template), Modes: template.Spec.AccessModes,
+		Attributes: template.Spec.VolumeAttributesClassName}
 }
 
 // Lags reports whether the claim differs from the target: smaller, or larger where that counts, of another class, or with
-// other access modes.
+// other access modes or attributes.
 func Lags(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target)
+	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target) || ChangesAttributes(claim, target)
 }
 
 // Growing reports whether the claim asks for more than its volume has.
@@ -167,6 +168,40 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 		return true
 	}
 	return false
+}
+
+// AttributesOf is the claim's VolumeAttributesClass, empty if it names none.
+func AttributesOf(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.VolumeAttributesClassName == nil {
+		return ""
+	}
+	return *claim.Spec.VolumeAttributesClassName
+}
+
+// CurrentAttributes is the VolumeAttributesClass that the claim's volume has, as its status says; empty if it has none.
+func CurrentAttributes(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Status.CurrentVolumeAttributesClassName == nil {
+		return ""
+	}
+	return *claim.Status.CurrentVolumeAttributesClassName
+}
+
+// ChangesAttributes reports whether the claim asks for another VolumeAttributesClass than the target.
+func ChangesAttributes(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	return target.Attributes != nil && *target.Attributes != AttributesOf(claim)
+}
+
+// Modifying reports whether the claim asks for attributes that its volume does not have yet.
+func Modifying(claim *corev1.PersistentVolumeClaim) bool {
+	return AttributesOf(claim) != CurrentAttributes(claim) || claim.Status.ModifyVolumeStatus != nil
+}
+
+// AttributesInfeasible reports whether the storage has refused to give the volume this VolumeAttributesClass
+// (kubernetes KEP-3751; the external resizer writes it).
+func AttributesInfeasible(claim *corev1.PersistentVolumeClaim, class string) bool {
+	status := claim.Status.ModifyVolumeStatus
+	return status != nil && status.Status == corev1.PersistentVolumeClaimModifyVolumeInfeasible &&
+		status.TargetVolumeAttributesClassName == class
 }
 
 // ModifyWords says how far the change of the claim's VolumeAttributesClass is; empty if none is under way.
@@ -242,7 +277,7 @@ func Differs(set *appsv1.StatefulSet, template string, target api.Target) bool {
 	}
 	size := TargetOf(t).Size
 	is := size.Cmp(target.Size)
-	return is < 0 || target.Exact && is > 0 || ChangesKind(t, target)
+	return is < 0 || target.Exact && is > 0 || ChangesKind(t, target) || ChangesAttributes(t, target)
 }
 
 // TemplateFor returns what the set's template is to ask for so that it meets the target. It has to exist. A template that is larger stays so,
@@ -252,7 +287,7 @@ func TemplateFor(set *appsv1.StatefulSet, template string, target api.Target) ap
 	if target.Exact || size.Cmp(target.Size) < 0 {
 		size = target.Size
 	}
-	return api.TemplateTarget{Name: template, Size: size, Class: target.Class, Modes: target.Modes}
+	return api.TemplateTarget{Name: template, Size: size, Class: target.Class, Modes: target.Modes, Attributes: target.Attributes}
 }
 
 // Replicas is the count the set asks for; an absent one means 1 (apps/v1 defaulting).
@@ -344,3 +379,6 @@ const WhenScaledPath = "/spec/persistentVolumeClaimRetentionPolicy/whenScaled"
 
 // RequestPath is where a claim says how much it asks for.
 const RequestPath = "/spec/resources/requests/storage"
+
+// AttributesPath is where a claim names its VolumeAttributesClass.
+const AttributesPath = "/spec/volumeAttributesClassName"

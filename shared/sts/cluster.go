@@ -9,8 +9,10 @@ import (
 // namespace.
 type Cluster struct {
 	Classes map[string]*storagev1.StorageClass
-	Quotas  []corev1.ResourceQuota
-	Limits  []corev1.LimitRange
+	// Attributes are the VolumeAttributesClasses; nil where the request names none.
+	Attributes map[string]*storagev1.VolumeAttributesClass
+	Quotas     []corev1.ResourceQuota
+	Limits     []corev1.LimitRange
 	// RootMovers are allowed in the namespace.
 	RootMovers bool
 	// NodeAccess: sets whose pods get hold of their node may be created again in the namespace.

@@ -10,7 +10,7 @@ import (
 )
 
 // Wanted returns the targets of the request, by template. A request that has succeeded still counts for claims that are added later. But
-// then no member is stopped only because a user has enlarged a claim since, or changed its access modes.
+// then nothing is done only because a user has enlarged a claim since, or given it other access modes or attributes.
 func Wanted(set *appsv1.StatefulSet, text string, request api.Request, record *api.Resize) map[string]api.Target {
 	targets := Targets(set, request)
 	if record == nil || record.Phase != api.Succeeded || record.Request != text {
@@ -18,7 +18,7 @@ func Wanted(set *appsv1.StatefulSet, text string, request api.Request, record *a
 	}
 	standing := map[string]api.Target{}
 	for template, target := range targets {
-		target.Exact, target.Modes = false, nil
+		target.Exact, target.Modes, target.Attributes = false, nil, nil
 		standing[template] = target
 	}
 	return standing

@@ -139,6 +139,12 @@ var volumeThefts = []theft{
 	{"have a claim ask for more, where its class grows", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
 	}, "detect-resize"},
+	{"have a claim that is part of an operation ask for more, where its class grows", func(s *thief) error {
+		return s.patchClaim("data-plain-1", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
+	}, "detect-resize restore"},
+	{"have a volume get another VolumeAttributesClass", func(s *thief) error {
+		return s.patchClaim("data-plain-0", `{"spec":{"volumeAttributesClassName":"gold"}}`)
+	}, "detect-resize"},
 	{"take an annotation, a label or a finalizer of others from a claim", func(s *thief) error {
 		for _, metadata := range []string{`"labels":{"app":null}`, `"finalizers":null`} {
 			if err := s.patchClaim("data-plain-0", `{"metadata":{`+metadata+`}}`); err == nil {

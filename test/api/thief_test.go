@@ -169,7 +169,7 @@ func lay(t *testing.T) loot {
 	t.Helper()
 	l := loot{w: kit.NewWorld(t)}
 	l.web = l.w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	plain := kit.WorldSet("plain", 1, "64Mi", "data")
+	plain := kit.WorldSet("plain", 2, "64Mi", "data")
 	plain.Labels, plain.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil, ptr.To(kit.GrowingClass)
 	l.plain = l.w.CreateSet(plain)
 	zero := kit.WorldSet("zero", 0, "64Mi", "data")
@@ -181,6 +181,7 @@ func lay(t *testing.T) loot {
 	l.layStrange(t)
 	l.layAutoscalers(t)
 	ctx, core := t.Context(), l.w.Kube.CoreV1()
+	l.w.PatchClaim("data-plain-1", fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.OperationLabel, operation))
 	l.volume, l.copy = l.w.Claim("data-plain-0").Spec.VolumeName, l.w.Claim("data-web-0").Spec.VolumeName
 	kept, _ := json.Marshal(map[string]any{"spec": map[string]any{"persistentVolumeReclaimPolicy": "Retain"}})
 	if _, err := core.PersistentVolumes().Patch(ctx, l.volume, types.MergePatchType, kept, metav1.PatchOptions{}); err != nil {

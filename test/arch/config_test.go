@@ -60,14 +60,15 @@ func TestPoliciesAboutHeldMembersAgree(t *testing.T) {
 	if sets.Validations[0].Message != scales.Validations[0].Message {
 		t.Error("the policies say different things")
 	}
-	record := (&api.Resize{Header: api.Header{Phase: api.Moving}, Members: []api.Member{{Phase: api.MemberStopping}, {Phase: api.MemberFinalPass}, {Phase: api.MemberSwapping}}}).Encode()
+	record := (&api.Resize{Header: api.Header{Phase: api.Moving}, Members: []api.Member{{Phase: api.MemberStopping}, {Phase: api.MemberFinalPass}, {Phase: api.MemberGrowing},
+		{Phase: api.MemberSwapping}}}).Encode()
 	undone := (&api.Resize{Header: api.Header{Phase: api.Reverting}}).Encode()
 	for name, spec := range map[string]admissionv1.ValidatingAdmissionPolicySpec{"held-sets": sets, "held-scales": scales} {
 		if *spec.FailurePolicy != admissionv1.Ignore {
 			t.Errorf("%s: what goes wrong with the policy stops everybody's sets", name)
 		}
 		words := regexp.MustCompile(`'("phase":"[A-Za-z]+")'`).FindAllStringSubmatch(spec.Validations[0].Expression, -1)
-		if len(words) != 5 {
+		if len(words) != 6 {
 			t.Errorf("%s: looks for %v", name, words)
 		}
 		for _, word := range words {

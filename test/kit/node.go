@@ -95,6 +95,7 @@ func (n *Node) work(ctx context.Context) {
 	pods, _ := n.w.cluster.pods.Pods(n.w.Namespace).List(labels.Everything())
 	n.provision(ctx, claims, pods)
 	n.grow(ctx, claims)
+	n.modify(ctx, claims)
 	n.watchClaims(claims)
 	n.missPods(pods)
 	n.runPods(ctx, pods)
@@ -196,6 +197,7 @@ func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode, StorageClassName: *c.Spec.StorageClassName,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			VolumeAttributesClassName:     c.Spec.VolumeAttributesClassName,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: provisioner, FSType: "ext4", VolumeHandle: string(c.UID)}},
 			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},

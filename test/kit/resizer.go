@@ -2,9 +2,12 @@ package kit
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 )
 
 // Growth is how the storage answers a claim that asks for more.
@@ -19,6 +22,8 @@ const (
 	GrowsNever Growth = "never"
 	// GrowsLater does nothing yet.
 	GrowsLater Growth = "later"
+	// GrowsDetached grows the volume while no pod has it mounted, and its file system when a pod starts on it.
+	GrowsDetached Growth = "detached"
 )
 
 // grow does what a CSI driver's resizer does (kubernetes-csi external-resizer).
@@ -38,6 +43,10 @@ func (n *Node) grow(ctx context.Context, claims []*corev1.PersistentVolumeClaim)
 		switch growth {
 		case GrowsNever:
 			n.refuseGrowth(ctx, c)
+		case GrowsDetached:
+			if !n.inUse(c.Name) {
+				n.growVolume(ctx, c)
+			}
 		case GrowsWhenMounted:
 			n.growVolume(ctx, c)
 		default:
@@ -45,6 +54,16 @@ func (n *Node) grow(ctx context.Context, claims []*corev1.PersistentVolumeClaim)
 			n.growFileSystem(ctx, c)
 		}
 	}
+}
+
+// inUse reports whether a pod that has not ended, or whose volumes are still mounted, uses the claim.
+func (n *Node) inUse(claim string) bool {
+	pods, _ := n.w.cluster.pods.Pods(n.w.Namespace).List(labels.Everything())
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		unmounted := done && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
+		return mounts(pod, claim) && pod.Spec.NodeName != "" && !unmounted
+	})
 }
 
 func (n *Node) growVolume(ctx context.Context, c *corev1.PersistentVolumeClaim) {
@@ -78,6 +97,54 @@ func (n *Node) refuseGrowth(ctx context.Context, c *corev1.PersistentVolumeClaim
 	c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
 	c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimControllerResizeError,
 		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: "the pool has 80Mi left"}}
+	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
+}
+
+// modify does what the resizer does for a claim that asks for another VolumeAttributesClass. Any class is given, unless Growth is
+// GrowsNever or GrowsLater.
+func (n *Node) modify(ctx context.Context, claims []*corev1.PersistentVolumeClaim) {
+	n.mu.Lock()
+	growth := n.Growth
+	n.mu.Unlock()
+	for _, seen := range claims {
+		c := seen.DeepCopy()
+		asks, has := ptr.Deref(c.Spec.VolumeAttributesClassName, ""), ptr.Deref(c.Status.CurrentVolumeAttributesClassName, "")
+		if c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil || asks == has && c.Status.ModifyVolumeStatus == nil {
+			continue
+		}
+		switch {
+		case growth == GrowsLater:
+			continue
+		case asks == "":
+			c.Status.ModifyVolumeStatus = nil
+		case growth == GrowsNever:
+			n.refuseAttributes(ctx, c, asks)
+			continue
+		default:
+			n.giveAttributes(ctx, c.Spec.VolumeName, asks)
+			c.Status.CurrentVolumeAttributesClassName, c.Status.ModifyVolumeStatus = &asks, nil
+		}
+		_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
+	}
+}
+
+func (n *Node) giveAttributes(ctx context.Context, name, class string) {
+	volume, err := n.w.Kube.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	volume.Spec.VolumeAttributesClassName = &class
+	_, _ = n.w.Kube.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{})
+}
+
+func (n *Node) refuseAttributes(ctx context.Context, c *corev1.PersistentVolumeClaim, class string) {
+	if c.Status.ModifyVolumeStatus != nil {
+		return
+	}
+	c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: class,
+		Status: corev1.PersistentVolumeClaimModifyVolumeInfeasible}
+	c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimVolumeModifyVolumeError,
+		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: "volumes have no attribute colour"}}
 	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
 }
 

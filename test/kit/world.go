@@ -31,6 +31,12 @@ import (
 // APIEnv names the kubeconfig of a real API server with its controllers, but without nodes.
 const APIEnv = "DRYDOCK_TEST_API"
 
+// Attributes is a VolumeAttributesClass of a World; so is OtherAttributes.
+const (
+	Attributes      = "world-gold"
+	OtherAttributes = "world-silver"
+)
+
 // Class, OtherClass and GrowingClass, which allows volume expansion, are the StorageClasses of a World.
 const (
 	Class        = "world"
@@ -146,6 +152,13 @@ func (w *World) createClasses() {
 			Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(name == GrowingClass)}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			w.T.Fatalf("creating class %s: %v", name, err)
+		}
+	}
+	for _, name := range []string{Attributes, OtherAttributes} {
+		_, err := w.Kube.StorageV1().VolumeAttributesClasses().Create(context.Background(), &storagev1.VolumeAttributesClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: provisioner, Parameters: map[string]string{"name": name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			w.T.Fatalf("creating VolumeAttributesClass %s: %v", name, err)
 		}
 	}
 }

@@ -41,11 +41,15 @@ type method struct {
 	rolling bool
 	// before is what happens in the world before the operation; nil for nothing.
 	before func(w *kit.World)
+	// growth is how the storage lets volumes grow.
+	growth kit.Growth
 }
 
 var methods = []method{
 	{name: "copy", request: "data=128Mi", set: func() setType { return newSet() }},
 	{name: "expand", request: "data=128Mi", set: func() setType { return growing() }},
+	{name: "expand while held", request: "data=128Mi", set: func() setType { return offline() }, rolling: true, growth: kit.GrowsDetached},
+	{name: "attributes", request: "data=64Mi%" + kit.Attributes, set: func() setType { return newSet() }},
 	{name: "expand and copy", request: "data=128Mi,logs=64Mi@" + kit.OtherClass, set: func() setType { return growing("logs") }},
 	{name: "shrink", request: "data=32Mi", set: func() setType { return newSet() }},
 	{name: "another class and access mode", request: "data=64Mi@" + kit.OtherClass + ":RWX", set: func() setType { return newSet() }},
@@ -89,6 +93,14 @@ func growing(more ...string) setType {
 	for i := range set.Spec.VolumeClaimTemplates {
 		set.Spec.VolumeClaimTemplates[i].Spec.StorageClassName = ptr.To(kit.GrowingClass)
 	}
+	return set
+}
+
+// offline has two members whose volumes grow only while they are detached.
+func offline() setType {
+	set := growing()
+	set.Spec.Replicas = ptr.To[int32](2)
+	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpandOffline)
 	return set
 }
 
@@ -236,6 +248,7 @@ func newWorld(t *testing.T, m method) *kit.World {
 	w.MayPause(owner.Operator)
 	w.DefineKind(owner, ownerKind)
 	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)
+	w.Node.Set(func(n *kit.Node) { n.Growth = m.growth })
 	w.CreateSet(m.set())
 	if m.rolling {
 		w.AllowAway("web", 1)

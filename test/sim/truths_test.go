@@ -128,7 +128,7 @@ func (s *sight) recorded() string {
 // isStopped reports whether the operation keeps the member from serving.
 func isStopped(m *api.Member) bool {
 	switch m.Phase {
-	case api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting:
+	case api.MemberStopping, api.MemberFinalPass, api.MemberGrowing, api.MemberSwapping, api.MemberStarting:
 		return true
 	}
 	return false
@@ -154,7 +154,7 @@ func (s *sight) stopped() string {
 	for _, m := range s.record.Members {
 		pod := s.pods[fmt.Sprintf("web-%d", m.Ordinal)]
 		switch {
-		case m.Phase != api.MemberStopping && m.Phase != api.MemberFinalPass && m.Phase != api.MemberSwapping:
+		case m.Phase == api.MemberStarting || !isStopped(&m):
 		case pod == nil || pod.UID != m.Pod:
 			return fmt.Sprintf("I1: member %d is %s, and its pod %s is gone or was created anew", m.Ordinal, m.Phase, m.Pod)
 		case m.Phase != api.MemberStopping && !sts.Held(pod):

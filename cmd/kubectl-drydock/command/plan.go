@@ -99,6 +99,11 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	if in.Cluster, err = s.client.Cluster(ctx, set.Namespace); err != nil {
 		return nil, err
 	}
+	if forecast.NamesAttributes(in) {
+		if in.Cluster.Attributes, err = s.client.AttributesClasses(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var unlisted []string
 	in.Budgets, unlisted = s.budgets(ctx)
 	look := forecast.Look(in)
@@ -107,8 +112,10 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	for _, write := range writes {
 		checks = append(checks, s.try(ctx, write))
 	}
+	var unasked []string
+	look.Storage, unasked = s.storage(ctx, look.Provisioners(), look.Nodes())
 	document := look.Document(used(measured), checks)
-	document.Assumed = slices.Concat(assumed, unlisted, unread)
+	document.Assumed = slices.Concat(assumed, unlisted, unread, unasked)
 	return document, nil
 }
 

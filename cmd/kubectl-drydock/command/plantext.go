@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -90,10 +91,26 @@ func printClaims(out io.Writer, claims []forecast.Claim) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLAIM\tMETHOD\tSIZE\tCLASS\tACCESS\tOLD VOLUME\tIN USE\tUSED BY")
 	for _, c := range claims {
-		fmt.Fprintln(table, strings.Join([]string{c.Name, string(c.Method), turns(c.From.String(), c.To.String()), turns(c.Class, c.NewClass),
+		fmt.Fprintln(table, strings.Join([]string{c.Name, string(c.Method), turns(c.From.String(), c.To.String()), classWords(c),
 			turns(modes(c.Modes), modes(c.NewModes)), c.Volume, inUse(c), users(c.Users)}, "\t"))
 	}
 	return table.Flush()
+}
+
+// classWords are the StorageClass and, after the sign of a request, the VolumeAttributesClass.
+func classWords(c forecast.Claim) string {
+	becomes := c.Attributes
+	if c.NewAttributes != nil {
+		becomes = *c.NewAttributes
+	}
+	return turns(withAttributes(c.Class, c.Attributes), withAttributes(cmp.Or(c.NewClass, c.Class), becomes))
+}
+
+func withAttributes(class, attributes string) string {
+	if attributes == "" {
+		return class
+	}
+	return class + "%" + attributes
 }
 
 // turns returns the present value, and the new one if it differs.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,13 +24,16 @@ func setWords(d *forecast.Document) string {
 		if t.Class != "" {
 			words += "@" + t.Class
 		}
+		if t.Attributes != nil && *t.Attributes != "" {
+			words += "%" + *t.Attributes
+		}
 		if len(t.Modes) > 0 {
 			words += ":" + modes(t.Modes)
 		}
 		templates = append(templates, words)
 	}
 	when := ""
-	if d.Method == api.MethodCopy {
+	if d.Method == api.MethodCopy || d.Method == api.MethodExpandOffline {
 		when = " before the first member stops"
 	}
 	return "is created again around its running pods" + when + ", with its new templates: " + strings.Join(templates, ", ")
@@ -65,19 +69,28 @@ func strategyWords(d *forecast.Document) string {
 	case d.Stop.Members == 0:
 		return "whole: no member runs"
 	case d.Stop.Members == 1:
-		return "whole: one member stops when it has been copied"
+		return "whole: one member stops" + when(d, " when it has been copied")
 	}
-	return fmt.Sprintf("whole: %d members stop together when all of them have been copied, and start together", d.Stop.Members)
+	return fmt.Sprintf("whole: %d members stop together%s, and start %s", d.Stop.Members, when(d, " when all of them have been copied"),
+		map[bool]string{true: "as soon as their volumes have grown", false: "together"}[d.Method == api.MethodExpandOffline])
+}
+
+// when returns words about copies, for a resize that makes some.
+func when(d *forecast.Document, words string) string {
+	if d.Method == api.MethodExpandOffline {
+		return ""
+	}
+	return words
 }
 
 func cutoverWords(d *forecast.Document) string {
 	switch d.Cutover {
 	case api.CutoverAuto:
-		return "as soon as the copies have converged"
+		return "as soon as " + cmp.Or(when(d, "the copies have converged"), "the others let them")
 	case api.CutoverApprove:
 		return "when they are approved: kubectl drydock approve -n " + d.Namespace + " sts/" + d.Set
 	}
-	return "in the windows " + d.Cutover + ", when the copies have converged"
+	return "in the windows " + d.Cutover + when(d, ", when the copies have converged")
 }
 
 // checkWords say when the member check is asked, if there is one.

@@ -144,10 +144,15 @@ func printProgress(out io.Writer, d *progress.Document) error {
 	}
 	for _, g := range d.Growing {
 		is := "growing"
-		if g.Done {
+		switch grows := g.To.Cmp(g.From) > 0; {
+		case g.Done && grows:
 			is = "grown"
+		case g.Done:
+			is = "changed"
+		case !grows:
+			is = "changing"
 		}
-		fmt.Fprintln(table, strings.Join([]string{printable(g.Claim), turns(g.From.String(), g.To.String()), is}, "\t"))
+		fmt.Fprintln(table, strings.Join([]string{printable(g.Claim), turns(g.From.String(), named(g.To.String(), "", g.Attributes)), is}, "\t"))
 	}
 	if len(d.Growing) > 0 && len(d.Members) > 0 {
 		fmt.Fprintln(table)
@@ -165,13 +170,20 @@ func printProgress(out io.Writer, d *progress.Document) error {
 func movesOf(m progress.Member) string {
 	var words []string
 	for _, c := range m.Claims {
-		to := c.To.String()
-		if c.Class != "" {
-			to += "@" + c.Class
-		}
-		words = append(words, printable(c.Template+" "+turns(c.From.String(), to)))
+		words = append(words, printable(c.Template+" "+turns(c.From.String(), named(c.To.String(), c.Class, c.Attributes))))
 	}
 	return strings.Join(words, ", ")
+}
+
+// named is a size with the classes that come with it, as a request writes them.
+func named(size, class string, attributes *string) string {
+	if class != "" {
+		size += "@" + class
+	}
+	if attributes != nil && *attributes != "" {
+		size += "%" + *attributes
+	}
+	return printable(size)
 }
 
 func copied(m progress.Member) string {

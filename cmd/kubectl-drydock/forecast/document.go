@@ -87,6 +87,9 @@ type Claim struct {
 	NewClass string                              `json:"newClass,omitempty"`
 	Modes    []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
 	NewModes []corev1.PersistentVolumeAccessMode `json:"newModes,omitempty"`
+	// Attributes is the present VolumeAttributesClass, NewAttributes the new one if it would differ.
+	Attributes    string  `json:"attributes,omitempty"`
+	NewAttributes *string `json:"newAttributes,omitempty"`
 	// Volume is the present one. After a copy it is kept for a while.
 	Volume string `json:"volume"`
 	// Users are the pods that use it.

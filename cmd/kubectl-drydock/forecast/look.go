@@ -33,6 +33,9 @@ type Forecast struct {
 	record  *api.Resize // the first record of the resize; nil if none would begin
 	before  []resize.Problem
 	refused []resize.Problem
+
+	// Storage is how much room storage says to have. It is not judged where it is empty.
+	Storage Storage
 }
 
 // Look judges the set as if it had opted in, and had the annotations of the request.
@@ -58,6 +61,13 @@ func Look(in Input) *Forecast {
 	}
 	f.refused = append(f.refused, resize.Preflight(f.in.Input, wish)...)
 	return f
+}
+
+// NamesAttributes reports whether the request would name a VolumeAttributesClass, so that the cluster's have to be read for a forecast.
+func NamesAttributes(in Input) bool {
+	f := &Forecast{in: in}
+	f.suppose()
+	return f.begins() && resize.Read(f.in.Input).NamesAttributes()
 }
 
 // suppose opts the set in and adds the request, in memory.

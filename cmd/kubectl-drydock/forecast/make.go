@@ -21,7 +21,7 @@ type Usage struct {
 	Used, Capacity int64
 }
 
-// Document combines the judgement, the kubelets' measurements by claim, and the API server's answers to dry runs.
+// Document combines the judgement, the room of the storage, the kubelets' measurements by claim, and the API server's answers to dry runs.
 func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document {
 	d := &Document{Version: Version, Namespace: f.in.Set.Namespace, Set: f.in.Set.Name, Request: f.in.Set.Annotations[api.ResizeAnnotation],
 		Before: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
@@ -32,11 +32,15 @@ func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document
 		d.Copy = total(d.Claims)
 		if len(f.record.Members) > 0 {
 			d.Method = api.MethodCopy
+			if f.record.GrowsHeld() {
+				d.Method = api.MethodExpandOffline
+			}
 			f.moving(d)
 		} else {
 			d.Stop = f.noStop(d.Claims)
 		}
 		f.fits(d)
+		f.rooms(d)
 	}
 	d.Refused = append(d.Refused, denials(checks)...)
 	d.Verdict = f.verdict(d)
@@ -59,11 +63,15 @@ func (f *Forecast) verdict(d *Document) Verdict {
 func (f *Forecast) claims(measured map[string]Usage) []Claim {
 	var all []Claim
 	for _, e := range f.record.Expansions {
-		all = append(all, f.claim(e.Claim, Claim{Template: e.Template, Method: api.MethodExpand, From: e.From, To: e.To, Volume: e.Volume}))
+		if move := f.record.Move(e.Claim); move != nil {
+			continue // it grows while its member is stopped, too
+		}
+		all = append(all, f.claim(e.Claim, Claim{Template: e.Template, Method: api.MethodExpand, From: e.From, To: e.To, Volume: e.Volume,
+			NewAttributes: e.Attributes}))
 	}
 	for _, m := range f.moves() {
-		c := f.claim(m.Claim, Claim{Template: m.Template, Method: api.MethodCopy, From: m.From, To: m.To, Volume: m.OldVolume,
-			NewClass: m.Class, NewModes: m.Modes})
+		c := f.claim(m.Claim, Claim{Template: m.Template, Method: methodOf(m), From: m.From, To: m.To, Volume: m.OldVolume,
+			NewClass: m.Class, NewModes: m.Modes, NewAttributes: f.newAttributes(m)})
 		if usage, known := measured[m.Claim]; known && !sts.IsBlock(f.in.Claim(m.Claim)) && usage.alone(c.Capacity) {
 			c.Used = &usage.Used
 		}
@@ -73,10 +81,28 @@ func (f *Forecast) claims(measured map[string]Usage) []Claim {
 	return all
 }
 
+func methodOf(m *api.Move) api.Method {
+	if m.InPlace {
+		return api.MethodExpandOffline
+	}
+	return api.MethodCopy
+}
+
+// newAttributes is the VolumeAttributesClass that the claim of a member gets: with its new volume or, where it keeps its volume, before.
+func (f *Forecast) newAttributes(m *api.Move) *string {
+	for i := range f.record.Expansions {
+		if e := &f.record.Expansions[i]; e.Claim == m.Claim {
+			return e.Attributes
+		}
+	}
+	return m.Attributes
+}
+
 // claim completes the forecast of a claim from the live claim.
 func (f *Forecast) claim(name string, c Claim) Claim {
 	live := f.in.Claim(name)
 	c.Name, c.Class, c.Modes, c.Capacity = name, sts.ClassOf(live), live.Spec.AccessModes, f.capacity(c.From, c.Volume)
+	c.Attributes = sts.AttributesOf(live)
 	for _, pod := range f.in.Users(name) {
 		c.Users = append(c.Users, User{Pod: pod.Name, Node: pod.Spec.NodeName, Foreign: !sts.IsPodOf(pod, f.in.Set)})
 	}

@@ -68,6 +68,9 @@ func (f *Forecast) member(m *api.Member) Member {
 
 // cold says why no mover can copy beside the member's pod, or nothing.
 func (f *Forecast) cold(m *api.Member) string {
+	if f.record.GrowsHeld() {
+		return "" // nothing is copied
+	}
 	if f.in.MemberPod(m.Ordinal) == nil && !f.in.Wants(m.Ordinal) {
 		return "it has no pod"
 	}
@@ -112,7 +115,7 @@ func (f *Forecast) warn(d *Document) {
 	}
 	if rolling && sts.Ordered(f.in.Set) {
 		d.Warnings = append(d.Warnings, "podManagementPolicy is OrderedReady: if another pod is lost while a member is stopped, Kubernetes "+
-			"replaces it only when the member is back. Drydock starts the member again at once then, on its old volumes")
+			"replaces it only when the member is back. Drydock starts the member again at once then, on the volumes that it had")
 	}
 	for _, m := range d.Members {
 		if m.Cold != "" && m.Pod != "" {

@@ -50,13 +50,15 @@ type stop struct {
 	// cold are the claims that have no first pass.
 	cold []Claim
 	// warm claims have first passes.
-	warm     int
+	warm int
+	// grows: the claims grow on their volumes meanwhile.
+	grows    bool
 	parallel int
 }
 
 // stopOf estimates the stop of the members that would be moved.
 func (f *Forecast) stopOf(members []Member, claims []Claim) Stop {
-	s := stop{together: f.record.Strategy == api.StrategyWhole, ordered: sts.Ordered(f.in.Set), grace: sts.GracePeriod(f.in.Set),
+	s := stop{grows: f.record.GrowsHeld(), together: f.record.Strategy == api.StrategyWhole, ordered: sts.Ordered(f.in.Set), grace: sts.GracePeriod(f.in.Set),
 		parallel: resources.Parallelism(f.in.Set, f.in.Settings)}
 	s.limit, _ = api.MaxStop(f.in.Set, f.record.Strategy) // a mistake is refused
 	s.pod, s.start = newestStart(f.in.Observed)
@@ -103,9 +105,12 @@ func (s stop) estimate() Stop {
 		from, to = from+least, to+most
 	}
 	to += s.finalPass(&d)
-	if s.members == 0 {
-		d.Besides = append(d.Besides, "no member has a pod: none can be started while its claims are copied")
-	} else {
+	switch {
+	case s.members == 0:
+		d.Besides = append(d.Besides, "no member has a pod: none can be started while its claims are copied, or grow")
+	case s.grows:
+		d.Besides = append(d.Besides, "detaching the volumes, growing them, and attaching them again")
+	default:
 		d.Besides = append(d.Besides, "putting the new volumes behind the claims: under a second")
 	}
 	d.From, d.To = seconds(from), seconds(to)

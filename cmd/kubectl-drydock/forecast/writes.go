@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
@@ -38,15 +39,38 @@ func (f *Forecast) Writes() ([]plan.Action, []Check) {
 // growth has the claim ask for more, as detect-resize does.
 func (f *Forecast) growth(e *api.Expansion) []plan.Action {
 	claim := f.in.Claim(e.Claim)
-	if is := sts.Requested(claim); is.Cmp(e.To) >= 0 {
-		return nil
+	patch := askFor(claim, e.To)
+	if e.Attributes != nil {
+		plan.Set(patch, sts.AttributesPath, sts.AttributesOf(claim), *e.Attributes, "attributes")
 	}
-	return plan.PatchOf(plan.Claims, claim).Replace(sts.RequestPath, e.To.String(), "request").Actions()
+	return patch.Actions()
+}
+
+// askFor has the claim ask for at least the size.
+func askFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
+	patch := plan.PatchOf(plan.Claims, claim)
+	if is := sts.Requested(claim); is.Cmp(size) < 0 {
+		patch.Replace(sts.RequestPath, size.String(), "request")
+	}
+	return patch
+}
+
+// growthWhileHeld has the member's claims ask for more, as restore does.
+func (f *Forecast) growthWhileHeld(member *api.Member) []plan.Action {
+	var writes []plan.Action
+	for i := range member.Claims {
+		move := &member.Claims[i]
+		writes = append(writes, askFor(f.in.Claim(move.Claim), move.To).Actions()...)
+	}
+	return writes
 }
 
 // copy makes the member's temporary claims, the Job that copies them, and the pod that the Job's controller would make: much of what
 // may refuse a Job, as the namespace's Pod Security level, looks at pods only.
 func (f *Forecast) copy(member *api.Member) []plan.Action {
+	if f.record.GrowsHeld() {
+		return f.growthWhileHeld(member)
+	}
 	var writes []plan.Action
 	for i := range member.Claims {
 		move := &member.Claims[i]

@@ -33,7 +33,7 @@ type Document struct {
 	// Waits says why the operation as a whole waits. After its end, it names pods that are still held, and says why. Why a member waits is in
 	// Members.
 	Waits []string `json:"waits,omitempty"`
-	// Growing are the claims that grow on their volumes.
+	// Growing are the claims that grow, or get other attributes, on their volumes.
 	Growing []Growth `json:"growing,omitempty"`
 	// Members are those whose claims get other volumes, the highest ordinal first.
 	Members []Member `json:"members,omitempty"`
@@ -41,12 +41,14 @@ type Document struct {
 	Usage *api.Growth `json:"usage,omitempty"`
 }
 
-// Growth is a claim that grows on its volume.
+// Growth is a claim that grows, or gets other attributes, on its volume.
 type Growth struct {
 	Claim string            `json:"claim"`
 	From  resource.Quantity `json:"from"`
 	To    resource.Quantity `json:"to"`
-	Done  bool              `json:"done"`
+	// Attributes is the VolumeAttributesClass that the volume gets; absent if that stays as it is.
+	Attributes *string `json:"attributes,omitempty"`
+	Done       bool    `json:"done"`
 }
 
 // Member is one ordinal whose claims get other volumes.
@@ -67,12 +69,13 @@ type Member struct {
 
 // Claim is what becomes of a claim.
 type Claim struct {
-	Name      string            `json:"name"`
-	Template  string            `json:"template"`
-	From      resource.Quantity `json:"from"`
-	To        resource.Quantity `json:"to"`
-	Class     string            `json:"class,omitempty"`
-	OldVolume string            `json:"oldVolume"`
-	NewVolume string            `json:"newVolume,omitempty"`
-	Warnings  []string          `json:"warnings,omitempty"`
+	Name       string            `json:"name"`
+	Template   string            `json:"template"`
+	From       resource.Quantity `json:"from"`
+	To         resource.Quantity `json:"to"`
+	Class      string            `json:"class,omitempty"`
+	Attributes *string           `json:"attributes,omitempty"`
+	OldVolume  string            `json:"oldVolume"`
+	NewVolume  string            `json:"newVolume,omitempty"`
+	Warnings   []string          `json:"warnings,omitempty"`
 }

@@ -32,7 +32,7 @@ func Of(o *sts.Observed) (*Document, error) {
 	d.Started, d.Finished, d.Deadline = &record.Started, record.Finished, record.Deadline
 	d.Reason, d.Message, d.By = record.Reason, record.Message, operation.MovedBy(record)
 	for _, e := range record.Expansions {
-		d.Growing = append(d.Growing, Growth{Claim: e.Claim, From: e.From, To: e.To, Done: e.Done})
+		d.Growing = append(d.Growing, Growth{Claim: e.Claim, From: e.From, To: e.To, Attributes: e.Attributes, Done: e.Done})
 	}
 	for i := range record.Members {
 		d.Members = append(d.Members, w.member(&record.Members[i]))
@@ -50,7 +50,8 @@ func (w waiting) member(m *api.Member) Member {
 		move := &m.Claims[i]
 		member.Copied, member.Bytes = member.Copied+move.BytesDone, member.Bytes+move.BytesTotal
 		member.Claims = append(member.Claims, Claim{Name: move.Claim, Template: move.Template, From: move.From, To: move.To, Class: move.Class,
-			OldVolume: move.OldVolume, NewVolume: move.NewVolume, Warnings: move.Warnings})
+			Attributes: move.Attributes,
+			OldVolume:  move.OldVolume, NewVolume: move.NewVolume, Warnings: move.Warnings})
 	}
 	if w.record.Active() {
 		member.Waits = w.of(m)

@@ -105,7 +105,11 @@ func traitsOfSet(set *appsv1.StatefulSet) []string {
 	traits := []string{fmt.Sprintf("replicas %d", *set.Spec.Replicas)}
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		size := sts.Requested(&t)
-		traits = append(traits, t.Name+" "+size.String())
+		words := t.Name + " " + size.String()
+		if attributes := sts.AttributesOf(&t); attributes != "" {
+			words += "%" + attributes
+		}
+		traits = append(traits, words)
 	}
 	if !sts.Ordered(set) {
 		traits = append(traits, "parallel")
@@ -213,6 +217,9 @@ func traitsOfClaim(c *corev1.PersistentVolumeClaim) []string {
 	}
 	if class := sts.ClassOf(c); class != Class {
 		traits = append(traits, "class "+class)
+	}
+	if asks, has := sts.AttributesOf(c), sts.CurrentAttributes(c); asks+has != "" {
+		traits = append(traits, fmt.Sprintf("attributes %q, has %q%s", asks, has, sts.ModifyWords(c)))
 	}
 	if len(c.Finalizers) == 0 {
 		traits = append(traits, "not protected")

@@ -143,7 +143,11 @@ func summaryOfResize(s *api.Resize) string {
 		fmt.Fprintf(&b, ", due in %s", s.Deadline.Sub(Now))
 	}
 	for _, e := range s.Expansions {
-		fmt.Fprintf(&b, "; %s grows, done %t", e.Claim, e.Done)
+		what := "grows"
+		if e.Attributes != nil {
+			what = "gets attributes " + *e.Attributes
+		}
+		fmt.Fprintf(&b, "; %s %s, done %t", e.Claim, what, e.Done)
 	}
 	for i := range s.Members {
 		b.WriteString("; " + summaryOfMember(&s.Members[i]))

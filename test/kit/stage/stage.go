@@ -26,7 +26,9 @@ const (
 	Class         = "fixed"
 	OtherClass    = "fixed-2"
 	GrowingClass  = "expandable"
-	SlowClass     = "csi-slow" // attaching takes ten seconds, and so does detaching
+	CloudClass    = "csi"         // attached and detached, grows under the running pod, has attributes that can be changed
+	OfflineClass  = "csi-offline" // grows only while it is detached
+	SlowClass     = "csi-slow"    // attaching takes ten seconds, and so does detaching
 )
 
 // Stage is a namespace on a real cluster.

@@ -1,0 +1,156 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resize"
+)
+
+// Storage is how much room storage says to have, as far as it is known.
+type Storage struct {
+	// Publishes are the drivers that publish their capacity: their CSIDriver has storageCapacity.
+	Publishes  map[string]bool
+	Capacities []storagev1.CSIStorageCapacity
+	// Nodes are the labels of nodes, by name.
+	Nodes map[string]map[string]string
+}
+
+// Provisioners returns the provisioners of the volumes that would be made, or would grow.
+func (f *Forecast) Provisioners() []string {
+	var all []string
+	for _, class := range f.classes() {
+		if !slices.Contains(all, class.Provisioner) {
+			all = append(all, class.Provisioner)
+		}
+	}
+	return all
+}
+
+func (f *Forecast) classes() []*storagev1.StorageClass {
+	var all []*storagev1.StorageClass
+	if f.record == nil {
+		return nil
+	}
+	for _, c := range f.claims(nil) {
+		if class := f.in.Cluster.Classes[cmp.Or(c.NewClass, c.Class)]; class != nil {
+			all = append(all, class)
+		}
+	}
+	return all
+}
+
+// rooms compares each volume that would be made, or would grow, with the room that its storage says to have on the member's node. The scheduler
+// places no mover where a new volume has no room (kubernetes pkg/scheduler/framework/plugins/volumebinding). For growth it is a hint: some
+// storage is thin, and some counts what it has given out already.
+func (f *Forecast) rooms(d *Document) {
+	storage := f.Storage
+	asked := map[string]*resource.Quantity{} // of a CSIStorageCapacity
+	for _, c := range d.Claims {
+		class := f.in.Cluster.Classes[cmp.Or(c.NewClass, c.Class)]
+		if class == nil || !storage.Publishes[class.Provisioner] {
+			continue
+		}
+		node := ""
+		if len(c.Users) > 0 {
+			node = c.Users[0].Node
+		}
+		most := storage.most(class.Name, node)
+		needs := c.needs(most)
+		if most != nil && needs.Cmp(limitOf(most)) <= 0 {
+			sum := asked[most.Name]
+			if sum == nil {
+				sum = &resource.Quantity{}
+				asked[most.Name] = sum
+			}
+			sum.Add(needs)
+			continue
+		}
+		d.tellNoRoom(c, class, node, most)
+	}
+	for _, most := range storage.Capacities {
+		if sum := asked[most.Name]; sum != nil && most.Capacity != nil && sum.Cmp(*most.Capacity) > 0 {
+			d.Warnings = append(d.Warnings, fmt.Sprintf("the volumes of StorageClass %s need %s together, and the storage says that it has %s for them "+
+				"(CSIStorageCapacity %s)", most.StorageClassName, sum, most.Capacity, most.Name))
+		}
+	}
+}
+
+// needs is how much of the capacity the claim would take: a new volume, or what it grows by.
+func (c *Claim) needs(most *storagev1.CSIStorageCapacity) resource.Quantity {
+	size := c.To.DeepCopy()
+	whole := most != nil && most.MaximumVolumeSize != nil && size.Cmp(*most.MaximumVolumeSize) > 0
+	if c.Method != api.MethodCopy && !whole {
+		size.Sub(c.From)
+	}
+	return size
+}
+
+// tellNoRoom says that no capacity object has room for the claim.
+func (d *Document) tellNoRoom(c Claim, class *storagev1.StorageClass, node string, most *storagev1.CSIStorageCapacity) {
+	says := "no CSIStorageCapacity says that it has any there"
+	if most != nil {
+		limit := limitOf(most)
+		says = fmt.Sprintf("it says at most %s (CSIStorageCapacity %s)", &limit, most.Name)
+	}
+	if node != "" {
+		node = " on node " + node
+	}
+	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	switch {
+	case c.Method == api.MethodCopy && waits:
+		d.Refused = append(d.Refused, resize.Problem{Reason: api.NoCapacity, Message: fmt.Sprintf("the storage of StorageClass %s has no room%s for "+
+			"the new volume of claim %s (%s): %s. Its mover would find no node; make room, or ask for less", class.Name, node, c.Name, &c.To, says)})
+	case c.Method == api.MethodCopy:
+		d.Warnings = append(d.Warnings, fmt.Sprintf("the storage of StorageClass %s may have no room for the new volume of claim %s (%s): %s",
+			class.Name, c.Name, &c.To, says))
+	case c.To.Cmp(c.From) > 0:
+		d.Warnings = append(d.Warnings, fmt.Sprintf("the storage of StorageClass %s may have no room%s for claim %s to grow to %s: %s", class.Name,
+			node, c.Name, &c.To, says))
+	}
+}
+
+// most returns the capacity of the class with the most room that the node can reach; any node where the labels of that one are not known; nil
+// if there is none.
+func (s Storage) most(class, node string) *storagev1.CSIStorageCapacity {
+	set, known := s.Nodes[node]
+	var most *storagev1.CSIStorageCapacity
+	for i := range s.Capacities {
+		c := &s.Capacities[i]
+		if c.StorageClassName != class || known && !reaches(c, set) {
+			continue
+		}
+		if limit := limitOf(c); most == nil || limit.Cmp(limitOf(most)) > 0 {
+			most = c
+		}
+	}
+	return most
+}
+
+// reaches reports whether the node with the labels can use the capacity. One without a topology can be used by no node.
+func reaches(c *storagev1.CSIStorageCapacity, node labels.Set) bool {
+	if c.NodeTopology == nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(c.NodeTopology)
+	return err == nil && selector.Matches(node)
+}
+
+// limitOf is the largest volume that the scheduler takes the capacity to have room for; zero where the storage does not say
+// (kubernetes pkg/scheduler/framework/plugins/volumebinding, capacitySufficient).
+func limitOf(c *storagev1.CSIStorageCapacity) resource.Quantity {
+	switch {
+	case c.MaximumVolumeSize != nil:
+		return *c.MaximumVolumeSize
+	case c.Capacity != nil:
+		return *c.Capacity
+	}
+	return resource.Quantity{}
+}

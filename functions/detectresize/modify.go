@@ -1,0 +1,44 @@
+package detectresize
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// modified reports whether the claim's volume has the VolumeAttributesClass that the expansion gives it.
+func modified(claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
+	return e.Attributes == nil || sts.AttributesOf(claim) == *e.Attributes && !sts.Modifying(claim)
+}
+
+// unmodify has the claim ask for the VolumeAttributesClass that its volume has. Kubernetes lets it name none only while the volume has none,
+// and a driver that is half way may finish first (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate). After a
+// deadline the claim goes on asking: the storage may be slow.
+func unmodify(reason api.Reason, patch *plan.Patch, claim *corev1.PersistentVolumeClaim, e *api.Expansion) {
+	if e.Attributes == nil || sts.AttributesOf(claim) != *e.Attributes || !sts.Modifying(claim) {
+		return // another process has asked for another class, or the volume has it
+	}
+	if reason != api.Aborted && !(reason == api.AttributesInfeasible && sts.AttributesInfeasible(claim, *e.Attributes)) {
+		return
+	}
+	has := sts.CurrentAttributes(claim)
+	switch {
+	case has == *e.Attributes:
+	case has == "":
+		patch.RemoveField([]string{"spec", "volumeAttributesClassName"})
+	default:
+		plan.Set(patch, sts.AttributesPath, sts.AttributesOf(claim), has, "attributes "+has)
+	}
+}
+
+// whyUnmodified returns the storage's error from the claim's conditions.
+func whyUnmodified(claim *corev1.PersistentVolumeClaim) string {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimVolumeModifyVolumeError && c.Message != "" {
+			return c.Message
+		}
+	}
+	return "see kubectl describe pvc " + claim.Name
+}

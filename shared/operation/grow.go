@@ -1,0 +1,51 @@
+package operation
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/sts"
+)
+
+// AskFor has a claim ask for at least the size.
+func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
+	patch := plan.PatchOf(plan.Claims, claim)
+	if is := sts.Requested(claim); is.Cmp(size) < 0 {
+		patch.Replace(sts.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &is, &size))
+	}
+	return patch
+}
+
+// AskNoMore has a claim ask for the size that it had, or for as little as Kubernetes lets it, so that the storage stops trying. A volume that
+// has grown, or grows with the next mount, stays as it is, and so does a claim for which another process has asked for more.
+func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
+	patch := plan.PatchOf(plan.Claims, claim)
+	asks, least := sts.Requested(claim), sts.Smallest(claim, from)
+	tried := sts.Growing(claim) && sts.FileSystemPending(claim, size) == nil && asks.Cmp(size) <= 0
+	if tried && asks.Cmp(least) > 0 {
+		patch.Replace(sts.RequestPath, least.String(), fmt.Sprintf("request %s to %s", &asks, &least))
+	}
+	return patch
+}
+
+// CannotGrow says that the storage refuses to give the claim the size, and what to do.
+func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) string {
+	return fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. Other claims may have grown. Ask for less, or write %s=%s and "+
+		"ask again with %s", sts.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,
+		api.RetryAnnotation)
+}
+
+// WhyNotGrown returns the storage's error from the claim's conditions.
+func WhyNotGrown(claim *corev1.PersistentVolumeClaim) string {
+	for _, c := range claim.Status.Conditions {
+		if (c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError) &&
+			c.Message != "" {
+			return c.Message
+		}
+	}
+	return "see kubectl describe pvc " + claim.Name
+}
