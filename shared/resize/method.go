@@ -80,7 +80,7 @@ func (in Input) ByGrowth() bool {
 	return api.AskedByGrowth(in.Set, in.Set.Annotations[api.ResizeAnnotation])
 }
 
-// checkMethods refuses an expansion that the user asks for and that is not possible, and a copy that growth would need.
+// checkMethods refuses an expansion that the user asks for and that is not possible, and a stop of members for growth.
 func checkMethods(in Input, w *Wish) []Problem {
 	if in.ByGrowth() {
 		return checkGrowth(w)
@@ -100,12 +100,12 @@ func checkMethods(in Input, w *Wish) []Problem {
 	return found
 }
 
-// checkGrowth refuses copies: a member is stopped for a copy, and growth must stop none.
+// checkGrowth refuses whatever stops a member: growth must stop none.
 func checkGrowth(w *Wish) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
-		if c.Copied() {
-			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow in place, and no member is stopped for growth by usage. Set "+
+		if c.Held() {
+			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow in place while its pod runs, and no member is stopped for growth by usage. Set "+
 				"allowVolumeExpansion in its StorageClass, or ask for another size with %s", c.Name, api.ResizeAnnotation))
 		}
 	}
