@@ -2,6 +2,7 @@ package detectresize
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -83,7 +84,7 @@ func want(in Input) (*resize.Wish, plan.Plan) {
 func begin(in Input, w *resize.Wish) plan.Plan {
 	record := w.Operation(in.Input)
 	record.Trace = in.Trace
-	record.Reason, record.Message = api.ResizeDetected, announcement(len(record.Moves()), len(record.Expansions))
+	record.Reason, record.Message = api.ResizeDetected, announcement(record)
 	if len(record.Expansions) == 0 {
 		return hand(in, record)
 	}
@@ -92,8 +93,11 @@ func begin(in Input, w *resize.Wish) plan.Plan {
 	return plan.Do(api.ResizeDetected, append(store.Actions(), operation.NoteOf(in.Set, record, false))...)
 }
 
-func announcement(copied, grown int) string {
+func announcement(record *api.Resize) string {
+	copied, grown := len(record.Moves()), len(record.Expansions)
 	switch {
+	case copied == 0 && grown == 0 && len(record.Settings) > 0:
+		return "the set is created again around its pods with " + strings.Join(api.Words(record.Settings), ", ")
 	case copied == 0 && grown == 0:
 		return "the set is created again with its new templates"
 	case grown == 0:

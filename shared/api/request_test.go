@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // render is the request in a canonical form of its own syntax.
@@ -26,21 +24,11 @@ func render(r Request) string {
 			part += "@" + target.Class
 		}
 		for i, mode := range target.Modes {
-			part += string(":+"[min(i, 1)]) + shortOf(mode)
+			part += string(":+"[min(i, 1)]) + ShortMode(mode)
 		}
 		parts = append(parts, part)
 	}
-	return strings.Join(parts, ",")
-}
-
-// shortOf is the short name of an access mode.
-func shortOf(mode corev1.PersistentVolumeAccessMode) string {
-	for short, is := range accessModes {
-		if is == mode {
-			return short
-		}
-	}
-	return string(mode)
+	return strings.Join(append(parts, Words(r.Settings)...), ",")
 }
 
 func TestParseRequest(t *testing.T) {
@@ -96,7 +84,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		"an empty class":          {"data=1Gi@", `storage class "": `},
 		"two classes":             {"data=1Gi@a@b", `storage class "a@b": `},
 		"a class of a path":       {"data=1Gi@../x", `storage class "../x": `},
-		"a template of a path":    {"../data=1Gi", `template "../data": `},
+		"a template of a path":    {"../data=1Gi", `"../data=1Gi" names no label and no annotation`},
 		"a template with blanks":  {"my data=1Gi", `template "my data": `},
 		"a template in capitals":  {"Data=1Gi", `template "Data": `},
 		"a template too long":     {strings.Repeat("a", 64) + "=1Gi", "template "},

@@ -1,6 +1,9 @@
 package api
 
 import (
+	"fmt"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -54,6 +57,9 @@ type Resize struct {
 	ReplaceSet bool `json:"replaceSet,omitempty"`
 	// Before are the templates that the set had, where ReplaceSet is true.
 	Before []TemplateTarget `json:"before,omitempty"`
+	// Settings are what else the set gets when it is created again, and SettingsBefore what it had.
+	Settings       []Setting `json:"settings,omitempty"`
+	SettingsBefore []Setting `json:"settingsBefore,omitempty"`
 	// Admitted is the user, group and SELinux options that admission had given to the set's pods when the operation was planned. Movers
 	// get the same.
 	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
@@ -218,6 +224,10 @@ func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
 	if found, err := load(set, StatusAnnotation, record, KindResize, KindRollback); !found {
 		return nil, err
 	}
+	if slices.ContainsFunc(slices.Concat(record.Settings, record.SettingsBefore), func(s Setting) bool { return !s.complete() }) {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has a setting that is not complete; remove the annotation if no operation runs",
+			StatusAnnotation, set.Namespace, set.Name)
+	}
 	created := record.Set.UID == "" && record.Set.Name == set.Name && record.Active() && record.ReplaceSet
 	if !created && !record.isOf(set) {
 		return nil, nil
@@ -240,6 +250,33 @@ type TemplateTarget struct {
 	// Modes are access modes; none keeps the template's.
 	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
 }
+
+// String returns the template in the syntax of a request.
+func (t *TemplateTarget) String() string {
+	text := t.Name + "=" + t.Size.String()
+	if t.Class != "" {
+		text += "@" + t.Class
+	}
+	for i, mode := range t.Modes {
+		text += string(":+"[min(i, 1)]) + ShortMode(mode)
+	}
+	return text
+}
+
+// Shape is what a set is created again with.
+type Shape struct {
+	Templates []TemplateTarget
+	Settings  []Setting
+}
+
+// Empty reports whether the shape changes nothing.
+func (s Shape) Empty() bool { return len(s.Templates) == 0 && len(s.Settings) == 0 }
+
+// Asked is the shape that the operation gives the set.
+func (r *Resize) Asked() Shape { return Shape{r.Templates, r.Settings} }
+
+// Former is the shape that the set had before the operation.
+func (r *Resize) Former() Shape { return Shape{r.Before, r.SettingsBefore} }
 
 // Target is what claims of the template are to become.
 func (t *TemplateTarget) Target() Target { return Target{Size: t.Size, Class: t.Class, Modes: t.Modes} }

@@ -2,6 +2,8 @@ package operation
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,6 +40,41 @@ func TookTooLong(resize *api.Resize, limit time.Duration) string {
 
 // Summary describes the result of a resize or a rollback in one sentence.
 func Summary(resize *api.Resize, retention time.Duration) string {
+	volumes := summaryOfVolumes(resize, retention)
+	switch settings := settingsWords(resize.Settings); {
+	case settings == "":
+		return volumes
+	case len(resize.Expansions)+len(resize.Members)+len(resize.Templates) == 0:
+		return settings
+	default:
+		return volumes + "; " + settings
+	}
+}
+
+// settingsWords says which settings the set has got, and what has not changed by that; empty without settings.
+func settingsWords(settings []api.Setting) string {
+	if len(settings) == 0 {
+		return ""
+	}
+	words := []string{"the set was created again with " + strings.Join(api.Words(settings), ", ")}
+	has := func(fields ...api.SettingField) bool {
+		return slices.ContainsFunc(settings, func(s api.Setting) bool { return slices.Contains(fields, s.Field) })
+	}
+	if has(api.FieldServiceName) {
+		words = append(words, "each pod that runs gets its name in the new service when it is started again")
+	}
+	if has(api.FieldLabels, api.FieldAnnotations) {
+		words = append(words, "claims that exist keep their labels and annotations")
+	}
+	for _, s := range settings {
+		if s.Removes() {
+			words = append(words, "the claims of template "+s.Template+" are kept, and pods that run keep their volumes")
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	grown, moved := len(resize.Expansions), len(resize.Moves())
 	switch {
 	case resize.IsRollback():

@@ -96,6 +96,9 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 			return detect
 		}
 	}
+	if len(sts.Unmet(set, request.Settings)) > 0 {
+		return detect
+	}
 	return nil
 }
 

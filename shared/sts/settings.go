@@ -1,0 +1,73 @@
+package sts
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// Unmet returns the settings that the set does not have.
+func Unmet(set *appsv1.StatefulSet, settings []api.Setting) []api.Setting {
+	var unmet []api.Setting
+	for _, s := range settings {
+		if now, known := SettingOf(set, s); known && (now.Removed != s.Removed || now.Value != s.Value) {
+			unmet = append(unmet, s)
+		}
+	}
+	return unmet
+}
+
+// SettingsOf returns what the set has now for each of the settings.
+func SettingsOf(set *appsv1.StatefulSet, settings []api.Setting) []api.Setting {
+	var all []api.Setting
+	for _, s := range settings {
+		if now, known := SettingOf(set, s); known {
+			all = append(all, now)
+		}
+	}
+	return all
+}
+
+// SettingOf returns what the set has now where s would change it. It reports false if s is about a template that the set does not have.
+func SettingOf(set *appsv1.StatefulSet, s api.Setting) (api.Setting, bool) {
+	now, template := api.Setting{Field: s.Field, Template: s.Template, Key: s.Key}, Template(set, s.Template)
+	switch s.Field {
+	case api.FieldServiceName:
+		now.Value = set.Spec.ServiceName
+	case api.FieldPodManagementPolicy:
+		now.Value = string(set.Spec.PodManagementPolicy)
+	case api.FieldTemplate:
+		if now.Removed = template == nil; !now.Removed {
+			is := TargetOf(template)
+			now.Ask = &api.TemplateTarget{Name: s.Template, Size: is.Size, Class: is.Class, Modes: is.Modes}
+		}
+	default:
+		if template == nil {
+			return now, false
+		}
+		values := template.Labels
+		if s.Field == api.FieldAnnotations {
+			values = template.Annotations
+		}
+		value, has := values[s.Key]
+		now.Value, now.Removed = value, !has
+	}
+	return now, true
+}
+
+// MountsVolume reports whether a container of the set's pod template mounts the volume of the name.
+func MountsVolume(set *appsv1.StatefulSet, name string) bool {
+	pod := &set.Spec.Template.Spec
+	return slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name }) ||
+			slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == name })
+	})
+}
+
+// OwnVolume reports whether the set's pod template has a volume of the name itself, which a volumeClaimTemplate of that name would replace.
+func OwnVolume(set *appsv1.StatefulSet, name string) bool {
+	return slices.ContainsFunc(set.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+}
