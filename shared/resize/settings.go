@@ -32,9 +32,6 @@ func checkSettings(in Input, w *Wish) []Problem {
 		case s.Removes() && sts.MountsVolume(in.Set, s.Template):
 			found = append(found, problem(api.TemplateMounted, "the pod template of StatefulSet %s mounts the volume of template %s, so no pod could "+
 				"be created without it. Remove the mount from the pod template first", in.Set.Name, s.Template))
-		case s.Adds() && sts.OwnVolume(in.Set, s.Template):
-			found = append(found, problem(api.TemplateMounted, "the pod template of StatefulSet %s has a volume %s of its own, which a template of "+
-				"that name would replace. Remove that volume first, or give the template another name", in.Set.Name, s.Template))
 		case s.Adds() && s.Ask.Class != "" && in.Cluster != nil && in.Cluster.Classes[s.Ask.Class] == nil:
 			found = append(found, problem(api.UnknownClass, "template %s is to have StorageClass %s, which does not exist; create it, or name another one",
 				s.Template, s.Ask.Class))

@@ -66,8 +66,3 @@ func MountsVolume(set *appsv1.StatefulSet, name string) bool {
 			slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == name })
 	})
 }
-
-// OwnVolume reports whether the set's pod template has a volume of the name itself, which a volumeClaimTemplate of that name would replace.
-func OwnVolume(set *appsv1.StatefulSet, name string) bool {
-	return slices.ContainsFunc(set.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
-}
