@@ -186,6 +186,9 @@ func allMoved(record *api.Resize) bool {
 func finish(in Input, record *api.Resize) plan.Plan {
 	next := operation.Enter(record, api.Finishing, in.Now, in.Settings.SwitchTimeout)
 	next.Reason, next.Message = api.ClaimsSwitched, "every member runs on its new volumes"
+	if len(record.Members) == 0 {
+		next.Message = "the set is created again, and its pods run on"
+	}
 	return plan.Do(api.ClaimsSwitched, operation.Store(in.Set, next).Actions()...)
 }
 
