@@ -48,7 +48,7 @@ func TestSettingsReplaceTheSetAroundRunningPods(t *testing.T) {
 	if diff := cmp.Diff(before, s.Data(t)); diff != "" {
 		t.Errorf("the data changed: %s", diff)
 	}
-	s.Kubectl(t, "", "scale", "sts/web", "--replicas=3")
+	s.Kubectl(t, "", "scale", "-n", s.Namespace, "sts/web", "--replicas=3")
 	s.Eventually("the new claim has the label", func() string {
 		if claim := s.Claim("data-web-2"); claim == nil || claim.Labels["tier"] != "gold" {
 			return "it has not"
@@ -70,7 +70,7 @@ func memberPod(t *testing.T, s *stage.Stage, name string) *corev1.Pod {
 func startAgain(t *testing.T, s *stage.Stage, name string) {
 	t.Helper()
 	was := memberPod(t, s, name).UID
-	s.Kubectl(t, "", "delete", "pod", name)
+	s.Kubectl(t, "", "delete", "pod", "-n", s.Namespace, name)
 	s.Eventually(name+" is started again", func() string {
 		pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || pod.UID == was {
