@@ -96,7 +96,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 			return detect
 		}
 	}
-	if len(sts.Unmet(set, request.Settings)) > 0 {
+	if unsettled(set, request.Settings) {
 		return detect
 	}
 	return nil

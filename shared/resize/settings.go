@@ -21,6 +21,11 @@ func (w *Wish) readSettings(in Input, request api.Request) {
 	w.Recreate = w.Recreate || len(w.Settings) > 0
 }
 
+// unsettled reports whether the set lacks one of the settings, or the template that it is about.
+func unsettled(set *appsv1.StatefulSet, settings []api.Setting) bool {
+	return len(sts.Unmet(set, settings)) > 0 || len(sts.SettingsOf(set, settings)) < len(settings)
+}
+
 // checkSettings refuses a template that cannot be added or removed without an effect on pods.
 func checkSettings(in Input, w *Wish) []Problem {
 	var found []Problem

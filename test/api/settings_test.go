@@ -246,6 +246,30 @@ func TestRemovedTemplate(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 }
 
+// TestSetWithoutTemplates gets another service, and its first template while it has no pods.
+func TestSetWithoutTemplates(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.InstallApply()
+	a := &applied{w, t, w.Drive(nil), serverSide}
+	set := deployed(kit.GrowingClass, "64Mi")
+	none := int32(0)
+	set.Spec.Replicas, set.Spec.VolumeClaimTemplates = &none, nil
+	a.applies(set)
+	set.Spec.ServiceName = "other"
+	a.applies(set)
+	a.asked("serviceName=other")
+	a.writesNothing(set)
+	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+	a.has(set)
+	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{logs()}
+	a.applies(set)
+	a.asked("+logs=32Mi@" + kit.GrowingClass + ":RWO")
+	a.becomesWithout(api.Succeeded, "serviceName=other")
+	a.has(set)
+	a.writesNothing(set)
+}
+
 // TestSettingsThatAreNotTaken are refused by the API server as ever.
 func TestSettingsThatAreNotTaken(t *testing.T) {
 	t.Parallel()
