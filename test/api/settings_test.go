@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit"
 )
 
@@ -244,6 +245,34 @@ func TestRemovedTemplate(t *testing.T) {
 		t.Errorf("pods and managers were %s, and are %s", before, after)
 	}
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
+}
+
+// TestRemovedTemplateAndItsMount in one write: the rollout without the mount and the operation go on side by side.
+func TestRemovedTemplateAndItsMount(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.InstallApply()
+	a := &applied{w, t, w.Drive(nil), clientSide}
+	two := deployed(kit.GrowingClass, "64Mi")
+	two.Annotations[api.TemplatesAnnotation] = "any"
+	two.Spec.VolumeClaimTemplates = append(two.Spec.VolumeClaimTemplates, logs())
+	mounts(two, "logs")
+	a.applies(two)
+	untilReady(w, a.drive, "web", 1)
+	single := deployed(kit.GrowingClass, "64Mi")
+	single.Annotations[api.TemplatesAnnotation] = "any"
+	a.applies(single)
+	a.asked("-logs")
+	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+	a.has(single)
+	a.writesNothing(single)
+	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
+	w.Eventually("the pod is of the new revision", func() string {
+		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || sts.RollingOut(set) != "" {
+			return sts.RollingOut(set)
+		}
+		return ""
+	})
 }
 
 // TestSetWithoutTemplates gets another service, and its first template while it has no pods.
