@@ -96,8 +96,8 @@ func begin(in Input, w *resize.Wish) plan.Plan {
 func announcement(record *api.Resize) string {
 	copied, grown := len(record.Moves()), len(record.Expansions)
 	switch {
-	case copied == 0 && grown == 0 && len(record.Settings) > 0:
-		return "the set is created again around its pods with " + strings.Join(api.Words(record.Settings), ", ")
+	case copied == 0 && grown == 0 && len(record.Fields) > 0:
+		return "the set is created again around its pods with " + strings.Join(api.Words(record.Fields), ", ")
 	case copied == 0 && grown == 0:
 		return "the set is created again with its new templates"
 	case grown == 0:

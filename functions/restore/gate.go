@@ -203,7 +203,7 @@ func (w *work) replaced() bool {
 		w.keepShut("finalizer %s would hold StatefulSet %s when it is deleted to be created again; remove it", finalizer, w.Name)
 		return true
 	}
-	if why := resize.CannotAdd(w.Set, w.record.Settings); why != "" {
+	if why := resize.CannotAdd(w.Set, w.record.Fields); why != "" {
 		w.keepShut("StatefulSet %s is not created again yet: %s", w.Name, why)
 		return true
 	}

@@ -48,7 +48,7 @@ func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 func orderOf(in Input, record *api.Resize, shape api.Shape) *unstructured.Unstructured {
 	next := record.Clone()
 	next.Set.UID = "" // the new set's identity is not known before it exists
-	set := resources.Change(resources.MakeSet(in.Manifest, shape.Templates, next), shape.Settings)
+	set := resources.Change(resources.MakeSet(in.Manifest, shape.Templates, next), shape.Fields)
 	if cleanup.Finalizes(in.Set) {
 		set = resources.AddCleanupFinalizer(set)
 	}
@@ -67,7 +67,7 @@ func withdraw(in Input, record *api.Resize) []plan.Action {
 
 // differ reports whether the set is not of the shape.
 func differ(set *appsv1.StatefulSet, shape api.Shape) bool {
-	return len(sts.Unmet(set, shape.Settings)) > 0 || slices.ContainsFunc(shape.Templates, func(t api.TemplateTarget) bool {
+	return len(sts.Unmet(set, shape.Fields)) > 0 || slices.ContainsFunc(shape.Templates, func(t api.TemplateTarget) bool {
 		target := t.Target()
 		target.Exact = true // the plan has said what becomes of a template that is larger
 		return sts.Differs(set, t.Name, target)

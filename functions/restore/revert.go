@@ -49,7 +49,7 @@ func reverting(in Input, record *api.Resize) plan.Plan {
 	}
 	if why := keepsTemplates(in, record); why != "" {
 		next := record.Clone()
-		next.Before, next.SettingsBefore = nil, nil
+		next.Before, next.FieldsBefore = nil, nil
 		next.Message += "; the set keeps its new templates: " + why
 		return plan.Do(record.Reason, append(withdraw(in, record), operation.Store(in.Set, next).Actions()...)...)
 	}
@@ -76,7 +76,7 @@ func keepsTemplates(in Input, record *api.Resize) string {
 		return "finalizer " + finalizer + " would hold it when it is deleted to be created again"
 	case in.TwoRevisions():
 		return "a partition keeps pods of an older revision"
-	case slices.ContainsFunc(record.Settings, func(s api.Setting) bool { return s.Field == api.FieldTemplate }):
+	case slices.ContainsFunc(record.Fields, func(s api.Field) bool { return s.Name == api.FieldTemplate }):
 		return "a template that was added or removed does not fit the pods that have started since"
 	}
 	return ""

@@ -35,8 +35,8 @@ type Request struct {
 	Auto bool
 	// Targets by template name, when not Auto.
 	Targets map[string]Target
-	// Settings are changes of the set that are no sizes, in the order of the text.
-	Settings []Setting
+	// Fields are changes of the set that are no sizes, in the order of the text.
+	Fields []Field
 }
 
 const requestFormat = `write "auto", or TEMPLATE=SIZE, TEMPLATE=SIZE@STORAGECLASS or TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE, separated by commas, ` +
@@ -54,7 +54,7 @@ var accessModes = map[string]corev1.PersistentVolumeAccessMode{
 //	data=20Gi+                     at least 20Gi; what is larger stays so
 //	data=20Gi@fast-ssd,logs=5Gi    several; @ names a StorageClass
 //	data=20Gi:RWX                  : names access modes, RWO, ROX, RWX or RWOP, with + between them
-//	serviceName=db                 and more that is no size, see parseSetting
+//	serviceName=db                 and more that is no size, see parseField
 func ParseRequest(text string) (Request, error) {
 	if strings.TrimSpace(text) == AutoRequest {
 		return Request{Auto: true}, nil
@@ -62,7 +62,7 @@ func ParseRequest(text string) (Request, error) {
 	request := Request{Targets: map[string]Target{}}
 	for _, part := range strings.Split(text, ",") {
 		part = strings.TrimSpace(part)
-		if isSetting(part) {
+		if isField(part) {
 			if err := request.take(part); err != nil {
 				return Request{}, fmt.Errorf("%s=%q: %w", ResizeAnnotation, text, err)
 			}

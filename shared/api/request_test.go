@@ -28,7 +28,7 @@ func render(r Request) string {
 		}
 		parts = append(parts, part)
 	}
-	return strings.Join(append(parts, Words(r.Settings)...), ",")
+	return strings.Join(append(parts, Words(r.Fields)...), ",")
 }
 
 func TestParseRequest(t *testing.T) {
@@ -115,7 +115,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		"a mode without a size":     {"data=:RWX", `size "" is not a quantity`},
 		"a mode of no class":        {"data=1Gi@:RWX", `storage class "": `},
 		"a mode of no template":     {"data:RWX=1Gi", `template "data:RWX": `},
-		"a setting without value":   {"serviceName", `"serviceName" has no value`},
+		"a field without value":     {"serviceName", `"serviceName" has no value`},
 		"a service of a path":       {"serviceName=a.b", `service "a.b": `},
 		"another order of pods":     {"podManagementPolicy=Any", `"Any" is no podManagementPolicy`},
 		"no order of pods":          {"podManagementPolicy=", `"" is no podManagementPolicy`},
@@ -135,7 +135,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		"less, and a size":          {"a=1Gi,-a", `template "a" is added or removed, and changed`},
 		"more, and a label":         {"+a=1Gi:RWO,a/labels/b=c", `template "a" is added or removed, and changed`},
 		"less, of a path":           {"-a/b", `template "a/b": `},
-		"too many settings":         {manySettings(MaxSettings + 1), "there are more than 16 changes beside sizes"},
+		"too many fields":           {manyFields(MaxFields + 1), "there are more than 16 changes beside sizes"},
 		"a size of many digits":     {"data=" + strings.Repeat("9", 100000), "size "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestParseRequestRefuses(t *testing.T) {
 	}
 }
 
-func manySettings(n int) string {
+func manyFields(n int) string {
 	var parts []string
 	for i := range n {
 		parts = append(parts, fmt.Sprintf("data/labels/l%d=v", i))
@@ -170,7 +170,7 @@ func FuzzParseRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.Auto != (len(r.Targets)+len(r.Settings) == 0) {
+		if r.Auto != (len(r.Targets)+len(r.Fields) == 0) {
 			t.Fatalf("%q is %+v", text, r)
 		}
 		for template, target := range r.Targets {

@@ -41,24 +41,24 @@ func TookTooLong(resize *api.Resize, limit time.Duration) string {
 // Summary describes the result of a resize or a rollback in one sentence.
 func Summary(resize *api.Resize, retention time.Duration) string {
 	volumes := summaryOfVolumes(resize, retention)
-	switch settings := settingsWords(resize.Settings); {
-	case settings == "":
+	switch fields := fieldsWords(resize.Fields); {
+	case fields == "":
 		return volumes
 	case len(resize.Expansions)+len(resize.Members)+len(resize.Templates) == 0:
-		return settings
+		return fields
 	default:
-		return volumes + "; " + settings
+		return volumes + "; " + fields
 	}
 }
 
-// settingsWords says which settings the set has got, and what has not changed by that; empty without settings.
-func settingsWords(settings []api.Setting) string {
-	if len(settings) == 0 {
+// fieldsWords says which fields the set has got, and what has not changed by that; empty without fields.
+func fieldsWords(fields []api.Field) string {
+	if len(fields) == 0 {
 		return ""
 	}
-	words := []string{"the set was created again with " + strings.Join(api.Words(settings), ", ")}
-	has := func(fields ...api.SettingField) bool {
-		return slices.ContainsFunc(settings, func(s api.Setting) bool { return slices.Contains(fields, s.Field) })
+	words := []string{"the set was created again with " + strings.Join(api.Words(fields), ", ")}
+	has := func(names ...api.FieldName) bool {
+		return slices.ContainsFunc(fields, func(f api.Field) bool { return slices.Contains(names, f.Name) })
 	}
 	if has(api.FieldServiceName) {
 		words = append(words, "each pod that runs gets its name in the new service when it is started again")
@@ -66,7 +66,7 @@ func settingsWords(settings []api.Setting) string {
 	if has(api.FieldLabels, api.FieldAnnotations) {
 		words = append(words, "claims that exist keep their labels and annotations")
 	}
-	for _, s := range settings {
+	for _, s := range fields {
 		if s.Removes() {
 			words = append(words, "the claims of template "+s.Template+" are kept, and pods that run keep their volumes")
 		}

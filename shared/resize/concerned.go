@@ -96,7 +96,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 			return detect
 		}
 	}
-	if unsettled(set, request.Settings) {
+	if unsettled(set, request.Fields) {
 		return detect
 	}
 	return nil

@@ -32,7 +32,7 @@ func (w *Wish) Operation(in Input) *api.Resize {
 	record.Strategy, _ = api.StrategyOf(in.Set)
 	if w.Recreate {
 		record.Before = before(in, w.Templates)
-		record.Settings, record.SettingsBefore = w.Settings, sts.SettingsOf(in.Set, w.Settings)
+		record.Fields, record.FieldsBefore = w.Fields, sts.FieldsOf(in.Set, w.Fields)
 	}
 	if w.copies() {
 		record.Admitted = admitted(in)

@@ -24,8 +24,8 @@ func setWords(d *forecast.Document) string {
 	if len(templates) > 0 {
 		with = append(with, "with its new templates: "+strings.Join(templates, ", "))
 	}
-	if len(d.Settings) > 0 {
-		with = append(with, "with "+strings.Join(d.Settings, ", "))
+	if len(d.Fields) > 0 {
+		with = append(with, "with "+strings.Join(d.Fields, ", "))
 	}
 	when := ""
 	if d.Method == api.MethodCopy {

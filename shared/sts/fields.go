@@ -9,32 +9,32 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Unmet returns the settings that the set does not have.
-func Unmet(set *appsv1.StatefulSet, settings []api.Setting) []api.Setting {
-	var unmet []api.Setting
-	for _, s := range settings {
-		if now, known := SettingOf(set, s); known && (now.Removed != s.Removed || now.Value != s.Value) {
+// Unmet returns the fields that the set does not have.
+func Unmet(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
+	var unmet []api.Field
+	for _, s := range fields {
+		if now, known := FieldOf(set, s); known && (now.Removed != s.Removed || now.Value != s.Value) {
 			unmet = append(unmet, s)
 		}
 	}
 	return unmet
 }
 
-// SettingsOf returns what the set has now for each of the settings.
-func SettingsOf(set *appsv1.StatefulSet, settings []api.Setting) []api.Setting {
-	var all []api.Setting
-	for _, s := range settings {
-		if now, known := SettingOf(set, s); known {
+// FieldsOf returns what the set has now for each of the fields.
+func FieldsOf(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
+	var all []api.Field
+	for _, s := range fields {
+		if now, known := FieldOf(set, s); known {
 			all = append(all, now)
 		}
 	}
 	return all
 }
 
-// SettingOf returns what the set has now where s would change it. It reports false if s is about a template that the set does not have.
-func SettingOf(set *appsv1.StatefulSet, s api.Setting) (api.Setting, bool) {
-	now, template := api.Setting{Field: s.Field, Template: s.Template, Key: s.Key}, Template(set, s.Template)
-	switch s.Field {
+// FieldOf returns what the set has now where s would change it. It reports false if s is about a template that the set does not have.
+func FieldOf(set *appsv1.StatefulSet, s api.Field) (api.Field, bool) {
+	now, template := api.Field{Name: s.Name, Template: s.Template, Key: s.Key}, Template(set, s.Template)
+	switch s.Name {
 	case api.FieldServiceName:
 		now.Value = set.Spec.ServiceName
 	case api.FieldPodManagementPolicy:
@@ -49,7 +49,7 @@ func SettingOf(set *appsv1.StatefulSet, s api.Setting) (api.Setting, bool) {
 			return now, false
 		}
 		values := template.Labels
-		if s.Field == api.FieldAnnotations {
+		if s.Name == api.FieldAnnotations {
 			values = template.Annotations
 		}
 		value, has := values[s.Key]

@@ -13,9 +13,9 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestSettingsReplaceTheSetAroundRunningPods: another service, a label for new claims and a template less. Nothing stops; each pod gets what is new
+// TestFieldsReplaceTheSetAroundRunningPods: another service, a label for new claims and a template less. Nothing stops; each pod gets what is new
 // when it is started again, and the claims of the template stay.
-func TestSettingsReplaceTheSetAroundRunningPods(t *testing.T) {
+func TestFieldsReplaceTheSetAroundRunningPods(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := stage.Workload("64Mi")

@@ -10,23 +10,23 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// reshapes is an operation that only gives the set settings.
-func reshapes(settings, before []api.Setting) func(*api.Resize) {
+// reshapes is an operation that only gives the set fields.
+func reshapes(fields, before []api.Field) func(*api.Resize) {
 	return func(r *api.Resize) {
-		r.Templates, r.ReplaceSet, r.Settings, r.SettingsBefore = nil, true, settings, before
-		r.Request = api.Words(settings)[0]
+		r.Templates, r.ReplaceSet, r.Fields, r.FieldsBefore = nil, true, fields, before
+		r.Request = api.Words(fields)[0]
 		r.Operation = api.OperationID(r.Set.UID, r.Request, r.Attempt)
 	}
 }
 
-// TestOperationOfSettings: the set is created again around its pods, and nothing else is done.
-func TestOperationOfSettings(t *testing.T) {
-	service := func(name string) []api.Setting { return []api.Setting{{Field: api.FieldServiceName, Value: name}} }
-	change, more := reshapes(service("db"), service("web")), api.Setting{Field: api.FieldTemplate, Template: "logs",
+// TestOperationOfFields: the set is created again around its pods, and nothing else is done.
+func TestOperationOfFields(t *testing.T) {
+	service := func(name string) []api.Field { return []api.Field{{Name: api.FieldServiceName, Value: name}} }
+	change, more := reshapes(service("db"), service("web")), api.Field{Name: api.FieldTemplate, Template: "logs",
 		Ask: &api.TemplateTarget{Name: "logs", Size: resource.MustParse("1Gi"), Modes: build.Claim(web0, "1Gi").Spec.AccessModes}}
 	less := more
 	less.Removed, less.Ask = true, nil
-	adds, removes := reshapes([]api.Setting{more}, []api.Setting{less}), reshapes([]api.Setting{less}, []api.Setting{more})
+	adds, removes := reshapes([]api.Field{more}, []api.Field{less}), reshapes([]api.Field{less}, []api.Field{more})
 	at := func(phase api.Phase, change func(*api.Resize), options ...build.Option) objects {
 		record := build.Operation(phase, change)
 		if phase == api.Reverting {

@@ -8,18 +8,18 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Change gives a set that is to be created the settings, and returns it.
-func Change(set *unstructured.Unstructured, settings []api.Setting) *unstructured.Unstructured {
-	for _, s := range settings {
-		setting(set, s)
+// Change gives a set that is to be created the fields, and returns it.
+func Change(set *unstructured.Unstructured, fields []api.Field) *unstructured.Unstructured {
+	for _, s := range fields {
+		field(set, s)
 	}
 	return set
 }
 
-// setting changes one part of the set that is created again.
-func setting(set *unstructured.Unstructured, s api.Setting) {
+// field changes one part of the set that is created again.
+func field(set *unstructured.Unstructured, s api.Field) {
 	spec := child(set.Object, "spec")
-	switch s.Field {
+	switch s.Name {
 	case api.FieldTemplate:
 		spec["volumeClaimTemplates"] = templatesWith(list(spec["volumeClaimTemplates"]), s)
 		if len(list(spec["volumeClaimTemplates"])) == 0 {
@@ -32,23 +32,23 @@ func setting(set *unstructured.Unstructured, s api.Setting) {
 			}
 		}
 	default:
-		spec[string(s.Field)] = s.Value
+		spec[string(s.Name)] = s.Value
 	}
 }
 
 // remark sets or removes a label or an annotation.
-func remark(metadata map[string]any, s api.Setting) {
-	values := child(metadata, string(s.Field))
+func remark(metadata map[string]any, s api.Field) {
+	values := child(metadata, string(s.Name))
 	if values[s.Key] = s.Value; s.Removed {
 		delete(values, s.Key)
 	}
 	if len(values) == 0 {
-		delete(metadata, string(s.Field))
+		delete(metadata, string(s.Name))
 	}
 }
 
 // templatesWith returns the volumeClaimTemplates with one more, at the end, or with one less.
-func templatesWith(templates []any, s api.Setting) []any {
+func templatesWith(templates []any, s api.Field) []any {
 	kept := slices.DeleteFunc(slices.Clone(templates), func(item any) bool { return isTemplate(item, s.Template) })
 	if s.Removed {
 		return kept

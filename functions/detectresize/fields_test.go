@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestRequestsOfSettings: what the set gets when it is created again around its pods.
-func TestRequestsOfSettings(t *testing.T) {
+// TestRequestsOfFields: what the set gets when it is created again around its pods.
+func TestRequestsOfFields(t *testing.T) {
 	asks := func(request string, options ...build.Option) objects {
 		return set(append(options, build.Resize(request))...)
 	}

@@ -10,9 +10,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestToolsConvergeOnSettings: each tool applies a manifest with another service, another order of pods and labels of a template, finds nothing left
+// TestToolsConvergeOnFields: each tool applies a manifest with another service, another order of pods and labels of a template, finds nothing left
 // to do when the set was created again, and applies the old manifest as a request of its own.
-func TestToolsConvergeOnSettings(t *testing.T) {
+func TestToolsConvergeOnFields(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string]func(a *applied, set *appsv1.StatefulSet){
 		"Helm": func(a *applied, set *appsv1.StatefulSet) {

@@ -12,9 +12,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestChangedSetHasTheSettings: what a request says is what the set has afterwards, and everything else is as before. With what the set had, it is
+// TestChangedSetHasTheFields: what a request says is what the set has afterwards, and everything else is as before. With what the set had, it is
 // as before again.
-func TestChangedSetHasTheSettings(t *testing.T) {
+func TestChangedSetHasTheFields(t *testing.T) {
 	const label, added = "data/labels/example.com/tier=gold", "+logs=1Gi@fast:RWO"
 	for text, want := range map[string]string{
 		"serviceName=db":                  "db OrderedReady data[]",
@@ -33,16 +33,16 @@ func TestChangedSetHasTheSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if unmet := sts.Unmet(set, request.Settings); len(unmet) != len(request.Settings) {
+			if unmet := sts.Unmet(set, request.Fields); len(unmet) != len(request.Fields) {
 				t.Fatalf("the set lacks %v", api.Words(unmet))
 			}
-			before, was := sts.SettingsOf(set, request.Settings), shape(set)
-			raw := resources.Change(build.Raw(set), request.Settings)
+			before, was := sts.FieldsOf(set, request.Fields), shape(set)
+			raw := resources.Change(build.Raw(set), request.Fields)
 			made := build.As[appsv1.StatefulSet](raw)
 			if got := shape(made); got != want {
 				t.Errorf("the set is %s, want %s", got, want)
 			}
-			if unmet := sts.Unmet(made, request.Settings); len(unmet) > 0 {
+			if unmet := sts.Unmet(made, request.Fields); len(unmet) > 0 {
 				t.Errorf("it lacks %v", api.Words(unmet))
 			}
 			if back := build.As[appsv1.StatefulSet](resources.Change(raw, before)); !strings.HasPrefix(text, "-") && shape(back) != was {
@@ -52,7 +52,7 @@ func TestChangedSetHasTheSettings(t *testing.T) {
 	}
 }
 
-// shape renders what settings change.
+// shape renders what fields change.
 func shape(set *appsv1.StatefulSet) string {
 	words := []string{set.Spec.ServiceName, string(set.Spec.PodManagementPolicy)}
 	for _, c := range set.Spec.VolumeClaimTemplates {

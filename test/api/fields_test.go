@@ -54,9 +54,9 @@ func (a *applied) identity() string {
 	return strings.Join(words, " ")
 }
 
-// TestAppliedSettingsReplaceTheSetAroundItsPods: what no update may change is taken from an applied manifest. The pods run on, the manifest and the
+// TestAppliedFieldsReplaceTheSetAroundItsPods: what no update may change is taken from an applied manifest. The pods run on, the manifest and the
 // set are the same afterwards, and nothing is written again.
-func TestAppliedSettingsReplaceTheSetAroundItsPods(t *testing.T) {
+func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAppliedSettingsReplaceTheSetAroundItsPods(t *testing.T) {
 	}
 }
 
-// has expects that the set has the settings of the manifest.
+// has expects that the set has the fields of the manifest.
 func (a *applied) has(want *appsv1.StatefulSet) {
 	a.t.Helper()
 	set := a.Set("web")
@@ -106,8 +106,8 @@ func (a *applied) has(want *appsv1.StatefulSet) {
 	}
 }
 
-// TestAppliedSizesAndSettingsAreOneOperation: one write, one request, one operation.
-func TestAppliedSizesAndSettingsAreOneOperation(t *testing.T) {
+// TestAppliedSizesAndFieldsAreOneOperation: one write, one request, one operation.
+func TestAppliedSizesAndFieldsAreOneOperation(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.GrowingClass)
 	before := a.identity()
@@ -128,8 +128,8 @@ func TestAppliedSizesAndSettingsAreOneOperation(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestAppliedSettingsAreWithdrawn by an apply of what is stored, before they are carried out; afterwards, the old manifest is a request of its own.
-func TestAppliedSettingsAreWithdrawn(t *testing.T) {
+// TestAppliedFieldsAreWithdrawn by an apply of what is stored, before they are carried out; afterwards, the old manifest is a request of its own.
+func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
@@ -299,8 +299,8 @@ func TestSetWithoutTemplates(t *testing.T) {
 	a.writesNothing(set)
 }
 
-// TestSettingsThatAreNotTaken are refused by the API server as ever.
-func TestSettingsThatAreNotTaken(t *testing.T) {
+// TestFieldsThatAreNotTaken are refused by the API server as ever.
+func TestFieldsThatAreNotTaken(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
 	data := func(change func(*corev1.PersistentVolumeClaim)) func(*appsv1.StatefulSet) {
@@ -326,7 +326,7 @@ func TestSettingsThatAreNotTaken(t *testing.T) {
 			s.Spec.Template.Labels["a"] = "b"
 			s.Spec.ServiceName = "b"
 		},
-		"more changes than a request has": data(func(c *corev1.PersistentVolumeClaim) { c.Labels = manyLabels(api.MaxSettings + 1) }),
+		"more changes than a request has": data(func(c *corev1.PersistentVolumeClaim) { c.Labels = manyLabels(api.MaxFields + 1) }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := *a
@@ -338,7 +338,7 @@ func TestSettingsThatAreNotTaken(t *testing.T) {
 	}
 	t.Run("as many as a request has", func(t *testing.T) {
 		set := deployed(kit.GrowingClass, "64Mi")
-		set.Spec.VolumeClaimTemplates[0].Labels = manyLabels(api.MaxSettings)
+		set.Spec.VolumeClaimTemplates[0].Labels = manyLabels(api.MaxFields)
 		a.applies(set)
 		if _, err := api.ParseRequest(a.Set("web").Annotations[api.ResizeAnnotation]); err != nil {
 			t.Error(err)
