@@ -171,7 +171,7 @@ func newWorld(seed uint64) *randomWorld {
 // wishes are what users write on a set.
 func (w *randomWorld) wishes() []build.Option {
 	return []build.Option{
-		build.Resize(any1(w, "data=128Mi", "data=64Mi", "auto", "garbage", "logs=1Gi")), build.Annotation(api.RetryAnnotation, ""),
+		build.Resize(any1(w, "data=128Mi", "data=64Mi", "auto", "garbage", "logs=1Gi", "serviceName=db", "serviceName=web", "-data", "tmp/labels/a=b")), build.Annotation(api.RetryAnnotation, ""),
 		build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RollbackAnnotation, build.ID),
 		build.IdleTimeout(any1(w, "1h", "1h", "garbage")), build.IdleTimeout("1h"), build.Active(any1(w, time.Minute, 2*time.Hour)), build.Active(2 * time.Hour),
 		build.Paused(), build.AwakeFor(any1(w, time.Minute, -time.Minute)), build.Annotation(api.WakeReplicasAnnotation, "2"),

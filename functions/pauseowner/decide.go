@@ -280,7 +280,7 @@ func goOn(in Input, status operation.Record) plan.Plan {
 	case *api.Resize:
 		next = operation.Enter(record, api.Moving, in.Now, in.Settings.CopyTimeout)
 		if len(record.Members) == 0 {
-			message = "the set is created again with its new templates while its pods run"
+			message = "the set is created again while its pods run"
 		}
 	}
 	head := next.Head()

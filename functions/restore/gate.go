@@ -207,11 +207,15 @@ func (w *work) replaced() bool {
 		w.keepShut("finalizer %s would hold StatefulSet %s when it is deleted to be created again; remove it", finalizer, w.Name)
 		return true
 	}
-	w.given = recreate(w.Input, w.record, w.record.Templates)
+	if why := resize.CannotAdd(w.Set, w.record.Fields); why != "" {
+		w.keepShut("StatefulSet %s is not created again yet: %s", w.Name, why)
+		return true
+	}
+	w.given = recreate(w.Input, w.record, w.record.Asked())
 	return true
 }
 
 // replacing reports whether the set is still to be created again with its new templates.
 func (in Input) replacing(record *api.Resize) bool {
-	return record.ReplaceSet && differ(in.Set, record.Templates)
+	return record.ReplaceSet && differ(in.Set, record.Asked())
 }

@@ -132,8 +132,11 @@ func formerly(record *api.Resize) string {
 
 // finished says that every member is done.
 func finished(record *api.Resize) string {
-	if record.GrowsHeld() {
+	switch {
+	case record.GrowsHeld():
 		return "the volumes of every member have grown"
+	case len(record.Members) == 0:
+		return "the set is created again, and its pods run on"
 	}
 	return "every member runs on its new volumes"
 }

@@ -95,15 +95,15 @@ func leaving(in Input, record *api.Resize) plan.Plan {
 // server accepts such writes until the garbage collector has released the pods.
 func follow(in Input, record *api.Resize, journal *appsv1.ControllerRevision) *plan.Patch {
 	patch := plan.PatchOf(plan.ControllerRevisions, journal)
-	templates := record.Templates
+	shape := record.Asked()
 	if record.Phase == api.Reverting {
-		templates = record.Before
+		shape = record.Former()
 	}
 	order, err := api.SetManifest(journal)
 	if err != nil || order == nil {
 		return patch // createAgain tells people
 	}
-	order.Object["spec"] = orderOf(in, record, templates).Object["spec"]
+	order.Object["spec"] = orderOf(in, record, shape).Object["spec"]
 	return patch.Annotate(api.RecreateAnnotation, api.EncodeManifest(order))
 }
 

@@ -14,11 +14,11 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// recreate replaces the set around its running pods by one with the given templates: the set is deleted without its pods, and the set that
+// recreate replaces the set around its running pods by one of the given shape: the set is deleted without its pods, and the set that
 // is created from the journal adopts them. First the new manifest is stored in the journal. Then the API server is asked by a dry run
 // whether it would create it. Only the very version of the set from which the manifest was made is deleted, so no edit of another process
 // is lost.
-func recreate(in Input, record *api.Resize, templates []api.TemplateTarget) plan.Plan {
+func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 	journal := in.Journal(record.Operation)
 	if journal == nil { // of an operation that only changes templates
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, record)))
@@ -33,7 +33,7 @@ func recreate(in Input, record *api.Resize, templates []api.TemplateTarget) plan
 	if release := dropCleanupFinalizer(in.Set); !release.Empty() {
 		return plan.Do(api.SwitchRunning, release.Actions()...)
 	}
-	set := orderOf(in, record, templates)
+	set := orderOf(in, record, shape)
 	order := plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, api.EncodeManifest(set)).
 		Annotate(api.SetMetadataAnnotation, api.SetMetadataOf(in.Set).Encode())
 	if !order.Empty() {
@@ -45,10 +45,10 @@ func recreate(in Input, record *api.Resize, templates []api.TemplateTarget) plan
 }
 
 // orderOf makes the set to create.
-func orderOf(in Input, record *api.Resize, templates []api.TemplateTarget) *unstructured.Unstructured {
+func orderOf(in Input, record *api.Resize, shape api.Shape) *unstructured.Unstructured {
 	next := record.Clone()
 	next.Set.UID = "" // the new set's identity is not known before it exists
-	set := resources.MakeSet(in.Manifest, templates, next)
+	set := resources.Change(resources.MakeSet(in.Manifest, shape.Templates, next), shape.Fields)
 	if cleanup.Finalizes(in.Set) {
 		set = resources.AddCleanupFinalizer(set)
 	}
@@ -65,8 +65,9 @@ func withdraw(in Input, record *api.Resize) []plan.Action {
 	return plan.PatchOf(plan.ControllerRevisions, journal).Unannotate(api.RecreateAnnotation).Actions()
 }
 
-func differ(set *appsv1.StatefulSet, templates []api.TemplateTarget) bool {
-	return slices.ContainsFunc(templates, func(t api.TemplateTarget) bool {
+// differ reports whether the set is not of the shape.
+func differ(set *appsv1.StatefulSet, shape api.Shape) bool {
+	return len(sts.Unmet(set, shape.Fields)) > 0 || slices.ContainsFunc(shape.Templates, func(t api.TemplateTarget) bool {
 		target := t.Target()
 		target.Exact = true // the plan has said what becomes of a template that is larger
 		return sts.Differs(set, t.Name, target)

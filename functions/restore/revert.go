@@ -49,11 +49,11 @@ func reverting(in Input, record *api.Resize) plan.Plan {
 	}
 	if why := keepsTemplates(in, record); why != "" {
 		next := record.Clone()
-		next.Before = nil
+		next.Before, next.FieldsBefore = nil, nil
 		next.Message += "; the set keeps its new templates: " + why
 		return plan.Do(record.Reason, append(withdraw(in, record), operation.Store(in.Set, next).Actions()...)...)
 	}
-	return recreate(in, record, record.Before)
+	return recreate(in, record, record.Former())
 }
 
 // takenSince reports whether a claim is being deleted by a plan of another process that was made before the operation was given up, and that was
@@ -76,6 +76,8 @@ func keepsTemplates(in Input, record *api.Resize) string {
 		return "finalizer " + finalizer + " would hold it when it is deleted to be created again"
 	case in.TwoRevisions():
 		return "a partition keeps pods of an older revision"
+	case slices.ContainsFunc(record.Fields, func(s api.Field) bool { return s.Name == api.FieldTemplate }):
+		return "a template that was added or removed does not fit the pods that have started since"
 	}
 	return ""
 }
@@ -173,7 +175,7 @@ func templatesBack(in Input, record *api.Resize) bool {
 			return false
 		}
 	}
-	return record.ReplaceSet && len(record.Before) > 0 && differ(in.Set, record.Before)
+	return record.ReplaceSet && differ(in.Set, record.Former())
 }
 
 // reverted clears up and ends the operation.

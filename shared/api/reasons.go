@@ -136,6 +136,8 @@ const (
 	NoTemplates      Reason = "NoTemplates"
 	UnknownTemplate  Reason = "UnknownTemplate"
 	UnknownClass     Reason = "UnknownClass"
+	PodsLackVolume   Reason = "PodsLackVolume"  // a template cannot be added while pods exist: they would lack its volume
+	TemplateMounted  Reason = "TemplateMounted" // the pod template does not fit the templates that are asked for
 	MethodUnknown    Reason = "MethodUnknown"
 	StrategyUnknown  Reason = "StrategyUnknown" // how members are to be stopped cannot be read
 	CheckInvalid     Reason = "CheckInvalid"    // how members are asked whether they have caught up cannot be read

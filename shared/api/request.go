@@ -37,6 +37,8 @@ type Request struct {
 	Auto bool
 	// Targets by template name, when not Auto.
 	Targets map[string]Target
+	// Fields are changes of the set that are no sizes, in the order of the text.
+	Fields []Field
 }
 
 const requestFormat = `write "auto", or TEMPLATE=SIZE with @STORAGECLASS, %VOLUMEATTRIBUTESCLASS and :ACCESSMODES after it, as far as they ` +
@@ -55,6 +57,7 @@ var accessModes = map[string]corev1.PersistentVolumeAccessMode{
 //	data=20Gi@fast-ssd,logs=5Gi    several; @ names a StorageClass
 //	data=20Gi%gold                 % names a VolumeAttributesClass
 //	data=20Gi:RWX                  : names access modes, RWO, ROX, RWX or RWOP, with + between them
+//	serviceName=db                 and more that is no size, see parseField
 //
 // After the size, @, % and : stand in this order.
 func ParseRequest(text string) (Request, error) {
@@ -63,7 +66,14 @@ func ParseRequest(text string) (Request, error) {
 	}
 	request := Request{Targets: map[string]Target{}}
 	for _, part := range strings.Split(text, ",") {
-		template, target, err := parseTarget(strings.TrimSpace(part))
+		part = strings.TrimSpace(part)
+		if isField(part) {
+			if err := request.take(part); err != nil {
+				return Request{}, fmt.Errorf("%s=%q: %w", ResizeAnnotation, text, err)
+			}
+			continue
+		}
+		template, target, err := parseTarget(part)
 		if err != nil {
 			return Request{}, fmt.Errorf("%s=%q: %w; %s", ResizeAnnotation, text, err, requestFormat)
 		}
@@ -72,7 +82,20 @@ func ParseRequest(text string) (Request, error) {
 		}
 		request.Targets[template] = target
 	}
+	if err := request.conflict(); err != nil {
+		return Request{}, fmt.Errorf("%s=%q: %w", ResizeAnnotation, text, err)
+	}
 	return request, nil
+}
+
+// ShortMode returns the name that a request has for the access mode.
+func ShortMode(mode corev1.PersistentVolumeAccessMode) string {
+	for short, is := range accessModes {
+		if is == mode {
+			return short
+		}
+	}
+	return string(mode)
 }
 
 func parseTarget(part string) (string, Target, error) {

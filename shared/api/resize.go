@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -59,6 +60,9 @@ type Resize struct {
 	ReplaceSet bool `json:"replaceSet,omitempty"`
 	// Before are the templates that the set had, where ReplaceSet is true.
 	Before []TemplateTarget `json:"before,omitempty"`
+	// Fields are what else the set gets when it is created again, and FieldsBefore what it had.
+	Fields       []Field `json:"fields,omitempty"`
+	FieldsBefore []Field `json:"fieldsBefore,omitempty"`
 	// Admitted is the user, group and SELinux options that admission had given to the set's pods when the operation was planned. Movers
 	// get the same.
 	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
@@ -247,6 +251,10 @@ func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
 	if found, err := load(set, StatusAnnotation, record, KindResize, KindRollback); !found {
 		return nil, err
 	}
+	if slices.ContainsFunc(slices.Concat(record.Fields, record.FieldsBefore), func(s Field) bool { return !s.complete() }) {
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has a field that is not complete; remove the annotation if no operation runs",
+			StatusAnnotation, set.Namespace, set.Name)
+	}
 	created := record.Set.UID == "" && record.Set.Name == set.Name && record.Active() && record.ReplaceSet
 	if !created && !record.isOf(set) {
 		return nil, nil
@@ -271,6 +279,36 @@ type TemplateTarget struct {
 	// Attributes is a VolumeAttributesClass, empty for none; nil keeps the template's.
 	Attributes *string `json:"attributes,omitempty"`
 }
+
+// String returns the template in the syntax of a request.
+func (t *TemplateTarget) String() string {
+	text := t.Name + "=" + t.Size.String()
+	if t.Class != "" {
+		text += "@" + t.Class
+	}
+	if t.Attributes != nil && *t.Attributes != "" {
+		text += "%" + *t.Attributes
+	}
+	for i, mode := range t.Modes {
+		text += string(":+"[min(i, 1)]) + ShortMode(mode)
+	}
+	return text
+}
+
+// Shape is what a set is created again with.
+type Shape struct {
+	Templates []TemplateTarget
+	Fields    []Field
+}
+
+// Empty reports whether the shape changes nothing.
+func (s Shape) Empty() bool { return len(s.Templates) == 0 && len(s.Fields) == 0 }
+
+// Asked is the shape that the operation gives the set.
+func (r *Resize) Asked() Shape { return Shape{r.Templates, r.Fields} }
+
+// Former is the shape that the set had before the operation.
+func (r *Resize) Former() Shape { return Shape{r.Before, r.FieldsBefore} }
 
 // Target is what claims of the template are to become.
 func (t *TemplateTarget) Target() Target {

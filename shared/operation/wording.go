@@ -2,6 +2,8 @@ package operation
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,6 +40,41 @@ func TookTooLong(resize *api.Resize, limit time.Duration) string {
 
 // Summary describes the result of a resize or a rollback in one sentence.
 func Summary(resize *api.Resize, retention time.Duration) string {
+	volumes := summaryOfVolumes(resize, retention)
+	switch fields := fieldsWords(resize.Fields); {
+	case fields == "":
+		return volumes
+	case len(resize.Expansions)+len(resize.Members)+len(resize.Templates) == 0:
+		return fields
+	default:
+		return volumes + "; " + fields
+	}
+}
+
+// fieldsWords says which fields the set has got, and what has not changed by that; empty without fields.
+func fieldsWords(fields []api.Field) string {
+	if len(fields) == 0 {
+		return ""
+	}
+	words := []string{"the set was created again with " + strings.Join(api.Words(fields), ", ")}
+	has := func(names ...api.FieldName) bool {
+		return slices.ContainsFunc(fields, func(f api.Field) bool { return slices.Contains(names, f.Name) })
+	}
+	if has(api.FieldServiceName) {
+		words = append(words, "each pod that runs gets its name in the new service when it is started again")
+	}
+	if has(api.FieldLabels, api.FieldAnnotations) {
+		words = append(words, "claims that exist keep their labels and annotations")
+	}
+	for _, s := range fields {
+		if s.Removes() {
+			words = append(words, "the claims of template "+s.Template+" are kept, and pods that run keep their volumes")
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	moved := len(resize.Moves())
 	done := inPlace(resize, "have grown", "have other attributes")
 	switch {
@@ -56,6 +93,9 @@ func Summary(resize *api.Resize, retention time.Duration) string {
 // Announcement describes what a resize that begins will do, in one sentence.
 func Announcement(resize *api.Resize) string {
 	moved := len(resize.Moves())
+	if moved == 0 && len(resize.Expansions) == 0 && len(resize.Fields) > 0 {
+		return "the set is created again around its pods with " + strings.Join(api.Words(resize.Fields), ", ")
+	}
 	grow := inPlace(resize, "will grow on their volumes", "will get other attributes")
 	switch {
 	case moved == 0 && grow == "":

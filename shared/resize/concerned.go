@@ -97,6 +97,9 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 			return detect
 		}
 	}
+	if unsettled(set, request.Fields) {
+		return detect
+	}
 	return nil
 }
 

@@ -32,6 +32,7 @@ func (w *Wish) Operation(in Input) *api.Resize {
 	record.Strategy = w.strategy(in)
 	if w.Recreate {
 		record.Before = before(in, w.Templates)
+		record.Fields, record.FieldsBefore = w.Fields, sts.FieldsOf(in.Set, w.Fields)
 	}
 	if w.copies() {
 		record.Admitted = admitted(in)

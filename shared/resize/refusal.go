@@ -21,7 +21,7 @@ const (
 
 // onlyTheSet are reasons that nothing but a change of the set itself can take away.
 var onlyTheSet = []api.Reason{api.RequestInvalid, api.MethodUnknown, api.UnknownTemplate, api.NoTemplates, api.NameTooLong,
-	api.CheckInvalid, api.HookInvalid}
+	api.CheckInvalid, api.HookInvalid, api.TemplateMounted}
 
 // withFigures are reasons whose message has figures of the whole namespace, which change without any news for the user.
 var withFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejected}

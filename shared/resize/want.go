@@ -18,8 +18,9 @@ type Wish struct {
 	Request   string
 	Attempt   int
 	Templates []api.TemplateTarget
-	Claims    []Claim // that differ from the request, by name
-	Recreate  bool    // the set's own templates have to change
+	Claims    []Claim     // that differ from the request, by name
+	Recreate  bool        // the set has to be created again: its templates have to change, or its fields
+	Fields    []api.Field // that the set does not have
 	// Problems are mistakes in the request itself.
 	Problems []Problem
 
@@ -115,11 +116,12 @@ func (w *Wish) read(in Input, record *api.Resize) {
 		w.refuse(problem(api.RequestInvalid, "%v", err))
 		return
 	}
-	if len(in.Set.Spec.VolumeClaimTemplates) == 0 {
+	if len(in.Set.Spec.VolumeClaimTemplates) == 0 && len(request.Fields) == 0 {
 		w.refuse(problem(api.NoTemplates, "StatefulSet %s has no volumeClaimTemplates, so there is no volume to resize; remove the annotation %s",
 			in.Set.Name, api.ResizeAnnotation))
 		return
 	}
+	w.readFields(in, request)
 	method, found := methodOf(in.Set)
 	w.Problems = append(w.Problems, found...)
 	w.Problems = append(w.Problems, strategyOf(in.Set)...)

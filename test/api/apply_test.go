@@ -229,7 +229,6 @@ func TestTemplatesThatAreNotTaken(t *testing.T) {
 		"another selector": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		})),
-		"another service": edited("128Mi", func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "other" }),
 		"not opted in":    edited("128Mi", func(s *appsv1.StatefulSet) { delete(s.Labels, api.ManagedLabel) }),
 		"another request": edited("128Mi", func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeAnnotation] = "data=256Mi" }),
 		"no such quantity": edited("128Mi", template(func(c *corev1.PersistentVolumeClaim) {
@@ -386,7 +385,7 @@ func TestRefusedRequestIsToldAtTheNextApply(t *testing.T) {
 	bigger.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand)
 	a.applies(bigger)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Refused)
-	says(t, a.applies(bigger), "the request data=128Mi+ of these volumeClaimTemplates was refused, or has failed: ExpandImpossible. "+
+	says(t, a.applies(bigger), "the request data=128Mi+ of this manifest was refused, or has failed: ExpandImpossible. "+
 		"See: kubectl drydock status -n "+a.Namespace+" sts/web")
 	delete(bigger.Annotations, api.ResizeMethodAnnotation)
 	a.applies(bigger)

@@ -18,6 +18,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit"
 )
 
@@ -55,6 +56,7 @@ var methods = []method{
 	{name: "another class and access mode", request: "data=64Mi@" + kit.OtherClass + ":RWX", set: func() setType { return newSet() }},
 	{name: "rolling", request: "data=128Mi@" + kit.OtherClass, set: func() setType { return two() }, rolling: true},
 	{name: "two together", request: "data=128Mi", set: func() setType { return two() }},
+	{name: "fields", request: "data/labels/tier=gold,serviceName=other,-logs", set: func() setType { return newSet("logs") }},
 	{name: "block", request: "data=128Mi", set: func() setType { return raw() }},
 	{name: "rollback", request: "data=128Mi", set: func() setType { return newSet() }, before: resizedAndRegretted},
 }
@@ -335,6 +337,9 @@ func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Resize, rep
 		t.Errorf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
 	}
 	set := w.Set("web")
+	if status != nil && status.Phase == api.Succeeded && !status.IsRollback() && len(sts.Unmet(set, status.Fields)) > 0 {
+		t.Errorf("the set lacks %v", api.Words(sts.Unmet(set, status.Fields)))
+	}
 	if !slices.Contains(replicas, *set.Spec.Replicas) {
 		t.Errorf("I4: %d replicas", *set.Spec.Replicas)
 	}

@@ -18,25 +18,21 @@ func setWords(d *forecast.Document) string {
 	if !d.Recreate {
 		return "is not created again: its templates are as asked for"
 	}
-	var templates []string
+	var templates, with []string
 	for _, t := range d.Templates {
-		words := t.Name + "=" + t.Size.String()
-		if t.Class != "" {
-			words += "@" + t.Class
-		}
-		if t.Attributes != nil && *t.Attributes != "" {
-			words += "%" + *t.Attributes
-		}
-		if len(t.Modes) > 0 {
-			words += ":" + modes(t.Modes)
-		}
-		templates = append(templates, words)
+		templates = append(templates, t.String())
+	}
+	if len(templates) > 0 {
+		with = append(with, "with its new templates: "+strings.Join(templates, ", "))
+	}
+	if len(d.Fields) > 0 {
+		with = append(with, "with "+strings.Join(d.Fields, ", "))
 	}
 	when := ""
 	if d.Method == api.MethodCopy || d.Method == api.MethodExpandOffline {
 		when = " before the first member stops"
 	}
-	return "is created again around its running pods" + when + ", with its new templates: " + strings.Join(templates, ", ")
+	return "is created again around its running pods" + when + ", " + strings.Join(with, ", and ")
 }
 
 func ownerWords(o *forecast.Owner) string {

@@ -57,6 +57,8 @@ type Document struct {
 	// Members have claims that are copied, in the order of their moves.
 	Members   []Member             `json:"members,omitempty"`
 	Templates []api.TemplateTarget `json:"templates,omitempty"`
+	// Fields are what else the set is created again with, in the syntax of a request.
+	Fields []string `json:"fields,omitempty"`
 	// Recreate: the set would be created again around its running pods, with these templates.
 	Recreate bool   `json:"recreate"`
 	Owner    *Owner `json:"owner,omitempty"`

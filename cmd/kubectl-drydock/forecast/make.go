@@ -27,6 +27,7 @@ func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document
 		Before: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
 	if f.record != nil {
 		d.Method, d.Templates, d.Recreate = api.MethodExpand, f.record.Templates, f.record.ReplaceSet
+		d.Fields = api.Words(f.record.Fields)
 		d.Owner, d.Quotas = f.owner(), resize.Rooms(f.in.Input, f.wish)
 		d.Claims = f.claims(measured)
 		d.Copy = total(d.Claims)

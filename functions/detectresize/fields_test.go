@@ -1,0 +1,46 @@
+package detectresize
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// TestRequestsOfFields: what the set gets when it is created again around its pods.
+func TestRequestsOfFields(t *testing.T) {
+	asks := func(request string, options ...build.Option) objects {
+		return set(append(options, build.Resize(request))...)
+	}
+	mounts := build.Edit(func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.Containers = append(s.Spec.Template.Spec.Containers, corev1.Container{Name: "shipper",
+			VolumeMounts: []corev1.VolumeMount{{Name: "logs", MountPath: "/logs"}}})
+	})
+	serves := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "db" })
+	logs := build.Template("logs", "1Gi", "fixed")
+	done := build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "serviceName=db" })
+	check(t,
+		row{"another service: the set is created again", world(asks("serviceName=db"), both())},
+		row{"the set has that service", world(asks("serviceName=db", serves), both())},
+		row{"another process has put the old service back: the request stands", world(asks("serviceName=db", build.Status(done)), both())},
+		row{"labels and a size: one operation", world(asks("data=128Mi,data/labels/tier=gold"), both())},
+		row{"a label of a template that the set does not have", world(asks("tmp/labels/tier=gold"), both())},
+		row{"a template less: its claims stay", world(asks("-logs", logs), both())},
+		row{"a template less that the pods mount", world(asks("-logs", logs, mounts), both())},
+		row{"a template less that the set does not have", world(asks("-logs"), both())},
+		row{"a template more while the set has pods", world(asks("+logs=1Gi@fast:RWO"), both())},
+		row{"a template more without pods", world(asks("+logs=1Gi@fast:RWO", build.Replicas(0)), claims("data-web-0"))},
+		row{"a template more of a class that does not exist", world(asks("+logs=1Gi@nvme:RWO", build.Replicas(0)))},
+		row{"a partition keeps pods of an older revision", world(asks("podManagementPolicy=Parallel", build.Edit(partitioned)), both())},
+	)
+}
+
+func partitioned(s *appsv1.StatefulSet) {
+	partition := int32(1)
+	s.Status.CurrentRevision, s.Status.UpdateRevision = "r1", "r2"
+	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition}}
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// MaxFields is how many fields one request may have. The policy of config/overlays/apply sorts as many.
+const MaxFields = 16
+
+const fieldFormat = `for more than sizes write "serviceName=NAME", "podManagementPolicy=Parallel", "TEMPLATE/labels/KEY=VALUE", ` +
+	`"TEMPLATE/labels/KEY-", the same with annotations, "+TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE" or "-TEMPLATE"`
+
+// annotationValue matches the values of annotations that a request can say. They need no escapes, neither in the request nor in the JSON of
+// the record, where the policies of config/overlays/apply look for it.
+var annotationValue = regexp.MustCompile(`^([A-Za-z0-9._:/@=+*~()-]([A-Za-z0-9._:/@=+*~() -]*[A-Za-z0-9._:/@=+*~()-])?)?$`)
+
+const maxAnnotationValue = 253
+
+// isField reports whether a part of a request is a field and not the size of a template, whose name is a lower-case DNS label.
+func isField(part string) bool {
+	name, _, _ := strings.Cut(part, "=")
+	return strings.ContainsAny(name, "/+") || strings.HasPrefix(name, "-") ||
+		slices.Contains([]FieldName{FieldServiceName, FieldPodManagementPolicy}, FieldName(name))
+}
+
+// take adds a field to the request. Each part of the set is named once.
+func (r *Request) take(part string) error {
+	field, err := parseField(part)
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, fieldFormat)
+	}
+	for _, other := range r.Fields {
+		if other.path() == field.path() {
+			return fmt.Errorf("%q is named twice; name it once", field.path())
+		}
+	}
+	if r.Fields = append(r.Fields, field); len(r.Fields) > MaxFields {
+		return fmt.Errorf("there are more than %d changes beside sizes; ask for them one after the other", MaxFields)
+	}
+	return nil
+}
+
+// conflict returns what is asked for a template that the same request adds or removes.
+func (r *Request) conflict() error {
+	for _, s := range r.Fields {
+		if s.Name != FieldTemplate {
+			continue
+		}
+		_, sized := r.Targets[s.Template]
+		if sized || slices.ContainsFunc(r.Fields, func(o Field) bool { return o.Template == s.Template && o.Name != FieldTemplate }) {
+			return fmt.Errorf("template %q is added or removed, and changed; ask for one of both", s.Template)
+		}
+	}
+	return nil
+}
+
+func parseField(part string) (Field, error) {
+	switch {
+	case strings.HasPrefix(part, "+"):
+		return parseAdded(part[1:])
+	case strings.HasPrefix(part, "-"):
+		return Field{Name: FieldTemplate, Template: part[1:], Removed: true}, checkTemplate(part[1:])
+	case strings.Contains(part, "/"):
+		if path := strings.SplitN(part, "/", 3); len(path) == 3 {
+			return parseMeta(path[0], FieldName(path[1]), path[2])
+		}
+		return Field{}, fmt.Errorf("%q names no label and no annotation", part)
+	}
+	name, value, valued := strings.Cut(part, "=")
+	field := Field{Name: FieldName(name), Value: value}
+	switch {
+	case !valued:
+		return Field{}, fmt.Errorf("%q has no value", part)
+	case field.Name == FieldServiceName && value != "":
+		if problems := validation.IsDNS1123Label(value); len(problems) > 0 {
+			return Field{}, fmt.Errorf("service %q: %s", value, problems[0])
+		}
+	case field.Name == FieldPodManagementPolicy && value != string(appsv1.OrderedReadyPodManagement) && value != string(appsv1.ParallelPodManagement):
+		return Field{}, fmt.Errorf("%q is no podManagementPolicy; they are OrderedReady and Parallel", value)
+	}
+	return field, nil
+}
+
+// parseAdded reads NAME=SIZE@STORAGECLASS%VOLUMEATTRIBUTESCLASS:ACCESSMODE. A template needs an access mode.
+func parseAdded(part string) (Field, error) {
+	template, target, err := parseTarget(part)
+	switch {
+	case err != nil:
+		return Field{}, err
+	case !target.Exact || len(target.Modes) == 0:
+		return Field{}, fmt.Errorf("the added template %q needs a size without %s, and an access mode", template, AtLeast)
+	}
+	ask := TemplateTarget{Name: template, Size: target.Size, Class: target.Class, Attributes: target.Attributes, Modes: target.Modes}
+	return Field{Name: FieldTemplate, Template: template, Ask: &ask}, nil
+}
+
+// parseMeta reads KEY=VALUE or KEY- of a label or an annotation.
+func parseMeta(template string, name FieldName, rest string) (Field, error) {
+	key, value, valued := strings.Cut(rest, "=")
+	key, removed := strings.CutSuffix(key, "-")
+	field := Field{Name: name, Template: template, Key: key, Value: value, Removed: removed}
+	if err := checkTemplate(template); err != nil {
+		return Field{}, err
+	}
+	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+		return Field{}, fmt.Errorf("key %q: %s", key, problems[0])
+	}
+	switch {
+	case valued == removed:
+		return Field{}, fmt.Errorf("%q has no value; write %s=VALUE, or %s- to remove it", rest, key, key)
+	case name == FieldLabels && len(validation.IsValidLabelValue(value)) > 0:
+		return Field{}, fmt.Errorf("%q is no value of a label", value)
+	case name == FieldAnnotations && (len(value) > maxAnnotationValue || !annotationValue.MatchString(value)):
+		return Field{}, fmt.Errorf("a request cannot say the value %q of an annotation: it may have letters, digits, blanks and ._:/@=+*~()-", value)
+	case name != FieldLabels && name != FieldAnnotations:
+		return Field{}, fmt.Errorf("a template has labels and annotations, and no %q", name)
+	}
+	return field, nil
+}
+
+func checkTemplate(name string) error {
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return fmt.Errorf("template %q: %s", name, problems[0])
+	}
+	return nil
+}

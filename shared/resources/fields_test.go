@@ -1,0 +1,73 @@
+package resources_test
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit/build"
+)
+
+// TestChangedSetHasTheFields: what a request says is what the set has afterwards, and everything else is as before. With what the set had, it is
+// as before again.
+func TestChangedSetHasTheFields(t *testing.T) {
+	const label, added = "data/labels/example.com/tier=gold", "+logs=1Gi@fast:RWO"
+	for text, want := range map[string]string{
+		"serviceName=db":                  "db OrderedReady data[]",
+		"podManagementPolicy=Parallel":    "web Parallel data[]",
+		label:                             "web OrderedReady data[tier=gold]",
+		"data/annotations/cron=0 3 * * *": "web OrderedReady data[cron=0 3 * * *]",
+		added:                             "web OrderedReady data[] logs[1Gi fast ReadWriteOnce]",
+		"-data":                           "web OrderedReady",
+		"-data," + added:                  "web OrderedReady logs[1Gi fast ReadWriteOnce]",
+	} {
+		t.Run(text, func(t *testing.T) {
+			set := workload()
+			set.Spec.VolumeClaimTemplates = set.Spec.VolumeClaimTemplates[:1]
+			set.Spec.ServiceName, set.Spec.PodManagementPolicy = "web", appsv1.OrderedReadyPodManagement
+			request, err := api.ParseRequest(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if unmet := sts.Unmet(set, request.Fields); len(unmet) != len(request.Fields) {
+				t.Fatalf("the set lacks %v", api.Words(unmet))
+			}
+			before, was := sts.FieldsOf(set, request.Fields), shape(set)
+			raw := resources.Change(build.Raw(set), request.Fields)
+			made := build.As[appsv1.StatefulSet](raw)
+			if got := shape(made); got != want {
+				t.Errorf("the set is %s, want %s", got, want)
+			}
+			if unmet := sts.Unmet(made, request.Fields); len(unmet) > 0 {
+				t.Errorf("it lacks %v", api.Words(unmet))
+			}
+			if back := build.As[appsv1.StatefulSet](resources.Change(raw, before)); !strings.HasPrefix(text, "-") && shape(back) != was {
+				t.Errorf("back again it is %s, it was %s", shape(back), was)
+			}
+		})
+	}
+}
+
+// shape renders what fields change.
+func shape(set *appsv1.StatefulSet) string {
+	words := []string{set.Spec.ServiceName, string(set.Spec.PodManagementPolicy)}
+	for _, c := range set.Spec.VolumeClaimTemplates {
+		var parts []string
+		if c.Name != "data" {
+			size := sts.Requested(&c)
+			parts = append(parts, size.String(), sts.ClassOf(&c), string(c.Spec.AccessModes[0]))
+		}
+		if tier, has := c.Labels["example.com/tier"]; has {
+			parts = append(parts, "tier="+tier)
+		}
+		if cron, has := c.Annotations["cron"]; has {
+			parts = append(parts, "cron="+cron)
+		}
+		words = append(words, c.Name+"["+strings.Join(parts, " ")+"]")
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,355 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/sts"
+	"drydock.dev/test/kit"
+)
+
+// reshaped is the deployed set with another service, another order, and labels and annotations on its template.
+func reshaped(size string) *appsv1.StatefulSet {
+	set := deployed(kit.GrowingClass, size)
+	set.Spec.ServiceName, set.Spec.PodManagementPolicy = "other", appsv1.OrderedReadyPodManagement
+	set.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"example.com/tier": "gold", "team": ""}
+	set.Spec.VolumeClaimTemplates[0].Annotations = map[string]string{"example.com/backup": "0 3 * * *"}
+	return set
+}
+
+const reshapedRequest = "data/annotations/example.com/backup=0 3 * * *,data/labels/example.com/tier=gold,data/labels/team=," +
+	"podManagementPolicy=OrderedReady,serviceName=other"
+
+// asked expects the request on the set, made by an apply.
+func (a *applied) asked(request string) {
+	a.t.Helper()
+	set := a.Set("web")
+	for _, key := range []string{api.ResizeAnnotation, api.ResizeAppliedAnnotation} {
+		if got := set.Annotations[key]; got != request {
+			a.t.Errorf("%s is %q, want %q", key, got, request)
+		}
+	}
+}
+
+// identity is what must not change when a set is created again: its pods, their revision, and who manages its fields.
+func (a *applied) identity() string {
+	a.t.Helper()
+	var words []string
+	pods, err := a.Kube.CoreV1().Pods(a.Namespace).List(a.t.Context(), metav1.ListOptions{})
+	must(a.t, err)
+	for _, pod := range pods.Items {
+		words = append(words, pod.Name, string(pod.UID), pod.Labels[appsv1.ControllerRevisionHashLabelKey])
+	}
+	for _, m := range a.Set("web").ManagedFields {
+		if m.Subresource == "" && m.Manager != api.FieldManager {
+			words = append(words, m.Manager)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// TestAppliedFieldsReplaceTheSetAroundItsPods: what no update may change is taken from an applied manifest. The pods run on, the manifest and the
+// set are the same afterwards, and nothing is written again.
+func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
+	t.Parallel()
+	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := applyWorld(t, apply, kit.GrowingClass)
+			before := a.identity()
+			set := reshaped("64Mi")
+			said := a.applies(set)
+			says(t, said, "this change is the request "+reshapedRequest+" now. The set is created again around its pods, which run on")
+			says(t, said, "Each pod gets its name in the new service when it is started again")
+			a.asked(reshapedRequest)
+			a.writesNothing(set)
+			status := a.Finish(a.drive, "web")
+			expectPhase(t, status, api.Succeeded)
+			says(t, status.Message, "claims that exist keep their labels and annotations")
+			a.has(set)
+			a.writesNothing(set)
+			if said, err := kubectl(t, a.World, slices.Concat([]string{"diff"}, apply[1:], []string{write(t, set)})...); err != nil {
+				t.Errorf("kubectl diff: %v: %s", err, said)
+			}
+			if after := a.identity(); after != before {
+				t.Errorf("pods and managers were %s, and are %s", before, after)
+			}
+			expectWhole(t, a.World, "web", 1, "data-web-0")
+			a.Scale("web", 2)
+			untilReady(a.World, a.drive, "web", 2)
+			if labels := a.Claim("data-web-1").Labels; labels["example.com/tier"] != "gold" {
+				t.Errorf("a new claim has the labels %v", labels)
+			}
+		})
+	}
+}
+
+// has expects that the set has the fields of the manifest.
+func (a *applied) has(want *appsv1.StatefulSet) {
+	a.t.Helper()
+	set := a.Set("web")
+	render := func(s *appsv1.StatefulSet) string {
+		words := []string{s.Spec.ServiceName, string(s.Spec.PodManagementPolicy)}
+		for _, c := range s.Spec.VolumeClaimTemplates {
+			words = append(words, c.Name, c.Spec.Resources.Requests.Storage().String(), c.Labels["example.com/tier"], c.Annotations["example.com/backup"])
+		}
+		return strings.Join(words, " ")
+	}
+	if render(set) != render(want) {
+		a.t.Errorf("the set has %s, want %s", render(set), render(want))
+	}
+}
+
+// TestAppliedSizesAndFieldsAreOneOperation: one write, one request, one operation.
+func TestAppliedSizesAndFieldsAreOneOperation(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, serverSide, kit.GrowingClass)
+	before := a.identity()
+	set := reshaped("128Mi")
+	a.applies(set)
+	a.asked("data=128Mi+," + reshapedRequest)
+	status := a.Finish(a.drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	if status.Attempt != 1 || len(status.Expansions) != 1 {
+		t.Errorf("the operation is %s", describe(status))
+	}
+	a.has(set)
+	expectSize(t, a.World, "128Mi", "data-web-0")
+	a.writesNothing(set)
+	if after := a.identity(); after != before {
+		t.Errorf("pods and managers were %s, and are %s", before, after)
+	}
+	expectWhole(t, a.World, "web", 1, "data-web-0")
+}
+
+// TestAppliedFieldsAreWithdrawn by an apply of what is stored, before they are carried out; afterwards, the old manifest is a request of its own.
+func TestAppliedFieldsAreWithdrawn(t *testing.T) {
+	t.Parallel()
+	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := applyWorld(t, apply, kit.GrowingClass)
+			old := deployed(kit.GrowingClass, "64Mi")
+			a.applies(reshaped("64Mi"))
+			a.asked(reshapedRequest)
+			says(t, a.applies(old), "is withdrawn")
+			a.asked("")
+			a.applies(reshaped("64Mi"))
+			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+			a.applies(old)
+			a.asked("data/annotations/example.com/backup-,data/labels/example.com/tier-,data/labels/team-,podManagementPolicy=Parallel,serviceName=web")
+			a.becomesWithout(api.Succeeded, reshapedRequest)
+			a.has(old)
+			a.writesNothing(old)
+			expectWhole(t, a.World, "web", 1, "data-web-0")
+		})
+	}
+}
+
+// becomesWithout waits until an operation for another request is in the phase.
+func (a *applied) becomesWithout(phase api.Phase, request string) {
+	a.t.Helper()
+	a.Eventually("another operation is "+string(phase), func() string {
+		if err := a.drive.Tick(a.t.Context()); err != nil {
+			return err.Error()
+		}
+		if status := a.Status("web"); status.Phase != phase || status.Request == request {
+			return describe(status)
+		}
+		return ""
+	})
+}
+
+// logs is a template beside data.
+func logs() corev1.PersistentVolumeClaim {
+	claim := kit.WorldSet("web", 1, "32Mi", "logs").Spec.VolumeClaimTemplates[0]
+	class := kit.GrowingClass
+	claim.Spec.StorageClassName = &class
+	return claim
+}
+
+func mounts(set *appsv1.StatefulSet, name string) {
+	c := &set.Spec.Template.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+}
+
+// TestAddedTemplate: the StatefulSet controller cannot give a pod that exists another volume, and repairs no member while one lacks it. So a template
+// is added while the set has no pods, and the refusal says so until then.
+func TestAddedTemplate(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, clientSide, kit.GrowingClass)
+	set := deployed(kit.GrowingClass, "64Mi")
+	set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, logs())
+	mounted := set.DeepCopy()
+	mounts(mounted, "logs")
+	a.isNotWritten("the template and its mount are applied in one write", func() {
+		said, err := kubectl(t, a.World, "apply", "-f", write(t, mounted))
+		if err == nil || !strings.Contains(said, `volumeMounts[0].name: Not found: "logs"`) {
+			t.Errorf("error %v: %s", err, said)
+		}
+	})
+	const request = "+logs=32Mi@" + kit.GrowingClass + ":RWO"
+	says(t, a.applies(set), "scale it to zero, then up again")
+	a.asked(request)
+	status := a.Finish(a.drive, "web")
+	expectPhase(t, status, api.Refused)
+	says(t, status.Message, "Scale the set to zero")
+	says(t, a.applies(set), "was refused, or has failed: PodsLackVolume")
+
+	none := int32(0)
+	set.Spec.Replicas = &none
+	a.applies(set)
+	a.asked(request)
+	a.becomes(api.Succeeded)
+	a.writesNothing(set)
+	a.applies(mounted)
+	untilReady(a.World, a.drive, "web", 1)
+	a.writesNothing(mounted)
+	if logs := a.Claim("logs-web-0"); logs == nil || logs.Status.Phase != corev1.ClaimBound {
+		t.Errorf("the claim of the new template is %v", logs)
+	}
+	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
+}
+
+// TestRemovedTemplate: an old manifest must not take a volume away, so it needs drydock.dev/templates=any. The pods run on, and the claims stay.
+func TestRemovedTemplate(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.InstallApply()
+	a := &applied{w, t, w.Drive(nil), serverSide}
+	two := deployed(kit.GrowingClass, "64Mi")
+	two.Spec.VolumeClaimTemplates = append(two.Spec.VolumeClaimTemplates, logs())
+	a.applies(two)
+	untilReady(w, a.drive, "web", 1)
+	before := a.identity()
+	single := deployed(kit.GrowingClass, "64Mi")
+	a.isRefused(single)
+	single.Annotations[api.TemplatesAnnotation] = "any"
+	mounted := single.DeepCopy()
+	mounts(mounted, "logs")
+	a.isRefused(mounted)
+	a.applies(single)
+	a.asked("-logs")
+	status := a.Finish(a.drive, "web")
+	expectPhase(t, status, api.Succeeded)
+	says(t, status.Message, "the claims of template logs are kept")
+	a.has(single)
+	a.writesNothing(single)
+	if after := a.identity(); after != before {
+		t.Errorf("pods and managers were %s, and are %s", before, after)
+	}
+	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
+}
+
+// TestRemovedTemplateAndItsMount in one write: the rollout without the mount and the operation go on side by side.
+func TestRemovedTemplateAndItsMount(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.InstallApply()
+	a := &applied{w, t, w.Drive(nil), clientSide}
+	two := deployed(kit.GrowingClass, "64Mi")
+	two.Annotations[api.TemplatesAnnotation] = "any"
+	two.Spec.VolumeClaimTemplates = append(two.Spec.VolumeClaimTemplates, logs())
+	mounts(two, "logs")
+	a.applies(two)
+	untilReady(w, a.drive, "web", 1)
+	single := deployed(kit.GrowingClass, "64Mi")
+	single.Annotations[api.TemplatesAnnotation] = "any"
+	a.applies(single)
+	a.asked("-logs")
+	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+	a.has(single)
+	a.writesNothing(single)
+	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
+	w.Eventually("the pod is of the new revision", func() string {
+		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || sts.RollingOut(set) != "" {
+			return sts.RollingOut(set)
+		}
+		return ""
+	})
+}
+
+// TestSetWithoutTemplates gets another service, and its first template while it has no pods.
+func TestSetWithoutTemplates(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.InstallApply()
+	a := &applied{w, t, w.Drive(nil), serverSide}
+	set := deployed(kit.GrowingClass, "64Mi")
+	none := int32(0)
+	set.Spec.Replicas, set.Spec.VolumeClaimTemplates = &none, nil
+	a.applies(set)
+	set.Spec.ServiceName = "other"
+	a.applies(set)
+	a.asked("serviceName=other")
+	a.writesNothing(set)
+	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+	a.has(set)
+	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{logs()}
+	a.applies(set)
+	a.asked("+logs=32Mi@" + kit.GrowingClass + ":RWO")
+	a.becomesWithout(api.Succeeded, "serviceName=other")
+	a.has(set)
+	a.writesNothing(set)
+}
+
+// TestFieldsThatAreNotTaken are refused by the API server as ever.
+func TestFieldsThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, clientSide, kit.GrowingClass)
+	data := func(change func(*corev1.PersistentVolumeClaim)) func(*appsv1.StatefulSet) {
+		return func(s *appsv1.StatefulSet) { change(&s.Spec.VolumeClaimTemplates[0]) }
+	}
+	note := func(value string) func(*appsv1.StatefulSet) {
+		return data(func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{"example.com/note": value} })
+	}
+	for name, change := range map[string]func(*appsv1.StatefulSet){
+		"an annotation with a comma":     note("a,serviceName=b"),
+		"an annotation with quotes":      note(`{"a":1}`),
+		"an annotation of two lines":     note("a\nb"),
+		"an annotation that is too long": note(strings.Repeat("a", 300)),
+		"a label that is no label":       data(func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"tier": "a b"} }),
+		"a key that is no key":           data(func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"a/b/c": "d"} }),
+		"a service that is no name":      func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "a.b" },
+		"turned off":                     func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "b"; s.Annotations[api.TemplatesAnnotation] = "off" },
+		"a template before another": func(s *appsv1.StatefulSet) {
+			s.Spec.VolumeClaimTemplates = append([]corev1.PersistentVolumeClaim{logs()}, s.Spec.VolumeClaimTemplates...)
+		},
+		"another selector of pods": func(s *appsv1.StatefulSet) {
+			s.Spec.Selector.MatchLabels["a"] = "b"
+			s.Spec.Template.Labels["a"] = "b"
+			s.Spec.ServiceName = "b"
+		},
+		"more changes than a request has": data(func(c *corev1.PersistentVolumeClaim) { c.Labels = manyLabels(api.MaxFields + 1) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := *a
+			a.t = t
+			set := deployed(kit.GrowingClass, "64Mi")
+			change(set)
+			a.isRefused(set)
+		})
+	}
+	t.Run("as many as a request has", func(t *testing.T) {
+		set := deployed(kit.GrowingClass, "64Mi")
+		set.Spec.VolumeClaimTemplates[0].Labels = manyLabels(api.MaxFields)
+		a.applies(set)
+		if _, err := api.ParseRequest(a.Set("web").Annotations[api.ResizeAnnotation]); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func manyLabels(n int) map[string]string {
+	labels := map[string]string{}
+	for i := range n {
+		labels[strings.Repeat("l", i+1)] = "v"
+	}
+	return labels
+}
