@@ -99,9 +99,9 @@ func tooLate(in Input, record *api.Resize, e *api.Expansion) string {
 		return fmt.Sprintf("%s. That took more than %s. The file system grows as soon as the pod is started again; delete it yourself, or ask "+
 			"again with the annotation %s", keptShut(record.Clone(), pod, shut).Message, in.Settings.ExpandTimeout, api.RetryAnnotation)
 	}
-	return fmt.Sprintf("the volumes did not grow within %s, the claims go on asking for it; look at kubectl describe pvc, then ask again with "+
-		"the annotation %s; to have them copied instead, write %s=%s first", in.Settings.ExpandTimeout, api.RetryAnnotation,
-		api.ResizeMethodAnnotation, api.MethodCopy)
+	return fmt.Sprintf("claim %s did not grow within %s: %s. The claims go on asking for it; ask again with the annotation %s. Where the storage "+
+		"expands no volume in use, write %s=%s first; to have them copied instead, %s", e.Claim, in.Settings.ExpandTimeout,
+		operation.WhyNotGrown(in.Claim(e.Claim)), api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodExpandOffline, api.MethodCopy)
 }
 
 // giveUp writes down why, before anything is taken back.
