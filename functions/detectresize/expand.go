@@ -100,7 +100,7 @@ func tooLate(in Input, record *api.Resize, e *api.Expansion) string {
 			"again with the annotation %s", keptShut(record.Clone(), pod, shut).Message, in.Settings.ExpandTimeout, api.RetryAnnotation)
 	}
 	return fmt.Sprintf("claim %s did not grow within %s: %s. The claims go on asking for it; ask again with the annotation %s. Where the storage "+
-		"expands no volume in use, write %s=%s first; to have them copied instead, %s", e.Claim, in.Settings.ExpandTimeout,
+		"expands no volume in use, write %s=%s first, or %s to have them copied", e.Claim, in.Settings.ExpandTimeout,
 		operation.WhyNotGrown(in.Claim(e.Claim)), api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodExpandOffline, api.MethodCopy)
 }
 
