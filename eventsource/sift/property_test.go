@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/functions/backup"
 	"drydock.dev/functions/cleanuppod"
@@ -147,6 +148,12 @@ func newWorld(seed uint64) *randomWorld {
 		if w.accounted {
 			claim.Annotations[api.ReplicaOfAnnotation] = "uid-web"
 		}
+		if w.in(4) {
+			claim.Spec.VolumeAttributesClassName = ptr.To(any1(w, "gold", "silver"))
+			if w.in(2) {
+				claim.Status.CurrentVolumeAttributesClassName = claim.Spec.VolumeAttributesClassName
+			}
+		}
 		w.claims = append(w.claims, claim)
 		w.volumes = append(w.volumes, build.VolumeOf(claim))
 	}
@@ -171,7 +178,7 @@ func newWorld(seed uint64) *randomWorld {
 // wishes are what users write on a set.
 func (w *randomWorld) wishes() []build.Option {
 	return []build.Option{
-		build.Resize(any1(w, "data=128Mi", "data=64Mi", "auto", "garbage", "logs=1Gi", "serviceName=db", "serviceName=web", "-data", "tmp/labels/a=b")), build.Annotation(api.RetryAnnotation, ""),
+		build.Resize(any1(w, "data=128Mi", "data=64Mi", "data=64Mi%gold", "auto", "garbage", "logs=1Gi", "serviceName=db", "serviceName=web", "-data", "tmp/labels/a=b")), build.Annotation(api.RetryAnnotation, ""),
 		build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RollbackAnnotation, build.ID),
 		build.IdleTimeout(any1(w, "1h", "1h", "garbage")), build.IdleTimeout("1h"), build.Active(any1(w, time.Minute, 2*time.Hour)), build.Active(2 * time.Hour),
 		build.Paused(), build.AwakeFor(any1(w, time.Minute, -time.Minute)), build.Annotation(api.WakeReplicasAnnotation, "2"),
@@ -196,10 +203,23 @@ func (w *randomWorld) resize() build.Option {
 		if kind == api.KindResize && w.in(2) {
 			s.Expansions = []api.Expansion{{Claim: "data-web-2", UID: "uid-data-web-2", Template: "data", Volume: "pv-data-web-2",
 				From: *resource.NewQuantity(64<<20, resource.BinarySI), To: *resource.NewQuantity(128<<20, resource.BinarySI), Done: w.in(2)}}
+			if w.in(2) {
+				s.Expansions[0].Attributes = ptr.To("gold")
+			}
 		}
+		inPlace := kind == api.KindResize && w.in(3)
 		for _, claim := range []string{"data-web-0", "data-web-1"} {
 			if w.in(2) {
-				build.Members(any1(w, memberPhases...), claim)(s)
+				phases := memberPhases
+				if inPlace {
+					phases = growingPhases
+				}
+				build.Members(any1(w, phases...), claim)(s)
+			}
+		}
+		if inPlace {
+			for _, move := range s.Moves() {
+				move.InPlace, move.NewVolume, move.Digest, move.Moved = true, "", "", w.in(4)
 			}
 		}
 	})
@@ -217,6 +237,10 @@ func (w *randomWorld) resize() build.Option {
 
 var memberPhases = []api.MemberPhase{api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping,
 	api.MemberStarting, api.MemberMoved, api.MemberKept}
+
+// growingPhases are those of members whose claims grow while they are stopped.
+var growingPhases = []api.MemberPhase{api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberGrowing, api.MemberStarting,
+	api.MemberMoved, api.MemberKept}
 
 func (w *randomWorld) cleanup() build.Option {
 	return tells(any1(w, api.Phases[api.KindCleanup]...), finished(any1(w, time.Minute, time.Hour)), func(s *api.Cleanup) {

@@ -163,6 +163,18 @@ func TestExpansions(t *testing.T) {
 			func(in *Input) { in.Budget = "it would violate the pod's disruption budget" })},
 		row{"the highest one was started since: the one before is evicted",
 			world(roomySet(expanding()), waiting, objects{member(0, long), member(1, time.Minute)})},
+		row{"an approval is waited for", world(roomySet(expanding(), build.Annotation(api.CutoverAnnotation, api.CutoverApprove)), waiting, ready)},
+		row{"it was approved", world(roomySet(expanding(), build.Annotation(api.CutoverAnnotation, api.CutoverApprove),
+			build.Annotation(api.ApproveAnnotation, build.ID)), waiting, ready)},
+		row{"a window is waited for", world(roomySet(expanding(), build.Annotation(api.CutoverAnnotation, "Mon 02:00-03:00")), waiting, ready)},
+		row{"past the deadline a window was waited for", world(roomySet(expanding(build.Due(-time.Second)),
+			build.Annotation(api.CutoverAnnotation, "Mon 02:00-03:00")), waiting, ready)},
+		row{"the primary comes last", world(roomySet(expanding(), build.Annotation(api.PrimaryAnnotation, "role=primary")), waiting,
+			objects{member(0, long), member(1, long, build.Label("role", "primary"))})},
+		row{"its replacement would be of another revision", world(roomySet(expanding(), build.Edit(func(s *appsv1.StatefulSet) {
+			s.Status.UpdateRevision = "web-2"
+			s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		})), waiting, objects{member(0, long), member(1, long, build.Label(appsv1.ControllerRevisionHashLabelKey, "web-1"))})},
 		row{"both were started since: it would not help once more",
 			world(roomySet(expanding()), waiting, objects{member(0, time.Minute), member(1, time.Minute)})},
 		row{"a member is not ready, and the other was started since: the first is evicted", world(roomySet(expanding()), waiting,

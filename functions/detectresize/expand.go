@@ -1,9 +1,7 @@
 package detectresize
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,18 +48,25 @@ func expand(in Input, record *api.Resize) plan.Plan {
 	if store := operation.Store(in.Set, next); !store.Empty() {
 		return plan.Do(api.ExpansionRunning, store.Actions()...)
 	}
-	switch pod := toRestart(in, record); {
-	case pod != nil && in.ByGrowth() && !operation.Overdue(record, in.Now):
+	byGrowth := api.AskedByGrowth(in.Set, record.Request)
+	pod, shut := toRestart(in, record)
+	switch {
+	case pod != nil && byGrowth && !operation.Overdue(record, in.Now):
 		return plan.Do(api.ExpansionRunning, warn(in, record.Operation, api.FileSystemWaits, fmt.Sprintf("the volume of pod %s has grown, and the file "+
 			"system on it grows only when it is mounted. No pod is restarted for growth by usage: restart it", pod.Name)))
-	case pod != nil && !in.ByGrowth():
+	case pod != nil && !byGrowth && shut == "":
 		message := fmt.Sprintf("pod %s is started again, because the file system on its volume grows only when it is mounted", pod.Name)
 		return plan.Do(api.ReplicaRestarted, plan.Evict(pod),
 			plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: api.ReplicaRestarted, Message: message, UID: in.Set.UID,
 				Operation: record.Operation}))
+	case pod != nil && !byGrowth && !operation.Overdue(record, in.Now):
+		if store := operation.Store(in.Set, keptShut(next, pod, shut)); !store.Empty() {
+			return plan.Do(api.GateClosed, store.Actions()...)
+		}
+		return plan.Wait(api.GateClosed, "%s", record.Message)
 	}
 	if operation.Overdue(record, in.Now) {
-		return giveUp(in, record, api.DeadlineExceeded, tooLate(in, waiting))
+		return giveUp(in, record, api.DeadlineExceeded, tooLate(in, record, waiting))
 	}
 	p := plan.Wait(api.ExpansionRunning, "claim %s is growing", waiting.Claim)
 	if grown(in, in.Claim(waiting.Claim), waiting) {
@@ -88,15 +93,19 @@ func askAndLook(in Input, next *api.Resize) (asks []plan.Action, waiting *api.Ex
 }
 
 // tooLate says that the expansion is not done in time.
-func tooLate(in Input, e *api.Expansion) string {
+func tooLate(in Input, record *api.Resize, e *api.Expansion) string {
 	if grown(in, in.Claim(e.Claim), e) {
 		return fmt.Sprintf("claim %s did not get VolumeAttributesClass %s within %s, and goes on asking for it. Its driver may not know how to "+
 			"change a volume; look at kubectl describe pvc %s, then ask again with the annotation %s", e.Claim, *e.Attributes,
 			in.Settings.ExpandTimeout, e.Claim, api.RetryAnnotation)
 	}
-	return fmt.Sprintf("the volumes did not grow within %s, the claims go on asking for it; look at kubectl describe pvc, then ask again with "+
-		"the annotation %s; to have them copied instead, write %s=%s first", in.Settings.ExpandTimeout, api.RetryAnnotation,
-		api.ResizeMethodAnnotation, api.MethodCopy)
+	if pod, shut := toRestart(in, record); pod != nil {
+		return fmt.Sprintf("%s. That took more than %s. The file system grows as soon as the pod is started again; delete it yourself, or ask "+
+			"again with the annotation %s", keptShut(record.Clone(), pod, shut).Message, in.Settings.ExpandTimeout, api.RetryAnnotation)
+	}
+	return fmt.Sprintf("claim %s did not grow within %s: %s. The claims go on asking for it; ask again with the annotation %s. Where the storage "+
+		"expands no volume in use, write %s=%s first, or %s to have them copied", e.Claim, in.Settings.ExpandTimeout,
+		operation.WhyNotGrown(in.Claim(e.Claim)), api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodExpandOffline, api.MethodCopy)
 }
 
 // giveUp writes down why, before anything is taken back.
@@ -151,32 +160,6 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 	return "", ""
 }
 
-// toRestart is the pod whose file system does not grow under it, one at a time and the highest ordinal first; nil if there is
-// none, or another member is not ready. A pod that was started after its volume had grown is not started again: it would not help. One
-// that uses a claim that is being deleted is not either: its replacement would get an empty one.
-func toRestart(in Input, record *api.Resize) *corev1.Pod {
-	var pending []api.Expansion
-	for _, e := range record.Expansions {
-		if !e.Done {
-			pending = append(pending, e)
-		}
-	}
-	ordinal := func(e api.Expansion) int { _, n, _ := sts.ParseClaimName(in.Set, e.Claim); return n }
-	slices.SortFunc(pending, func(a, b api.Expansion) int { return cmp.Compare(ordinal(b), ordinal(a)) })
-	for _, e := range pending {
-		since := sts.FileSystemPending(in.Claim(e.Claim), e.To)
-		pod := in.MemberPod(ordinal(e))
-		if since == nil || in.Now.Sub(since.Time) < in.Settings.ExpandPatience || pod == nil || pod.DeletionTimestamp != nil {
-			continue
-		}
-		if sts.IsPodOf(pod, in.Set) && !pod.CreationTimestamp.After(since.Time) && in.Unsteady(ordinal(e)) == "" && in.Budget == "" &&
-			len(in.LeavingClaims(ordinal(e))) == 0 {
-			return pod
-		}
-	}
-	return nil
-}
-
 // expanded hands the operation on if claims need another volume or the set other templates; else it ends the operation.
 func expanded(in Input, next *api.Resize) plan.Plan {
 	next.Reason, next.Message = api.ClaimsExpanded, operation.Summary(next, in.Settings.Retention)
@@ -188,7 +171,7 @@ func expanded(in Input, next *api.Resize) plan.Plan {
 		return hand(in, next)
 	}
 	next.Phase, next.Reason, next.Deadline, next.Finished = api.Succeeded, api.ResizeCompleted, nil, operation.Moment(in.Now)
-	store := operation.Store(in.Set, next).Unannotate(api.DeadLettersAnnotation)
+	store := operation.Store(in.Set, next).Unannotate(api.ApproveAnnotation).Unannotate(api.DeadLettersAnnotation)
 	return plan.Do(next.Reason, append(store.Actions(), operation.NoteOf(in.Set, next, false))...).Then(events.RestoreCompleted,
 		next.Operation)
 }
@@ -211,7 +194,7 @@ func takeBack(in Input, record *api.Resize) plan.Plan {
 		next.Message += ". The claims still ask for it: " + in.Rejected
 	}
 	next.Phase, next.Deadline, next.Finished = api.Failed, nil, operation.Moment(in.Now)
-	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation)
+	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Unannotate(api.ApproveAnnotation)
 	return plan.Do(next.Reason, append(store.Actions(), operation.NoteOf(in.Set, next, true))...).
 		Then(events.OperationFailed, next.Operation)
 }

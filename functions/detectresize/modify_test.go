@@ -94,6 +94,26 @@ func TestAttributes(t *testing.T) {
 	)
 }
 
+// TestExpandOffline: the members' claims grow while they are stopped, one at a time unless that is said otherwise.
+func TestExpandOffline(t *testing.T) {
+	offline := func(request string, options ...build.Option) objects {
+		return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", roomy), build.Resize(request),
+			build.Annotation(api.ResizeMethodAnnotation, string(api.MethodExpandOffline))}, options...)...)}
+	}
+	two := append(append(grower("data-web-0", "64Mi", "64Mi"), grower("data-web-1", "64Mi", "64Mi")...), pods()...)
+	foreign := objects{build.Pod("debug", []string{"data-web-0"}, build.Age(time.Hour))}
+	check(t,
+		row{"it begins: no claim asks for more yet", world(offline("data=128Mi"), two)},
+		row{"together, where that is asked for", world(offline("data=128Mi", build.Annotation(api.StrategyAnnotation, "whole")), two)},
+		row{"attributes come first: no member stops for them", but(world(offline("data=128Mi%gold"), two), knows("gold"))},
+		row{"only attributes: no member stops", but(world(offline("data=64Mi%gold"), two), knows("gold"))},
+		row{"a claim cannot shrink in place", world(offline("data=32Mi"), two)},
+		row{"the class does not allow it", world(objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi", "fixed"),
+			build.Resize("data=128Mi"), build.Annotation(api.ResizeMethodAnnotation, "expand-offline"))}, both())},
+		row{"another pod keeps a volume attached", world(offline("data=128Mi"), two, foreign)},
+	)
+}
+
 // TestModifications: claims that get other attributes while the set runs.
 func TestModifications(t *testing.T) {
 	gold := withAttributes("gold")

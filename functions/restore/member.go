@@ -29,7 +29,7 @@ func (w *work) swapping(member *api.Member) {
 			w.waitFor(true, "%s", step.waiting)
 		case step.on == nil:
 			rests = false
-		case step.on == s.old:
+		case step.on == s.old && !s.move.InPlace:
 			back = true
 		default:
 			member.Claims[i].Moved = true

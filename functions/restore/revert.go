@@ -203,6 +203,9 @@ func movedWords(record *api.Resize) string {
 	if moved == 0 {
 		return ""
 	}
+	if record.GrowsHeld() {
+		return fmt.Sprintf("; the volumes of %d of %d members have grown: %s grows the others", moved, len(record.Members), api.RetryAnnotation)
+	}
 	return fmt.Sprintf("; %d of %d members are on their new volumes: %s moves the others, kubectl drydock rollback moves these back",
 		moved, len(record.Members), api.RetryAnnotation)
 }

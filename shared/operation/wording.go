@@ -80,6 +80,10 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	switch {
 	case resize.IsRollback():
 		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", moved, retention)
+	case resize.GrowsHeld() && done != "":
+		return fmt.Sprintf("%s, %d have grown while their members were stopped", done, moved)
+	case resize.GrowsHeld():
+		return fmt.Sprintf("%d claims have grown while their members were stopped", moved)
 	case done != "" && moved > 0:
 		return fmt.Sprintf("%s, %d are on new volumes; the old volumes are kept for %s", done, moved, retention)
 	case done != "":
@@ -98,6 +102,10 @@ func Announcement(resize *api.Resize) string {
 	}
 	grow := inPlace(resize, "will grow on their volumes", "will get other attributes")
 	switch {
+	case resize.GrowsHeld() && grow != "":
+		return fmt.Sprintf("%s, then %d will grow while their members are stopped", grow, moved)
+	case resize.GrowsHeld():
+		return fmt.Sprintf("%d claims will grow while their members are stopped", moved)
 	case moved == 0 && grow == "":
 		return "the set is created again with its new templates"
 	case grow == "":

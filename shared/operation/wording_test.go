@@ -41,6 +41,11 @@ func fields(all ...api.Field) func(*api.Resize) { return func(r *api.Resize) { r
 func TestSummaryCountsClaimsByWhatHasBecomeOfThem(t *testing.T) {
 	grown := func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "logs-web-0"}} }
 	moved := build.Members(api.MemberMoved, "data-web-0", "data-web-1")
+	inPlace := func(r *api.Resize) {
+		for _, move := range r.Moves() {
+			move.InPlace = true
+		}
+	}
 	for want, resize := range map[string]*api.Resize{
 		"the set has its new templates": build.Operation(api.Finishing),
 		"1 claims have grown":           build.Operation(api.Finishing, grown),
@@ -53,6 +58,9 @@ func TestSummaryCountsClaimsByWhatHasBecomeOfThem(t *testing.T) {
 		"2 claims are on new volumes; the old volumes are kept for 1h0m0s": build.Operation(api.Finishing, moved),
 		"1 claims have grown, 2 are on new volumes; the old volumes are kept for 1h0m0s": build.Operation(api.Finishing, grown,
 			moved),
+		"2 claims have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace),
+		"1 claims have other attributes, 2 have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace,
+			func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "data-web-0", Attributes: new(string)}} }),
 		"2 claims have their old volumes back; those with what was written since are kept for 1h0m0s": build.Operation(api.Finishing, moved,
 			build.Rollback("ba9876543210")),
 	} {

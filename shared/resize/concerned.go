@@ -62,7 +62,7 @@ func Concerned(c operation.Change) []api.Function {
 		turn = append(turn, api.Backup) // which finds that the journal is gone, or that the time is over, in any phase of a member
 	}
 	switch {
-	case c.Added || c.Gone || c.Swept || operation.Aborted(c.Set):
+	case c.Added || c.Gone || c.Swept || operation.Aborted(c.Set), c.Set.Annotations[api.ApproveAnnotation] == record.Operation:
 		return turn
 	case record.Phase == api.Expanding:
 		return nil // it waits for the claims

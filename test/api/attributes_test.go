@@ -140,3 +140,30 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 	}
 	expectAttributes(t, w, "", "", "data-web-0")
 }
+
+// TestAppliedAttributesAreARequest: another VolumeAttributesClass in the manifest is taken without drydock.dev/templates=any, since it stops no
+// pod; so is its withdrawal.
+func TestAppliedAttributesAreARequest(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, serverSide, kit.GrowingClass)
+	gold := deployed(kit.GrowingClass, "128Mi")
+	gold.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To(kit.Attributes)
+	pods, request := podUIDs(t, a.World), "data=128Mi+%"+kit.Attributes
+	says(t, a.applies(gold), "these volumeClaimTemplates are the request "+request+" now")
+	a.asks(request, "64Mi")
+	a.applies(deployed(kit.GrowingClass, "64Mi")) // before anything has begun
+	a.asks("", "64Mi")
+	a.applies(gold)
+	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+	expectSize(t, a.World, "128Mi", "data-web-0")
+	expectAttributes(t, a.World, kit.Attributes, kit.Attributes, "data-web-0")
+	a.asks(request, "128Mi")
+	if is := templateAttributes(a.Set("web")); is != kit.Attributes {
+		t.Errorf("the template has attributes %q", is)
+	}
+	a.writesNothing(gold)
+	if now := podUIDs(t, a.World); now != pods {
+		t.Errorf("pods %s, were %s", now, pods)
+	}
+	a.isRefused(deployed(kit.GrowingClass, "128Mi")) // Kubernetes takes no class away from a volume
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -328,4 +330,35 @@ func TestPlanExistingNameIsFoundLast(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestPlanAsksForTheRoomOfTheStorage: where the driver publishes its capacity, a plan compares it with the new volumes, and changes nothing.
+func TestPlanAsksForTheRoomOfTheStorage(t *testing.T) {
+	w, _ := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
+	storage := w.Kube.StorageV1()
+	class := w.Namespace + "-thick"
+	waits := storagev1.VolumeBindingWaitForFirstConsumer
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(true)}}
+	room := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: "everywhere"}, StorageClassName: class,
+		NodeTopology: &metav1.LabelSelector{}, Capacity: kit.Quantity("100Mi")}
+	_, err := storage.CSIDrivers().Create(t.Context(), driver, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = storage.CSIDrivers().Delete(context.Background(), class, metav1.DeleteOptions{}) })
+	_, err = storage.StorageClasses().Create(t.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: class,
+		VolumeBindingMode: &waits}, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = storage.StorageClasses().Delete(context.Background(), class, metav1.DeleteOptions{}) })
+	room, err = storage.CSIStorageCapacities(w.Namespace).Create(t.Context(), room, metav1.CreateOptions{})
+	must(t, err)
+
+	d, err := planned(t, w, "--resize", "data=128Mi@"+class)
+	if err == nil || !strings.Contains(fmt.Sprint(d.Refused), "NoCapacity") || !strings.Contains(fmt.Sprint(d.Refused), "at most 100Mi") {
+		t.Errorf("%v: %v", err, d.Refused)
+	}
+	room.Capacity = kit.Quantity("1Gi")
+	_, err = storage.CSIStorageCapacities(w.Namespace).Update(t.Context(), room, metav1.UpdateOptions{})
+	must(t, err)
+	if d, _ := planned(t, w, "--resize", "data=128Mi@"+class); strings.Contains(fmt.Sprint(d.Refused), "NoCapacity") {
+		t.Errorf("there is room: %v", d.Refused)
+	}
 }

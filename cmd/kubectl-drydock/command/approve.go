@@ -45,7 +45,7 @@ func (o *approval) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s may stop its members now (%s), each when its copies have converged\n",
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s may stop its members now (%s), each when it is prepared\n",
 		s.name, record.Operation, record.Strategy)
 	return nil
 }
@@ -63,7 +63,7 @@ func approvable(set *appsv1.StatefulSet) (*api.Resize, error) {
 		return refuse("no resize has begun")
 	case !record.Active():
 		return refuse("operation %s is %s", record.Operation, record.Phase)
-	case len(record.Members) == 0:
+	case len(record.Members) == 0 && record.Phase != api.Expanding:
 		return refuse("operation %s stops no member", record.Operation)
 	case cutover != api.CutoverApprove:
 		return refuse("its members stop without an approval; kubectl -n %s annotate sts %s %s=%s asks for one", set.Namespace, set.Name,

@@ -25,7 +25,8 @@ func TestStatusForPeople(t *testing.T) {
 		Started: operation.Moment(build.Now.Add(-3 * time.Minute)), Reason: api.ResizeDetected, Message: "3 claims will be\ncopied",
 		Waits: []string{"an approval"},
 		Growing: []progress.Growth{{Claim: "logs-web-0", From: q("1Gi"), To: q("2Gi"), Done: true},
-			{Claim: "logs-web-1", From: q("1Gi"), To: q("2Gi")}},
+			{Claim: "logs-web-1", From: q("1Gi"), To: q("2Gi")},
+			{Claim: "logs-web-2", From: q("1Gi"), To: q("1Gi"), Attributes: ptr.To("gold")}},
 		Members: []progress.Member{
 			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 3 << 30, Bytes: 3 << 30, Down: ptr.To[int64](6)},
 			{Ordinal: 1, Phase: api.MemberFinalPass, Claims: claim, Copied: 3 << 29, Bytes: 3 << 30, Down: ptr.To[int64](2), Forecast: 3,
@@ -40,6 +41,7 @@ sleep: operation ` + build.SleepID + ` (idle) is Asleep
 CLAIM        GROWS        IS
 logs-web-0   1Gi -> 2Gi   grown
 logs-web-1   1Gi -> 2Gi   growing
+logs-web-2   1Gi -> 1Gi%gold   changing
 
 MEMBER   PHASE       CLAIMS                    COPIED             STOP                WAITS FOR
 2        Moved       data 10Gi -> 20Gi@fast    3 GiB              6 s                 -
@@ -70,12 +72,13 @@ func TestApprovalIsRefusedWhereItWouldDoNothing(t *testing.T) {
 		set  *appsv1.StatefulSet
 		want string // part of the refusal; empty if there is something to approve
 	}{
-		"members wait":          {build.Set("web", approve, moving), ""},
-		"no resize":             {build.Set("web", approve), "no resize has begun"},
-		"it has ended":          {build.Set("web", approve, build.Status(build.Operation(api.Succeeded))), "is Succeeded"},
-		"it stops no member":    {build.Set("web", approve, build.Status(build.Operation(api.Expanding))), "stops no member"},
-		"no approval is needed": {build.Set("web", moving), "drydock.dev/cutover=approve asks for one"},
-		"it cannot be read":     {build.Set("web", approve, build.Annotation(api.StatusAnnotation, "{")), "drydock.dev/status"},
+		"members wait":              {build.Set("web", approve, moving), ""},
+		"no resize":                 {build.Set("web", approve), "no resize has begun"},
+		"it has ended":              {build.Set("web", approve, build.Status(build.Operation(api.Succeeded))), "is Succeeded"},
+		"it stops no member":        {build.Set("web", approve, build.Status(build.Operation(api.Planned))), "stops no member"},
+		"a pod may have to restart": {build.Set("web", approve, build.Status(build.Operation(api.Expanding))), ""},
+		"no approval is needed":     {build.Set("web", moving), "drydock.dev/cutover=approve asks for one"},
+		"it cannot be read":         {build.Set("web", approve, build.Annotation(api.StatusAnnotation, "{")), "drydock.dev/status"},
 	} {
 		record, err := approvable(row.set)
 		switch {

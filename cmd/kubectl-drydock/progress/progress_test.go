@@ -82,6 +82,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		}, "1 Stopping: the name of pod web-1 to be free | 0 Stopping: pod web-0 is still running"},
 		"the rest": {moving(api.MemberFinalPass, in(0, api.MemberSwapping)), nil, "1 FinalPass: the final pass | 0 Swapping: claim data-web-0 " +
 			"to be created again, on the volume that is reserved for it"},
+		"the growth": {moving(api.MemberGrowing, in(0, api.MemberMoved)), nil, "1 Growing: claim data-web-1 to grow to 128Mi | 0 Moved"},
 		"the start": {moving(api.MemberStarting, in(0, api.MemberMoved)), nil, "1 Starting: pod web-1 to be ready | 0 Moved"},
 		"a member that has to catch up": {moving(api.MemberStarting, in(0, api.MemberMoved)),
 			func(set *[]build.Option, pods map[int][]build.Option) {
@@ -146,6 +147,8 @@ func TestStatusSaysWhatKeepsAHeldMember(t *testing.T) {
 			"that is reserved for it"},
 		"the binding": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Pending())},
 			"0 Swapping: claim data-web-0 to be bound"},
+		"a volume that is attached": {one(api.Moving, api.MemberGrowing), []metav1.Object{claim, build.Attachment("pv-" + name)},
+			"0 Growing: volume pv-" + name + " to be detached"},
 		"the others": {one(api.Moving, api.MemberSwapping, moved), []metav1.Object{claim}, "0 Swapping: the members that start together with it"},
 		"the rest":   {one(api.Moving, api.MemberSwapping), []metav1.Object{claim}, "0 Swapping: its new volumes to be bound"},
 		"ended, without a claim": {one(api.Failed, api.MemberKept), nil,

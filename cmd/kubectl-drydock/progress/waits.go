@@ -32,15 +32,26 @@ func (w waiting) operation() []string {
 	case api.Reverting:
 		waits = append(waits, "held pods to be released; each member stays on the volumes that it has")
 	}
-	for _, e := range w.record.Expansions {
-		if !e.Done && w.record.Phase == api.Expanding {
-			waits = append(waits, fmt.Sprintf("claim %s grows to %s", e.Claim, &e.To))
+	for i := range w.record.Expansions {
+		if e := &w.record.Expansions[i]; !e.Done && w.record.Phase == api.Expanding {
+			waits = append(waits, expansion(e))
 		}
 	}
 	if w.record.OwnerProblem != "" {
 		waits = append(waits, "the owner stays paused: "+w.record.OwnerProblem)
 	}
 	return waits
+}
+
+// expansion says what a claim is to get on its volume.
+func expansion(e *api.Expansion) string {
+	switch {
+	case e.Attributes == nil:
+		return fmt.Sprintf("claim %s grows to %s", e.Claim, &e.To)
+	case e.To.Cmp(e.From) > 0:
+		return fmt.Sprintf("claim %s grows to %s and gets the attributes %s", e.Claim, &e.To, *e.Attributes)
+	}
+	return fmt.Sprintf("claim %s gets the attributes %s", e.Claim, *e.Attributes)
 }
 
 // stillHeld returns why pods are held although the operation has ended.
@@ -98,6 +109,8 @@ func (w waiting) of(m *api.Member) string {
 		return "pod " + name
 	case api.MemberFinalPass:
 		return "the final pass"
+	case api.MemberGrowing:
+		return w.growth(m)
 	case api.MemberSwapping:
 		return w.swap(m)
 	case api.MemberStarting:
@@ -110,6 +123,20 @@ func (w waiting) of(m *api.Member) string {
 		return "pod " + name + " to be ready"
 	}
 	return ""
+}
+
+// growth returns the reason why a held member's volumes have not grown yet.
+func (w waiting) growth(m *api.Member) string {
+	for _, move := range m.Claims {
+		switch {
+		case move.Moved:
+		case w.Attached(move.OldVolume):
+			return "volume " + move.OldVolume + " to be detached"
+		default:
+			return fmt.Sprintf("claim %s to grow to %s", move.Claim, &move.To)
+		}
+	}
+	return "its volumes to grow"
 }
 
 // swap returns the reason why a held member does not have all of its new volumes yet.

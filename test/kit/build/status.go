@@ -73,7 +73,7 @@ func Member(ordinal int, phase api.MemberPhase) api.Member {
 	switch phase {
 	case api.MemberStopping:
 		m.Held = operation.Moment(Now.Add(-10 * time.Second))
-	case api.MemberFinalPass, api.MemberSwapping:
+	case api.MemberFinalPass, api.MemberGrowing, api.MemberSwapping:
 		m.Held, m.Stopped = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
 	case api.MemberStarting, api.MemberMoved:
 		m.Held, m.Stopped = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
