@@ -180,3 +180,44 @@ func TestGrowAfterTheStorageRefused(t *testing.T) {
 	}
 	expectEvents(t, w, "web", "Warning ExpandInfeasible")
 }
+
+// TestOldManifestAfterGrowth: a manifest with the size from before is applied again, by either side of kubectl. It fails nowhere, takes nothing
+// of the growth back, and everything else of it is stored.
+func TestOldManifestAfterGrowth(t *testing.T) {
+	t.Parallel()
+	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := applyWorld(t, apply, kit.GrowingClass)
+			usage := a.Measure()
+			usage.Use("data-web-0", "40Mi")
+			a.drive = a.Drive(nil)
+			manifest := func(size string) *appsv1.StatefulSet {
+				set := deployed(kit.GrowingClass, size)
+				if set.Annotations == nil {
+					set.Annotations = map[string]string{}
+				}
+				set.Annotations[api.GrowAnnotation] = growRule
+				return set
+			}
+			a.applies(manifest("64Mi"))
+			untilSize(t, a.World, a.drive, "96Mi", "data-web-0")
+			a.applies(manifest("64Mi")) // kubectl becomes the manager of the templates again
+			a.writesNothing(manifest("64Mi"))
+			if said, err := kubectl(t, a.World, append(append([]string{"diff"}, apply[1:]...), write(t, manifest("64Mi")))...); err != nil {
+				t.Errorf("kubectl diff: %v: %s", err, said)
+			}
+			labelled := manifest("64Mi")
+			labelled.Labels["team"] = "storage"
+			a.applies(labelled)
+			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" || set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
+				t.Errorf("labels %v, template %s, annotations %v", set.Labels, templateSize(set), set.Annotations)
+			}
+			ticks(t, a.drive, 2)
+			expectSize(t, a.World, "96Mi", "data-web-0")
+			says(t, a.applies(manifest("160Mi")), "are the request data=160Mi+ now")
+			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+			expectSize(t, a.World, "160Mi", "data-web-0")
+		})
+	}
+}
