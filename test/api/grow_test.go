@@ -117,9 +117,14 @@ func TestGrowByTheDefaultOfANamespace(t *testing.T) {
 	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 }
 
-// TestGrowMakesClaimsEqual: the full claim is smaller than another one of its template.
+// TestGrowMakesClaimsEqual: the full claim is smaller than another one of its template. Another template, which is as full and has no rule, stays.
 func TestGrowMakesClaimsEqual(t *testing.T) {
-	w, drive, usage := fullWorld(t, growRule)
+	w, drive, usage := fullWorld(t, growRule, func(s *appsv1.StatefulSet) {
+		logs := s.Spec.VolumeClaimTemplates[0].DeepCopy()
+		logs.Name = "logs"
+		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, *logs)
+	})
+	usage.Use("logs-web-1", "63Mi")
 	w.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"112Mi"}}}}`)
 	w.Eventually("the claim has grown", func() string {
 		if has := capacity(w.Claim("data-web-0")); has != "112Mi" {
@@ -129,6 +134,7 @@ func TestGrowMakesClaimsEqual(t *testing.T) {
 	})
 	usage.Use("data-web-1", "60Mi")
 	untilSize(t, w, drive, "112Mi", "data-web-0", "data-web-1")
+	expectSize(t, w, "64Mi", "logs-web-0", "logs-web-1")
 }
 
 // TestGrowStopsNoMember: a claim that cannot grow in place is not copied, and a pod whose file system grows only when it is mounted is not
