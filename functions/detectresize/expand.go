@@ -51,11 +51,12 @@ func expand(in Input, record *api.Resize) plan.Plan {
 	if store := operation.Store(in.Set, next); !store.Empty() {
 		return plan.Do(api.ExpansionRunning, store.Actions()...)
 	}
+	byGrowth := api.AskedByGrowth(in.Set, record.Request)
 	switch pod := toRestart(in, record); {
-	case pod != nil && in.ByGrowth() && !operation.Overdue(record, in.Now):
+	case pod != nil && byGrowth && !operation.Overdue(record, in.Now):
 		return plan.Do(api.ExpansionRunning, warn(in, record.Operation, api.FileSystemWaits, fmt.Sprintf("the volume of pod %s has grown, and the file "+
 			"system on it grows only when it is mounted. No pod is restarted for growth by usage: restart it", pod.Name)))
-	case pod != nil && !in.ByGrowth():
+	case pod != nil && !byGrowth:
 		message := fmt.Sprintf("pod %s is started again, because the file system on its volume grows only when it is mounted", pod.Name)
 		return plan.Do(api.ReplicaRestarted, plan.Evict(pod),
 			plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: api.ReplicaRestarted, Message: message, UID: in.Set.UID,

@@ -70,14 +70,9 @@ func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) 
 	return ""
 }
 
-// ByGrowth reports whether grow-volumes has asked for the resize. Such a resize stops no member.
-func (in Input) ByGrowth() bool {
-	return api.AskedByGrowth(in.Set, in.Set.Annotations[api.ResizeAnnotation])
-}
-
 // checkMethods refuses an expansion that the user asks for and that is not possible, and a copy that growth would need.
 func checkMethods(in Input, w *Wish) []Problem {
-	if in.ByGrowth() {
+	if api.AskedByGrowth(in.Set, w.Request) {
 		return checkGrowth(w)
 	}
 	if api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]) != api.MethodExpand {
