@@ -195,8 +195,10 @@ func (in Input) keeps(n need) string {
 		return fmt.Sprintf("%s %s controls the StatefulSet and says how large they are. Raise the size there, or set the annotation %s=%s",
 			owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)
 	}
-	if method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method == api.MethodCopy {
-		return fmt.Sprintf("the annotation %s=%s asks for copies, which stop members. Remove it, or resize by hand", api.ResizeMethodAnnotation, method)
+	switch method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method {
+	case "", api.MethodAuto, api.MethodExpand:
+	default:
+		return fmt.Sprintf("the annotation %s=%.40s is not one for growth beside running pods. Remove it, or resize by hand", api.ResizeMethodAnnotation, method)
 	}
 	var rigid []string
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {

@@ -89,12 +89,12 @@ func checkMethods(in Input, w *Wish) []Problem {
 	return found
 }
 
-// checkGrowth refuses copies: a member is stopped for a copy, and growth must stop none.
+// checkGrowth refuses every other way than to grow beside a running pod: growth must stop no member.
 func checkGrowth(w *Wish) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
-		if c.Copied() {
-			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow in place, and no member is stopped for growth by usage. Set "+
+		if c.Method != api.MethodExpand {
+			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow beside its running pod, and no member is stopped for growth by usage. Set "+
 				"allowVolumeExpansion in its StorageClass, or ask for another size with %s", c.Name, api.ResizeAnnotation))
 		}
 	}
