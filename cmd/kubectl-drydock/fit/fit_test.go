@@ -15,7 +15,7 @@ import (
 
 const gib = 1 << 30
 
-// in is set web with two claims of 100Gi, of which so many GiB are in use.
+// in is set web with two claims of 100Gi, and so many GiB are in use.
 func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
 	i := fit.Input{Set: build.Set("web", build.Replicas(2), build.Template("data", "100Gi", "fixed")), Now: build.Now, Headroom: 50,
 		Usage: map[string]grow.Usage{}}
@@ -31,7 +31,7 @@ func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
 	return i
 }
 
-// TestFit: the fullest claim decides, and a template of which anything is unknown stays.
+// TestFit: the fullest claim decides, and a template with anything unknown stays.
 func TestFit(t *testing.T) {
 	for says, row := range map[string]struct {
 		in            fit.Input
