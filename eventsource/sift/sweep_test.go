@@ -133,6 +133,16 @@ func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 			cluster{"persistentvolumes": list{left()}, "controllerrevisions": list{journal()}}, "web: restore backup pause-owner"},
 		"a volume of an operation under way": {
 			cluster{"persistentvolumes": list{left()}, "statefulsets": list{build.Set("web", data, build.Status(copying))}, "controllerrevisions": list{journal()}}, "web: backup"},
+		"a set that asks to grow": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Annotation(api.GrowAnnotation, "data=max:1Gi"))}}, "web: grow-volumes"},
+		"a set whose namespace has rules for growth": {
+			cluster{"statefulsets": list{build.Set("web", data)}, "configmaps": list{growth(build.Namespace)}}, "web: grow-volumes"},
+		"a set, and another namespace has rules for growth": {
+			cluster{"statefulsets": list{build.Set("web", data)}, "configmaps": list{growth("other")}}, ""},
+		"a set that does not want the rules of its namespace": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Annotation(api.GrowAnnotation, api.GrowOff))}, "configmaps": list{growth(build.Namespace)}}, ""},
+		"a set that asks to grow, and is resized": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Annotation(api.GrowAnnotation, "data=max:1Gi"), build.Status(copying))}}, "web: backup"},
 		"a revision that the StatefulSet controller made of a set with the journal's annotations": {
 			cluster{"controllerrevisions": list{build.With(build.Journal(copying), build.Edit(func(r *appsv1.ControllerRevision) { r.Name = "evil-5c9f4d7b8" }))}}, ""},
 	} {
@@ -168,4 +178,11 @@ func TestSweepSendsToEverybodyAndReportsWhatFailed(t *testing.T) {
 func freed(volume metav1.Object) metav1.Object {
 	volume.(*corev1.PersistentVolume).Spec.ClaimRef = nil
 	return volume
+}
+
+// growth is a ConfigMap with rules for growth, beside which there are others.
+func growth(namespace string) metav1.Object {
+	config := &corev1.ConfigMap{}
+	config.Name, config.Namespace = api.GrowConfigMap, namespace
+	return config
 }

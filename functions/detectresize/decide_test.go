@@ -1,6 +1,7 @@
 package detectresize
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -156,6 +157,8 @@ func TestExpansions(t *testing.T) {
 			world(roomySet(one, build.Annotation(api.DeadLettersAnnotation, "[]")), first, grower("data-web-1", "128Mi", "128Mi"), ready)},
 		row{"all have grown, other claims are to be copied", world(roomySet(mixed), first, grower("data-web-1", "64Mi", "64Mi"), ready)},
 		row{"a file system grows when it is mounted: the highest ordinal is evicted", world(roomySet(expanding()), waiting, ready)},
+		row{"the same for growth by usage: no pod is evicted", world(roomySet(expanding(), byGrowth("data=128Mi")), waiting, ready)},
+		row{"the same past the deadline", world(roomySet(expanding(build.Due(-time.Second)), byGrowth("data=128Mi")), waiting, ready)},
 		row{"another claim of the highest ordinal is being deleted: its pod is not evicted",
 			world(roomySet(expanding(), build.Template("logs", "1Gi", "roomy")), waiting, ready,
 				objects{build.Claim("logs-web-1", "1Gi", build.Deleting())})},
@@ -217,5 +220,25 @@ func TestExpansionsThatAreGivenUp(t *testing.T) {
 			grower("data-web-1", "128Mi", "64Mi", unfinished(time.Minute)))},
 		row{"after a deadline the storage may be slow: the claim goes on asking", on(api.DeadlineExceeded, first, still)},
 		row{"the API server takes nothing back: that is told", but(on(api.ExpandInfeasible, first, cannot), refuses)},
+	)
+}
+
+// byGrowth says that grow-volumes has written the request.
+func byGrowth(request string) build.Option {
+	return build.Annotation(api.GrowthAnnotation, fmt.Sprintf(`{"version":1,"set":"shop/web","request":%q}`, request))
+}
+
+// TestGrowthStopsNoMember: a request of grow-volumes whose claims cannot grow in place any more is refused; the same of a user is carried out.
+func TestGrowthStopsNoMember(t *testing.T) {
+	grown := byGrowth("data=128Mi+")
+	asks := func(options ...build.Option) objects { return set(append(options, build.Resize("data=128Mi+"))...) }
+	roomyClaims := append(grower("data-web-0", "64Mi", "64Mi"), grower("data-web-1", "64Mi", "64Mi")...)
+	copies := build.Annotation(api.ResizeMethodAnnotation, string(api.MethodCopy))
+	check(t,
+		row{"growth, and a class without expansion", world(asks(grown), both())},
+		row{"a user, and a class without expansion", world(asks(), both())},
+		row{"a user, after a growth", world(asks(byGrowth("data=96Mi+")), both())},
+		row{"growth, and every claim can grow", world(asks(grown), roomyClaims, pods())},
+		row{"growth, and the set asks for copies", world(asks(grown, copies), roomyClaims, pods())},
 	)
 }

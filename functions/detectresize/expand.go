@@ -99,7 +99,11 @@ func tooLate(in Input, record *api.Resize, e *api.Expansion) string {
 			"change a volume; look at kubectl describe pvc %s, then ask again with the annotation %s", e.Claim, *e.Attributes,
 			in.Settings.ExpandTimeout, e.Claim, api.RetryAnnotation)
 	}
-	if pod, shut := toRestart(in, record); pod != nil {
+	switch pod, shut := toRestart(in, record); {
+	case pod != nil && shut == "": // no pod is restarted for growth by usage
+		return fmt.Sprintf("the volume of pod %s has grown, and the file system on it grows only when it is mounted. The pod was not restarted "+
+			"within %s: restart it", pod.Name, in.Settings.ExpandTimeout)
+	case pod != nil:
 		return fmt.Sprintf("%s. That took more than %s. The file system grows as soon as the pod is started again; delete it yourself, or ask "+
 			"again with the annotation %s", keptShut(record.Clone(), pod, shut).Message, in.Settings.ExpandTimeout, api.RetryAnnotation)
 	}

@@ -60,7 +60,7 @@ const (
 	fixed = "fixed"
 )
 
-// web is a set of two members with a claim of 100Mi each, of which 50 % is free, and the rule that it has.
+// web is a set with the rule, and with two members. Each has a claim of 100Mi that is half full.
 func web(rule string, change ...func(*Input)) Input {
 	return made(rule, nil, change...)
 }

@@ -140,7 +140,8 @@ func (f *Function) kubeletClient() (*http.Client, error) {
 		}
 		authorities = text
 	}
-	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.settings.GrowKubeletInsecure} //nolint:gosec // the administrator asks for it by name
+	insecure := f.settings.GrowKubeletInsecure
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure} //nolint:gosec // the administrator asks for it by name
 	if len(authorities) > 0 {
 		trust.RootCAs = x509.NewCertPool()
 		if !trust.RootCAs.AppendCertsFromPEM(authorities) {

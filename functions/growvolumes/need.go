@@ -64,7 +64,7 @@ func (in Input) members(template string) []sts.Claim {
 	return claims
 }
 
-// needOf finds the fullest member of a template that has less free than the rule asks for. A member of which nothing is known does not count;
+// needOf finds the fullest member of a template that has less free than the rule asks for. A member without known figures does not count;
 // if nothing is known of any, that is a warning.
 func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWarning) {
 	claims := in.members(template)
@@ -195,8 +195,11 @@ func (in Input) keeps(n need) string {
 		return fmt.Sprintf("%s %s controls the StatefulSet and says how large they are. Raise the size there, or set the annotation %s=%s",
 			owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)
 	}
-	if method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method == api.MethodCopy || method == api.MethodExpandOffline {
-		return fmt.Sprintf("the annotation %s=%s has members stopped. Remove it, or resize by hand", api.ResizeMethodAnnotation, method)
+	switch method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method {
+	case "", api.MethodAuto, api.MethodExpand:
+	default:
+		return fmt.Sprintf("the annotation %s=%.40s is not one for growth beside running pods. Remove it, or resize by hand",
+			api.ResizeMethodAnnotation, method)
 	}
 	var rigid []string
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {

@@ -123,7 +123,7 @@ func (f *Function) observeClasses(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// measure asks the source that the settings name. It reports nothing for a volume of which nothing could be found out, and logs why.
+// measure asks the source that the settings name. It leaves out a volume without figures, and logs why.
 func (f *Function) measure(ctx context.Context, in Input) map[string]grow.Usage {
 	ctx, cancel := context.WithTimeout(ctx, f.settings.GrowTimeout)
 	defer cancel()

@@ -42,8 +42,7 @@ func (f *Function) byPrometheus(ctx context.Context, in Input) (map[string]grow.
 	return usageIn(samples, in.Set.Namespace), nil
 }
 
-// query selects the figures of the claims. Names of claims are labels of DNS, and are quoted all the same: what is in a query must not
-// depend on that.
+// query selects the figures of the claims. Names of claims are labels of DNS, but they are quoted: the query must not depend on that.
 func query(namespace string, claims []string) string {
 	var quoted []string
 	for _, claim := range claims {

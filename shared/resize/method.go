@@ -75,14 +75,9 @@ func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) 
 	return ""
 }
 
-// ByGrowth reports whether grow-volumes has asked for the resize. Such a resize stops no member.
-func (in Input) ByGrowth() bool {
-	return api.AskedByGrowth(in.Set, in.Set.Annotations[api.ResizeAnnotation])
-}
-
 // checkMethods refuses an expansion that the user asks for and that is not possible, and a stop of members for growth.
 func checkMethods(in Input, w *Wish) []Problem {
-	if in.ByGrowth() {
+	if api.AskedByGrowth(in.Set, w.Request) {
 		return checkGrowth(w)
 	}
 	method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation])
@@ -100,12 +95,12 @@ func checkMethods(in Input, w *Wish) []Problem {
 	return found
 }
 
-// checkGrowth refuses whatever stops a member: growth must stop none.
+// checkGrowth refuses every other way than to grow beside a running pod: growth must stop no member.
 func checkGrowth(w *Wish) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
 		if c.Held() {
-			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow in place while its pod runs, and no member is stopped for growth by usage. Set "+
+			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow beside its running pod, and no member is stopped for growth by usage. Set "+
 				"allowVolumeExpansion in its StorageClass, or ask for another size with %s", c.Name, api.ResizeAnnotation))
 		}
 	}

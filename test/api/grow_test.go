@@ -117,9 +117,14 @@ func TestGrowByTheDefaultOfANamespace(t *testing.T) {
 	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 }
 
-// TestGrowMakesClaimsEqual: the full claim is smaller than another one of its template.
+// TestGrowMakesClaimsEqual: the full claim is smaller than another one of its template. Another template, which is as full and has no rule, stays.
 func TestGrowMakesClaimsEqual(t *testing.T) {
-	w, drive, usage := fullWorld(t, growRule)
+	w, drive, usage := fullWorld(t, growRule, func(s *appsv1.StatefulSet) {
+		logs := s.Spec.VolumeClaimTemplates[0].DeepCopy()
+		logs.Name = "logs"
+		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, *logs)
+	})
+	usage.Use("logs-web-1", "63Mi")
 	w.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"112Mi"}}}}`)
 	w.Eventually("the claim has grown", func() string {
 		if has := capacity(w.Claim("data-web-0")); has != "112Mi" {
@@ -129,6 +134,7 @@ func TestGrowMakesClaimsEqual(t *testing.T) {
 	})
 	usage.Use("data-web-1", "60Mi")
 	untilSize(t, w, drive, "112Mi", "data-web-0", "data-web-1")
+	expectSize(t, w, "64Mi", "logs-web-0", "logs-web-1")
 }
 
 // TestGrowStopsNoMember: a claim that cannot grow in place is not copied, and a pod whose file system grows only when it is mounted is not
@@ -179,4 +185,45 @@ func TestGrowAfterTheStorageRefused(t *testing.T) {
 		t.Errorf("growth was tried again: %v", w.Set("web").Annotations)
 	}
 	expectEvents(t, w, "web", "Warning ExpandInfeasible")
+}
+
+// TestOldManifestAfterGrowth: a manifest with the size from before is applied again, by either side of kubectl. It fails nowhere, takes nothing
+// of the growth back, and everything else of it is stored.
+func TestOldManifestAfterGrowth(t *testing.T) {
+	t.Parallel()
+	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := applyWorld(t, apply, kit.GrowingClass)
+			usage := a.Measure()
+			usage.Use("data-web-0", "40Mi")
+			a.drive = a.Drive(nil)
+			manifest := func(size string) *appsv1.StatefulSet {
+				set := deployed(kit.GrowingClass, size)
+				if set.Annotations == nil {
+					set.Annotations = map[string]string{}
+				}
+				set.Annotations[api.GrowAnnotation] = growRule
+				return set
+			}
+			a.applies(manifest("64Mi"))
+			untilSize(t, a.World, a.drive, "96Mi", "data-web-0")
+			a.applies(manifest("64Mi")) // kubectl becomes the manager of the templates again
+			a.writesNothing(manifest("64Mi"))
+			if said, err := kubectl(t, a.World, append(append([]string{"diff"}, apply[1:]...), write(t, manifest("64Mi")))...); err != nil {
+				t.Errorf("kubectl diff: %v: %s", err, said)
+			}
+			labelled := manifest("64Mi")
+			labelled.Labels["team"] = "storage"
+			a.applies(labelled)
+			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" || set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
+				t.Errorf("labels %v, template %s, annotations %v", set.Labels, templateSize(set), set.Annotations)
+			}
+			ticks(t, a.drive, 2)
+			expectSize(t, a.World, "96Mi", "data-web-0")
+			says(t, a.applies(manifest("160Mi")), "are the request data=160Mi+ now")
+			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
+			expectSize(t, a.World, "160Mi", "data-web-0")
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 // growRule has the volumes grow once, from 64Mi to 96Mi.
 const growRule = "data=below:40%,by:50%,max:96Mi"
 
-// fullWorld has a set of two members, of which the first has a volume that is nearly full.
+// fullWorld has a set of two members. The volume of the first is nearly full.
 func fullWorld(t *testing.T) *kit.World {
 	w := world(t)
 	set := growing()

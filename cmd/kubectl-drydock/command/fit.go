@@ -176,7 +176,8 @@ func printRows(out io.Writer, rows []fit.Row) error {
 		if r.Fullest != "" {
 			used = bytesWords(r.Used)
 		}
-		fmt.Fprintln(table, strings.Join([]string{r.Set, r.Template, fmt.Sprint(r.Claims), r.Size.String(), orDash(r.Fullest), used, printable(fits), saves}, "\t"))
+		cells := []string{r.Set, r.Template, fmt.Sprint(r.Claims), r.Size.String(), orDash(r.Fullest), used, printable(fits), saves}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
 }

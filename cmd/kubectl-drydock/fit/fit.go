@@ -102,8 +102,8 @@ func (in Input) row(template string) Row {
 	return row
 }
 
-// needs returns how many bytes a volume needs for what is in use of it, with the headroom: for its bytes, and for its inodes, of which a smaller
-// file system has fewer.
+// needs returns how many bytes a volume needs for what is in use of it, with the headroom: for its bytes, and for its inodes: a smaller file system
+// has fewer.
 func (in Input) needs(u grow.Usage, has int64) int64 {
 	overhead := float64(has) / float64(u.Capacity)
 	most := max(float64(u.Capacity-u.Free), float64(u.Used)) * float64(100+in.Headroom) / 100

@@ -1,0 +1,78 @@
+package fit_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/cmd/kubectl-drydock/fit"
+	"drydock.dev/shared/grow"
+	"drydock.dev/test/kit/build"
+)
+
+const gib = 1 << 30
+
+// in is set web with two claims of 100Gi, and so many GiB are in use.
+func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
+	i := fit.Input{Set: build.Set("web", build.Replicas(2), build.Template("data", "100Gi", "fixed")), Now: build.Now, Headroom: 50,
+		Usage: map[string]grow.Usage{}}
+	for name, used := range map[string]int64{"data-web-0": used0, "data-web-1": used1} {
+		c := build.Claim(name, "100Gi")
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("100Gi")}
+		i.Claims = append(i.Claims, c)
+		i.Usage[name] = grow.Usage{Capacity: 100 * gib, Used: used * gib, Free: (100 - used) * gib, At: build.Now}
+	}
+	for _, c := range change {
+		c(&i)
+	}
+	return i
+}
+
+// TestFit: the fullest claim decides, and a template with anything unknown stays.
+func TestFit(t *testing.T) {
+	for says, row := range map[string]struct {
+		in            fit.Input
+		fits, unknown string
+		saves         int64
+	}{
+		"both are nearly empty":    {in: in(2, 10), fits: "15Gi", saves: 170 * gib},
+		"one is half full":         {in: in(2, 52), fits: "78Gi", saves: 44 * gib},
+		"one is a little fuller":   {in: in(2, 54)},
+		"small ones":               {in: in(0, 1), fits: "1536Mi", saves: 2 * (100*gib - 3*gib/2)},
+		"one is not in use":        {in: in(2, 10, func(i *fit.Input) { delete(i.Usage, "data-web-1") }), unknown: "data-web-1 is not in use"},
+		"one has figures of a day": {in: in(2, 10, func(i *fit.Input) { i.Now = i.Now.Add(24 * 60 * 60 * 1e9) }), unknown: "not of now"},
+		"a raw block volume": {in: in(2, 10, func(i *fit.Input) {
+			i.Claims[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+		}), unknown: "raw block volume"},
+		"its file system takes a tenth": {in: in(2, 10, func(i *fit.Input) {
+			u := i.Usage["data-web-1"]
+			u.Capacity, u.Free = 90*gib, 80*gib
+			i.Usage["data-web-1"] = u
+		}), fits: "17Gi", saves: 166 * gib},
+		"half of its inodes are in use": {in: in(2, 10, func(i *fit.Input) {
+			u := i.Usage["data-web-1"]
+			u.Inodes, u.InodesFree = 1000, 500
+			i.Usage["data-web-1"] = u
+		}), fits: "75Gi", saves: 50 * gib},
+	} {
+		t.Run(says, func(t *testing.T) {
+			rows := fit.Rows(row.in)
+			if len(rows) != 1 || rows[0].Claims != 2 || !strings.Contains(rows[0].Unknown, row.unknown) || (rows[0].Unknown == "") != (row.unknown == "") {
+				t.Fatalf("%+v", rows)
+			}
+			fits := ""
+			if rows[0].Fits != nil {
+				fits = rows[0].Fits.String()
+			}
+			if fits != row.fits || rows[0].Saves() != row.saves {
+				t.Errorf("fits in %q and saves %d, want %q and %d", fits, rows[0].Saves(), row.fits, row.saves)
+			}
+			if want := "data=" + row.fits; row.fits != "" && fit.Request(rows) != want || row.fits == "" && fit.Request(rows) != "" {
+				t.Errorf("request %q", fit.Request(rows))
+			}
+		})
+	}
+}
