@@ -94,7 +94,7 @@ test-api: ## the functions on a real API server with its controllers
 	cd test/gitops && go build -o ../../bin/gitops .
 	cd test/gitops/argo && go build -o ../../../bin/argo .
 	$(CLUSTER) up --size=control-plane
-	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 25m -parallel 16 ./test/api ./eventsource/engine ./cmd/drydock-standalone
+	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 40m -parallel 16 ./test/api ./eventsource/engine ./cmd/drydock-standalone
 
 # In its own folder go test shows what passes, too: how many schedules were tried, and the seed.
 test-sim: ## crashes and interference between any two writes, a sample of a thousand (PART=14 of a hundred)
