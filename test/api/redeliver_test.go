@@ -192,7 +192,7 @@ func TestForgedLettersLeadNowhere(t *testing.T) {
 		t.Fatalf("%d events were sent, %d letters are left", len(to.taken), len(letters(t, w)))
 	}
 	for _, e := range to.taken {
-		if e.Type() != events.ObjectChanged || len(events.Concerns(e)) != 7 || strings.Contains(string(e.Data()), "spec") {
+		if e.Type() != events.ObjectChanged || len(events.Concerns(e)) != 8 || strings.Contains(string(e.Data()), "spec") {
 			t.Errorf("%s", e)
 		}
 	}
