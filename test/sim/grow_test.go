@@ -133,8 +133,8 @@ func TestGrowthBesideAUser(t *testing.T) {
 		schedule(t, fmt.Sprintf("after write %d", k), func(t *testing.T) {
 			w, saboteur, done := fullWorld(t), &kit.Saboteur{}, false
 			ask := func() {
-				if w.Set("web") == nil {
-					return // it is being created again: there is nothing to write to
+				if set := w.Set("web"); set == nil || set.DeletionTimestamp != nil {
+					return // it is being created again: what is written to the old one is lost (docs/decisions/2026-11-22-recreate.md)
 				}
 				done = true
 				w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"data=160Mi"}}}`, api.ResizeAnnotation))
