@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"drydock.dev/shared/api"
@@ -29,7 +28,7 @@ func (w *World) Measure() *Prometheus {
 	w.T.Helper()
 	p := &Prometheus{claims: map[string]figures{}}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { p.answer(w, rw, r) }))
-	w.T.(testing.TB).Cleanup(server.Close)
+	w.T.Cleanup(server.Close)
 	w.Settings.Prometheus, w.Settings.GrowUsage = server.URL, api.GrowByPrometheus
 	w.Settings.GrowPeriod, w.Settings.GrowTimeout = time.Minute, 10*time.Second
 	return p
