@@ -133,6 +133,7 @@ func TestOffIsNothing(t *testing.T) {
 			hop.About("n", "web", "")
 			hop.Decided("do", "x", "")
 			hop.Cleanups("n", "web", 1, 1)
+			hop.Growth("n", "web", 1)
 			hop.Cleaned(ctx, "n", "web", "succeeded", time.Second)
 			next, header := event.New(), http.Header{}
 			Stamp(ctx, &next)

@@ -76,6 +76,26 @@ func TestPageShowsCleanups(t *testing.T) {
 	}
 }
 
+// TestPageShowsVolumesThatDoNotGrow under the name that docs/telemetry.md tells, and a set only while it has such volumes.
+func TestPageShowsVolumesThatDoNotGrow(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	measure, err := telemetry.New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter(telemetry.ScopeName), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, hop := measure.Receive(t.Context(), "grow-volumes", event.New(), nil)
+	hop.Growth("n", "web", 2)
+	const line = `drydock_growth_stuck{k8s_namespace_name="n",k8s_statefulset_name="web",otel_scope_name="drydock.dev",otel_scope_schema_url="",` +
+		"otel_scope_version=\"\"} 2\n"
+	if _, got := get(t, page{reader}); !strings.Contains(got, line) || !strings.Contains(got, "# TYPE drydock_growth_stuck gauge\n") {
+		t.Errorf("the page lacks %s\n%s", line, got)
+	}
+	hop.Growth("n", "web", 0)
+	if _, got := get(t, page{reader}); strings.Contains(got, "\ndrydock_growth_stuck{") {
+		t.Errorf("every volume can grow again, and the page has\n%s", got)
+	}
+}
+
 // get reads a page.
 func get(t *testing.T, h http.Handler) (kind, text string) {
 	t.Helper()
