@@ -70,7 +70,7 @@ func expand(in Input, record *api.Resize) plan.Plan {
 	}
 	p := plan.Wait(api.ExpansionRunning, "claim %s is growing", waiting.Claim)
 	if grown(in, in.Claim(waiting.Claim), waiting) {
-		p = plan.Wait(api.ExpansionRunning, "claim %s is getting other attributes", waiting.Claim)
+		p = plan.Wait(api.ExpansionRunning, "claim %s is getting VolumeAttributesClass %s", waiting.Claim, *waiting.Attributes)
 	}
 	p.Soon = in.Now.Sub(record.Started.Time) < moments
 	return p
@@ -139,7 +139,7 @@ func grown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool
 // hopeless says why the expansion has to be given up, or nothing.
 func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort {
-		return api.Aborted, "aborted; claims keep what they have got already"
+		return api.Aborted, "aborted; claims keep the sizes and classes that their volumes have"
 	}
 	if in.Rejected != "" {
 		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then ask again with the annotation " +

@@ -27,16 +27,16 @@ type Input struct {
 	Rules grow.Rules
 	// Invalid is why the rules cannot be read; empty if they can.
 	Invalid string
-	// Usage is what the source has told, by claim.
+	// Usage is the measured usage, by claim.
 	Usage map[string]grow.Usage
 	// Classes are the StorageClasses of claims, by name. They are read only where a volume is nearly full.
 	Classes map[string]*storagev1.StorageClass
 }
 
-// measurement is what a source has told of the volumes of a set.
+// measurement is the usage of a set's volumes, as one source reports it.
 type measurement struct{ usage map[string]grow.Usage }
 
-// mostClaims bounds the claims of a set that are looked at.
+// mostClaims bounds the claims of a set that are read.
 const mostClaims = 10_000
 
 // observe reads what Decide needs. The volumes are measured once an event, and only where something could follow.
@@ -138,7 +138,7 @@ func (f *Function) measure(ctx context.Context, in Input) map[string]grow.Usage 
 	return usage
 }
 
-// asked returns the names of the claims that a rule is about and a member uses, sorted.
+// asked returns the names of the members' claims that have a rule, sorted.
 func (in Input) asked() []string {
 	var names []string
 	for i := range in.Set.Spec.VolumeClaimTemplates {

@@ -59,7 +59,7 @@ func TestSummaryCountsClaimsByWhatHasBecomeOfThem(t *testing.T) {
 		"1 claims have grown, 2 are on new volumes; the old volumes are kept for 1h0m0s": build.Operation(api.Finishing, grown,
 			moved),
 		"2 claims have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace),
-		"1 claims have other attributes, 2 have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace,
+		"1 claims have another VolumeAttributesClass, 2 have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace,
 			func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "data-web-0", Attributes: new(string)}} }),
 		"2 claims have their old volumes back; those with what was written since are kept for 1h0m0s": build.Operation(api.Finishing, moved,
 			build.Rollback("ba9876543210")),

@@ -83,7 +83,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		"the rest": {moving(api.MemberFinalPass, in(0, api.MemberSwapping)), nil, "1 FinalPass: the final pass | 0 Swapping: claim data-web-0 " +
 			"to be created again, on the volume that is reserved for it"},
 		"the growth": {moving(api.MemberGrowing, in(0, api.MemberMoved)), nil, "1 Growing: claim data-web-1 to grow to 128Mi | 0 Moved"},
-		"the start": {moving(api.MemberStarting, in(0, api.MemberMoved)), nil, "1 Starting: pod web-1 to be ready | 0 Moved"},
+		"the start":  {moving(api.MemberStarting, in(0, api.MemberMoved)), nil, "1 Starting: pod web-1 to be ready | 0 Moved"},
 		"a member that has to catch up": {moving(api.MemberStarting, in(0, api.MemberMoved)),
 			func(set *[]build.Option, pods map[int][]build.Option) {
 				*set = append(*set, build.Annotation(api.MemberCheckAnnotation, "tcp:5432"))
