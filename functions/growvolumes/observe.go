@@ -127,11 +127,16 @@ func (f *Function) observeClasses(ctx context.Context, in *Input) error {
 func (f *Function) measure(ctx context.Context, in Input) map[string]grow.Usage {
 	ctx, cancel := context.WithTimeout(ctx, f.settings.GrowTimeout)
 	defer cancel()
-	source := f.byKubelets
-	if f.settings.GrowUsage == api.GrowByPrometheus {
-		source = f.byPrometheus
+	var usage map[string]grow.Usage
+	var err error
+	switch f.settings.GrowUsage {
+	case api.GrowByKubelet, "":
+		usage, err = f.byKubelets(ctx, in)
+	case api.GrowByPrometheus:
+		usage, err = f.byPrometheus(ctx, in)
+	default:
+		err = fmt.Errorf("DRYDOCK_GROW_USAGE=%s is not a source of usage; write %s or %s", f.settings.GrowUsage, api.GrowByKubelet, api.GrowByPrometheus)
 	}
-	usage, err := source(ctx, in)
 	if err != nil {
 		f.log.WarnContext(ctx, "measuring volumes", "set", in.Set.Namespace+"/"+in.Set.Name, "error", err.Error())
 	}
