@@ -56,7 +56,7 @@ func fieldsWords(fields []api.Field) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	words := []string{"the set was created again with " + strings.Join(api.Words(fields), ", ")}
+	words := []string{"the set was created again with the changes " + strings.Join(api.Words(fields), ", ")}
 	has := func(names ...api.FieldName) bool {
 		return slices.ContainsFunc(fields, func(f api.Field) bool { return slices.Contains(names, f.Name) })
 	}
@@ -98,7 +98,7 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 func Announcement(resize *api.Resize) string {
 	moved := len(resize.Moves())
 	if moved == 0 && len(resize.Expansions) == 0 && len(resize.Fields) > 0 {
-		return "the set is created again around its pods with " + strings.Join(api.Words(resize.Fields), ", ")
+		return "the set is created again around its pods with the changes " + strings.Join(api.Words(resize.Fields), ", ")
 	}
 	grow := inPlace(resize, "will grow on their volumes", "will get another VolumeAttributesClass")
 	switch {

@@ -26,7 +26,7 @@ func setWords(d *forecast.Document) string {
 		with = append(with, "with its new templates: "+strings.Join(templates, ", "))
 	}
 	if len(d.Fields) > 0 {
-		with = append(with, "with "+strings.Join(d.Fields, ", "))
+		with = append(with, "with the changes "+strings.Join(d.Fields, ", "))
 	}
 	when := ""
 	if d.Method == api.MethodCopy || d.Method == api.MethodExpandOffline {
