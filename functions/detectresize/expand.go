@@ -28,8 +28,8 @@ func growing(in Input) *api.Resize {
 	return nil
 }
 
-// expand has every claim ask for what it is to get, and waits until its volume, and the file system on it, have it. It writes nothing of a
-// claim but its size and its VolumeAttributesClass.
+// expand writes the new size and VolumeAttributesClass into every claim, and waits until its volume, and the file system on it, have them. It
+// changes nothing else of a claim.
 func expand(in Input, record *api.Resize) plan.Plan {
 	if record.FailedAt != "" {
 		return takeBack(in, record)
@@ -53,14 +53,14 @@ func expand(in Input, record *api.Resize) plan.Plan {
 	switch {
 	case pod != nil && byGrowth && !operation.Overdue(record, in.Now):
 		return plan.Do(api.ExpansionRunning, warn(in, record.Operation, api.FileSystemWaits, fmt.Sprintf("the volume of pod %s has grown, and the file "+
-			"system on it grows only when it is mounted. No pod is restarted for growth by usage: restart it", pod.Name)))
+			"system on it grows only when it is mounted. Growth by usage restarts no pod. Restart it yourself", pod.Name)))
 	case pod != nil && !byGrowth && shut == "":
 		message := fmt.Sprintf("pod %s is started again, because the file system on its volume grows only when it is mounted", pod.Name)
 		return plan.Do(api.ReplicaRestarted, plan.Evict(pod),
 			plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: api.ReplicaRestarted, Message: message, UID: in.Set.UID,
 				Operation: record.Operation}))
 	case pod != nil && !byGrowth && !operation.Overdue(record, in.Now):
-		if store := operation.Store(in.Set, keptShut(next, pod, shut)); !store.Empty() {
+		if store := operation.Store(in.Set, recordGate(next, pod, shut)); !store.Empty() {
 			return plan.Do(api.GateClosed, store.Actions()...)
 		}
 		return plan.Wait(api.GateClosed, "%s", record.Message)
@@ -70,13 +70,13 @@ func expand(in Input, record *api.Resize) plan.Plan {
 	}
 	p := plan.Wait(api.ExpansionRunning, "claim %s is growing", waiting.Claim)
 	if grown(in, in.Claim(waiting.Claim), waiting) {
-		p = plan.Wait(api.ExpansionRunning, "claim %s is getting other attributes", waiting.Claim)
+		p = plan.Wait(api.ExpansionRunning, "claim %s is getting VolumeAttributesClass %s", waiting.Claim, *waiting.Attributes)
 	}
 	p.Soon = in.Now.Sub(record.Started.Time) < moments
 	return p
 }
 
-// askAndLook returns the requests that claims lack, marks the expansions that are done, and returns one that is not; nil if all are.
+// askAndLook returns the writes that claims lack, marks the expansions that are done, and returns one that is not done; nil if all are.
 func askAndLook(in Input, next *api.Resize) (asks []plan.Action, waiting *api.Expansion) {
 	for i := range next.Expansions {
 		e := &next.Expansions[i]
@@ -92,23 +92,23 @@ func askAndLook(in Input, next *api.Resize) (asks []plan.Action, waiting *api.Ex
 	return asks, waiting
 }
 
-// tooLate says that the expansion is not done in time.
+// tooLate returns the message for an expansion that is not done in time.
 func tooLate(in Input, record *api.Resize, e *api.Expansion) string {
 	if grown(in, in.Claim(e.Claim), e) {
-		return fmt.Sprintf("claim %s did not get VolumeAttributesClass %s within %s, and goes on asking for it. Its driver may not know how to "+
-			"change a volume; look at kubectl describe pvc %s, then ask again with the annotation %s", e.Claim, *e.Attributes,
+		return fmt.Sprintf("claim %s did not get VolumeAttributesClass %s within %s, and still asks for it. Its driver may be unable to "+
+			"modify volumes. Look at kubectl describe pvc %s, then ask again with the annotation %s", e.Claim, *e.Attributes,
 			in.Settings.ExpandTimeout, e.Claim, api.RetryAnnotation)
 	}
 	switch pod, shut := toRestart(in, record); {
 	case pod != nil && shut == "": // no pod is restarted for growth by usage
 		return fmt.Sprintf("the volume of pod %s has grown, and the file system on it grows only when it is mounted. The pod was not restarted "+
-			"within %s: restart it", pod.Name, in.Settings.ExpandTimeout)
+			"within %s. Restart it", pod.Name, in.Settings.ExpandTimeout)
 	case pod != nil:
 		return fmt.Sprintf("%s. That took more than %s. The file system grows as soon as the pod is started again; delete it yourself, or ask "+
-			"again with the annotation %s", keptShut(record.Clone(), pod, shut).Message, in.Settings.ExpandTimeout, api.RetryAnnotation)
+			"again with the annotation %s", recordGate(record.Clone(), pod, shut).Message, in.Settings.ExpandTimeout, api.RetryAnnotation)
 	}
-	return fmt.Sprintf("claim %s did not grow within %s: %s. The claims go on asking for it; ask again with the annotation %s. Where the storage "+
-		"expands no volume in use, write %s=%s first, or %s to have them copied", e.Claim, in.Settings.ExpandTimeout,
+	return fmt.Sprintf("claim %s did not grow within %s: %s. The claims still ask for it. Ask again with the annotation %s. If the storage "+
+		"expands no volume in use, first write %s=%s, or %s to copy the volumes", e.Claim, in.Settings.ExpandTimeout,
 		operation.WhyNotGrown(in.Claim(e.Claim)), api.RetryAnnotation, api.ResizeMethodAnnotation, api.MethodExpandOffline, api.MethodCopy)
 }
 
@@ -119,7 +119,7 @@ func giveUp(in Input, record *api.Resize, why api.Reason, message string) plan.P
 	return plan.Do(why, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 }
 
-// request has a claim ask for at least its new size, and for its new attributes.
+// request returns the patch by which a claim asks for its new size, at least, and for its new VolumeAttributesClass.
 func request(claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := operation.AskFor(claim, e.To)
 	if e.Attributes != nil {
@@ -139,7 +139,7 @@ func grown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool
 // hopeless says why the expansion has to be given up, or nothing.
 func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort {
-		return api.Aborted, "aborted; claims keep what they have got already"
+		return api.Aborted, "aborted; claims keep the sizes and classes that their volumes have"
 	}
 	if in.Rejected != "" {
 		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then ask again with the annotation " +
@@ -157,7 +157,7 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
 		case e.Attributes != nil && request(claim, e).Empty() && sts.AttributesInfeasible(claim, *e.Attributes):
 			return api.AttributesInfeasible, fmt.Sprintf("the storage cannot give claim %s the VolumeAttributesClass %s: %s. Other claims may have "+
-				"it. Ask for another one, or mend the class and ask again with %s", e.Claim, *e.Attributes, whyUnmodified(claim),
+				"it. Ask for another class, or correct this one and ask again with %s", e.Claim, *e.Attributes, modifyError(claim),
 				api.RetryAnnotation)
 		}
 	}
@@ -180,14 +180,14 @@ func expanded(in Input, next *api.Resize) plan.Plan {
 		next.Operation)
 }
 
-// takeBack has claims whose volumes do not get what they ask for ask for no more than they have, as far as Kubernetes allows, so that the
-// storage stops trying, and ends the operation. After a deadline the requests stay: the storage may be slow.
+// takeBack ends the operation. Claims whose volumes do not get what they ask for then ask for no more than they have, as far as Kubernetes allows,
+// so that the storage stops trying. After a deadline the requests stay: the storage may be slow.
 func takeBack(in Input, record *api.Resize) plan.Plan {
 	var lowers []plan.Action
 	for i := range record.Expansions {
 		e := &record.Expansions[i]
 		if claim := in.Claim(e.Claim); claim != nil && claim.UID == e.UID {
-			lowers = append(lowers, asBefore(record.Reason, claim, e).Actions()...)
+			lowers = append(lowers, withdrawRequest(record.Reason, claim, e).Actions()...)
 		}
 	}
 	next := record.Clone()
@@ -203,12 +203,12 @@ func takeBack(in Input, record *api.Resize) plan.Plan {
 		Then(events.OperationFailed, next.Operation)
 }
 
-// asBefore has a claim ask for no more than its volume has.
-func asBefore(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
+// withdrawRequest returns the patch by which a claim asks for no more than its volume has.
+func withdrawRequest(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	if reason == api.Aborted || reason == api.ExpandInfeasible && sts.Infeasible(claim, e.To) {
 		patch = operation.AskNoMore(claim, e.From, e.To)
 	}
-	unmodify(reason, patch, claim, e)
+	withdrawClass(reason, patch, claim, e)
 	return patch
 }

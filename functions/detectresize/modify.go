@@ -13,10 +13,10 @@ func modified(claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
 	return e.Attributes == nil || sts.AttributesOf(claim) == *e.Attributes && !sts.Modifying(claim)
 }
 
-// unmodify has the claim ask for the VolumeAttributesClass that its volume has. Kubernetes lets it name none only while the volume has none,
-// and a driver that is half way may finish first (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate). After a
-// deadline the claim goes on asking: the storage may be slow.
-func unmodify(reason api.Reason, patch *plan.Patch, claim *corev1.PersistentVolumeClaim, e *api.Expansion) {
+// withdrawClass adds to the patch that the claim asks for the VolumeAttributesClass of its volume. Kubernetes accepts no class only while the
+// volume has none, and a driver that has begun may finish first (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+// After a deadline the claim still asks for the new class: the storage may be slow.
+func withdrawClass(reason api.Reason, patch *plan.Patch, claim *corev1.PersistentVolumeClaim, e *api.Expansion) {
 	if e.Attributes == nil || sts.AttributesOf(claim) != *e.Attributes || !sts.Modifying(claim) {
 		return // another process has asked for another class, or the volume has it
 	}
@@ -33,8 +33,8 @@ func unmodify(reason api.Reason, patch *plan.Patch, claim *corev1.PersistentVolu
 	}
 }
 
-// whyUnmodified returns the storage's error from the claim's conditions.
-func whyUnmodified(claim *corev1.PersistentVolumeClaim) string {
+// modifyError returns the storage's error from the claim's conditions.
+func modifyError(claim *corev1.PersistentVolumeClaim) string {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimVolumeModifyVolumeError && c.Message != "" {
 			return c.Message

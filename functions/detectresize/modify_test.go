@@ -114,7 +114,7 @@ func TestExpandOffline(t *testing.T) {
 	)
 }
 
-// TestModifications: claims that get other attributes while the set runs.
+// TestModifications: claims that get another VolumeAttributesClass while the set runs.
 func TestModifications(t *testing.T) {
 	gold := withAttributes("gold")
 	now := func(asks, has string, more ...build.Option) objects {

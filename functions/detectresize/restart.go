@@ -13,16 +13,16 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// toRestart returns the pod that has to be started again so that the file system on its volume grows, and why it must not be now; empty if it
-// may. One at a time: the highest ordinal that may be missed, the primary last; else the first that has to wait. It is nil if there is none.
+// toRestart returns the pod that has to be restarted so that the file system on its volume grows, and why it has to wait; "" if it may be stopped
+// now. It is the highest ordinal that may be stopped, the primary last, else the first that has to wait. It is nil if there is none.
 func toRestart(in Input, record *api.Resize) (pod *corev1.Pod, shut string) {
 	for _, e := range pending(in, record) {
 		_, ordinal, _ := sts.ParseClaimName(in.Set, e.Claim)
 		candidate := in.MemberPod(ordinal)
-		if !helps(in, candidate, sts.FileSystemPending(in.Claim(e.Claim), e.To).Time) {
+		if !restartHelps(in, candidate, sts.FileSystemPending(in.Claim(e.Claim), e.To).Time) {
 			continue
 		}
-		why := notNow(in, record, candidate, ordinal)
+		why := mustWait(in, record, candidate, ordinal)
 		if why == "" {
 			return candidate, ""
 		}
@@ -57,15 +57,14 @@ func primary(in Input, ordinal int) int {
 	return 0
 }
 
-// helps reports whether a restart of the pod would mount the volume that has grown since. A pod that was started after that is not started
-// again: it would not help.
-func helps(in Input, pod *corev1.Pod, since time.Time) bool {
+// restartHelps reports whether a restart of the pod would grow the file system: the pod is older than the growth of its volume.
+func restartHelps(in Input, pod *corev1.Pod, since time.Time) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && sts.IsPodOf(pod, in.Set) && !pod.CreationTimestamp.After(since)
 }
 
-// notNow says why the pod must not be stopped now, as at the gate of a member that gets other volumes; empty if it may. A pod that uses a
-// claim that is being deleted is not stopped at all: its replacement would get an empty one.
-func notNow(in Input, record *api.Resize, pod *corev1.Pod, ordinal int) string {
+// mustWait returns why the pod must not be stopped now, by the gate of a member that gets other volumes; "" if it may be. A pod whose claim is
+// being deleted is not stopped at all: its replacement would get an empty volume.
+func mustWait(in Input, record *api.Resize, pod *corev1.Pod, ordinal int) string {
 	if leaving := in.LeavingClaims(ordinal); len(leaving) > 0 {
 		return fmt.Sprintf("its claim %s is being deleted", leaving[0])
 	}
@@ -75,8 +74,8 @@ func notNow(in Input, record *api.Resize, pod *corev1.Pod, ordinal int) string {
 	return cmp.Or(in.OtherRevision(pod, ordinal), in.Unsteady(ordinal), in.Budget)
 }
 
-// keptShut says in the record why the pod is not started again yet.
-func keptShut(next *api.Resize, pod *corev1.Pod, why string) *api.Resize {
+// recordGate stores in the record why the pod is not restarted yet.
+func recordGate(next *api.Resize, pod *corev1.Pod, why string) *api.Resize {
 	next.Reason = api.GateClosed
 	next.Message = fmt.Sprintf("pod %s is to be started again so that the file system on its volume grows, and is not stopped yet: %s", pod.Name, why)
 	return next

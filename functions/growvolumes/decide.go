@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Decide is pure. It asks for a resize "at least", which detect-resize carries out, and never for one that would stop a member: only where
-// every claim of the template can grow in place. What keeps a volume from growing is told once.
+// Decide is pure. It requests a resize "at least", which detect-resize carries out, and only where every claim of the template can grow in
+// place, so that no member stops. It makes one Warning of each obstacle.
 func Decide(in Input) plan.Plan {
 	p, _ := decide(in)
 	return p
@@ -45,7 +45,7 @@ func decide(in Input) (plan.Plan, []api.GrowthWarning) {
 	return in.ask(memory, needs, warnings)
 }
 
-// rests says why no growth begins on the set, whatever its volumes are like; empty if one may.
+// rests returns why the set does not grow whatever the usage of its volumes is; "" if it may.
 func (in Input) rests() api.Reason {
 	if reason, _ := in.busy(); reason != "" {
 		return reason

@@ -5,7 +5,7 @@
 //	      where one is nearly full, StorageClasses
 //	do    patch StatefulSet: the request of a resize, its retry, and what it remembers; create a token of the account volume-stats
 //	out   nothing: detect-resize sees the request
-//	never asks for a resize that stops a member, and never grows anything by figures that are unknown, old or contradictory
+//	never requests a resize that stops a member, and never uses figures that are unknown, old or contradictory
 package growvolumes
 
 import (
@@ -34,7 +34,7 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 	return &Function{client: client, settings: settings, apply: apply.New(client, api.GrowVolumes, log), log: log}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once: every event has it look at the live set, and at its volumes once.
+// Handle is safe to repeat, to reorder and to run twice at once: it reads the live set for every event, and measures its volumes once.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	var measured *measurement
 	return f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {

@@ -20,7 +20,7 @@ type need struct {
 	fullest  sts.Claim
 	// from is the size of the fullest claim, target what each claim is to have at least.
 	from, target resource.Quantity
-	// saw says why.
+	// saw is the reason, for people.
 	saw string
 }
 
@@ -33,7 +33,7 @@ func (n need) blocked(why string) api.GrowthWarning {
 		Message: fmt.Sprintf("the volumes of template %s are nearly full and do not grow: %s", n.template, why)}
 }
 
-// needs returns the templates that need to grow and may, and warnings about those that cannot.
+// needs returns the templates that need to grow and are below their limit, and warnings about the others.
 func (in Input) needs() (needs []need, warnings []api.GrowthWarning) {
 	for _, template := range in.Rules.Unknown(in.Set) {
 		warnings = append(warnings, api.GrowthWarning{Template: template, Reason: api.GrowInvalid, Message: fmt.Sprintf("%s names template %s, "+
@@ -81,9 +81,9 @@ func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWa
 		}
 		known = true
 		if u.At.Before(in.resized()) {
-			continue // what it tells is over
+			continue // measured before the latest resize
 		}
-		saw := short(c.Name, u, rule)
+		saw := shortage(c.Name, u, rule)
 		if share := float64(u.Free) / float64(u.Capacity); saw != "" && (fullest == nil || share < lowest) {
 			fullest, lowest = &need{template: template, rule: rule, fullest: c, saw: saw}, share
 		}
@@ -92,8 +92,8 @@ func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWa
 	case len(claims) == 0:
 		return nil, nil
 	case !known:
-		return nil, &api.GrowthWarning{Template: template, Reason: api.UsageUnknown, Message: fmt.Sprintf("how full the volumes of template %s "+
-			"are is not known, so they do not grow (%s). Look at the log of grow-volumes and at its settings DRYDOCK_GROW_*", template, first)}
+		return nil, &api.GrowthWarning{Template: template, Reason: api.UsageUnknown, Message: fmt.Sprintf("the volumes of template %s "+
+			"do not grow, since their usage is unknown (%s). Check the log of grow-volumes and its settings DRYDOCK_GROW_*", template, first)}
 	case fullest == nil:
 		return nil, nil
 	}
@@ -119,18 +119,18 @@ func (in Input) sized(n need, claims []sts.Claim) (*need, *api.GrowthWarning) {
 	if n.target.Cmp(n.from) > 0 {
 		return &n, nil
 	}
-	return nil, &api.GrowthWarning{Template: n.template, Reason: api.GrowthLimit, Message: fmt.Sprintf("a volume of template %s is nearly full, and "+
-		"as large as it may get by itself (max:%s). Raise max in %s, or free space on it", n.template, &n.rule.Max, api.GrowAnnotation)}
+	return nil, &api.GrowthWarning{Template: n.template, Reason: api.GrowthLimit, Message: fmt.Sprintf("a volume of template %s is nearly full and "+
+		"does not grow beyond max:%s. Raise max in %s, or free space on the volume", n.template, &n.rule.Max, in.Rules.Where)}
 }
 
-// usageOf returns what is known of the claim's volume, or why nothing is.
+// usageOf returns the usage of the claim's volume, or why it is unknown.
 func (in Input) usageOf(c sts.Claim) (grow.Usage, string) {
 	u, reported := in.Usage[c.Name]
 	switch {
 	case sts.IsBlock(c.PersistentVolumeClaim):
-		return u, "it is a raw block volume, which tells nothing"
+		return u, "raw block volumes report no usage"
 	case !reported:
-		return u, "no report"
+		return u, "no report about it"
 	}
 	return u, u.Problem(c.Status.Capacity["storage"], in.Now)
 }
@@ -143,8 +143,8 @@ func (in Input) resized() time.Time {
 	return time.Time{}
 }
 
-// short says what the volume has less of than the rule asks for; empty if it has enough.
-func short(claim string, u grow.Usage, rule api.GrowRule) string {
+// shortage says what the volume has too little of, by the rule; "" if it has enough.
+func shortage(claim string, u grow.Usage, rule api.GrowRule) string {
 	switch free := percent(u.Free, u.Capacity); {
 	case u.Free < rule.Below.Of(u.Capacity):
 		return fmt.Sprintf("claim %s has %d%% of its space free, less than %s", claim, free, rule.Below)
@@ -176,10 +176,10 @@ func rounded(bytes int64) resource.Quantity {
 	return *resource.NewQuantity((bytes+unit-1)/unit*unit, resource.BinarySI)
 }
 
-// possible returns the needs that can be met in place, and warnings about the others.
+// possible returns the needs for which claims can grow in place, and warnings about the others.
 func (in Input) possible(needs []need) (can []need, warnings []api.GrowthWarning) {
 	for _, n := range needs {
-		if why := in.keeps(n); why != "" {
+		if why := in.obstacle(n); why != "" {
 			warnings = append(warnings, n.blocked(why))
 		} else {
 			can = append(can, n)
@@ -188,18 +188,18 @@ func (in Input) possible(needs []need) (can []need, warnings []api.GrowthWarning
 	return can, warnings
 }
 
-// keeps says what keeps the template's claims from growing without a stop of a member; empty if nothing does. The resize is of every claim,
-// also of those that no member uses now.
-func (in Input) keeps(n need) string {
+// obstacle returns why the template's claims cannot grow without stopping a member; "" if they can. A resize changes every claim of the
+// template, also those that no member uses now.
+func (in Input) obstacle(n need) string {
 	if owner := sts.Controller(in.Set); owner != nil && api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
-		return fmt.Sprintf("%s %s controls the StatefulSet and says how large they are. Raise the size there, or set the annotation %s=%s",
+		return fmt.Sprintf("%s %s controls the StatefulSet and sets their size. Raise the size there, or set the annotation %s=%s",
 			owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)
 	}
 	switch method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method {
 	case "", api.MethodAuto, api.MethodExpand:
 	default:
-		return fmt.Sprintf("the annotation %s=%.40s is not one for growth beside running pods. Remove it, or resize by hand",
-			api.ResizeMethodAnnotation, method)
+		return fmt.Sprintf("%s=%.40s stops members, and growth stops none. Remove that annotation, or request a resize with %s",
+			api.ResizeMethodAnnotation, method, api.ResizeAnnotation)
 	}
 	var rigid []string
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
@@ -211,8 +211,8 @@ func (in Input) keeps(n need) string {
 	}
 	if len(rigid) > 0 {
 		slices.Sort(rigid)
-		return fmt.Sprintf("claim %s cannot grow in place. Set allowVolumeExpansion in its StorageClass, or resize by hand, which copies",
-			rigid[0])
+		return fmt.Sprintf("claim %s cannot grow in place. Set allowVolumeExpansion in its StorageClass, or request a resize with %s, which copies",
+			rigid[0], api.ResizeAnnotation)
 	}
 	return ""
 }

@@ -27,16 +27,16 @@ type Input struct {
 	Rules grow.Rules
 	// Invalid is why the rules cannot be read; empty if they can.
 	Invalid string
-	// Usage is what the source has told, by claim.
+	// Usage is the measured usage, by claim.
 	Usage map[string]grow.Usage
 	// Classes are the StorageClasses of claims, by name. They are read only where a volume is nearly full.
 	Classes map[string]*storagev1.StorageClass
 }
 
-// measurement is what a source has told of the volumes of a set.
+// measurement is the usage of a set's volumes, as one source reports it.
 type measurement struct{ usage map[string]grow.Usage }
 
-// mostClaims bounds the claims of a set that are looked at.
+// mostClaims bounds the claims of a set that are read.
 const mostClaims = 10_000
 
 // observe reads what Decide needs. The volumes are measured once an event, and only where something could follow.
@@ -127,18 +127,23 @@ func (f *Function) observeClasses(ctx context.Context, in *Input) error {
 func (f *Function) measure(ctx context.Context, in Input) map[string]grow.Usage {
 	ctx, cancel := context.WithTimeout(ctx, f.settings.GrowTimeout)
 	defer cancel()
-	source := f.byKubelets
-	if f.settings.GrowUsage == api.GrowByPrometheus {
-		source = f.byPrometheus
+	var usage map[string]grow.Usage
+	var err error
+	switch f.settings.GrowUsage {
+	case api.GrowByKubelet, "":
+		usage, err = f.byKubelets(ctx, in)
+	case api.GrowByPrometheus:
+		usage, err = f.byPrometheus(ctx, in)
+	default:
+		err = fmt.Errorf("DRYDOCK_GROW_USAGE=%s is not a source of usage; write %s or %s", f.settings.GrowUsage, api.GrowByKubelet, api.GrowByPrometheus)
 	}
-	usage, err := source(ctx, in)
 	if err != nil {
 		f.log.WarnContext(ctx, "measuring volumes", "set", in.Set.Namespace+"/"+in.Set.Name, "error", err.Error())
 	}
 	return usage
 }
 
-// asked returns the names of the claims that a rule is about and a member uses, sorted.
+// asked returns the names of the members' claims that have a rule, sorted.
 func (in Input) asked() []string {
 	var names []string
 	for i := range in.Set.Spec.VolumeClaimTemplates {

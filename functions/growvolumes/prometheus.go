@@ -18,7 +18,7 @@ const (
 	mostAnswer = 8 << 20
 	// mostSeries bounds the series of an answer.
 	mostSeries = 20_000
-	// behind is how much older than its answer a figure of Prometheus may be: it goes on telling the latest one for so long.
+	// behind is how much older than the answer a sample may be: Prometheus returns the latest sample of the last five minutes.
 	behind = 5 * time.Minute
 )
 
@@ -52,8 +52,8 @@ func query(namespace string, claims []string) string {
 		namespace, strings.Join(quoted, "|"))
 }
 
-// usageIn puts the series of each claim together, by the place that reports them: the node, or the instance that was scraped. A report that
-// lacks a figure, or has one that is no number, makes the claim unknown.
+// usageIn joins the series of each claim that come from one place: the node, or the scraped instance. A claim is unknown if a figure is missing
+// or not a number.
 func usageIn(samples []prom.Sample, namespace string) map[string]grow.Usage {
 	type source struct{ claim, place string }
 	figures := map[source]map[string]int64{}
@@ -87,7 +87,7 @@ func usageIn(samples []prom.Sample, namespace string) map[string]grow.Usage {
 	return usage
 }
 
-// whole returns the number, or -1 where it is none that a volume can have.
+// whole returns the number, or -1 if a volume cannot have it.
 func whole(value float64) int64 {
 	if math.IsNaN(value) || value < 0 || value > math.MaxInt64/2 {
 		return -1

@@ -9,13 +9,13 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// state is what becomes of the request that stands in the resize annotation.
+// state is how far the request in the resize annotation is.
 type state int
 
 const (
 	// met: there is none, or the set has what it asks for.
 	met state = iota
-	// open: detect-resize has to do with it.
+	// open: detect-resize still has to carry it out or judge it.
 	open
 	// failed: it is one of grow-volumes, and the storage has not carried it out.
 	failed
@@ -23,10 +23,10 @@ const (
 	blocks
 )
 
-// busy says why no resize begins on the set; empty if one may.
+// busy returns why no resize can begin on the set now; "" if one can.
 func (in Input) busy() (api.Reason, error) { return resize.Busy(resize.Input{Observed: in.Observed}) }
 
-// standing returns the targets of the request that stands, and what becomes of it; if it is in the way, why, and what to do.
+// standing returns the targets of the request in the resize annotation, and its state; if it blocks growth, why, and what to do.
 func (in Input) standing(memory *api.Growth) (targets map[string]api.Target, is state, why string) {
 	text, asked := in.Set.Annotations[api.ResizeAnnotation]
 	if !asked {
@@ -41,28 +41,28 @@ func (in Input) standing(memory *api.Growth) (targets map[string]api.Target, is 
 	case wish != nil && (own || !resize.Refuses(records.Resize, text)):
 		return nil, open, "" // it begins with the next tick, or is refused and judged again with each
 	case wish != nil:
-		return nil, blocks, fmt.Sprintf("the request %s=%s was refused (%s). Settle its cause, or remove it", api.ResizeAnnotation, text,
+		return nil, blocks, fmt.Sprintf("the request %s=%s was refused (%s). Remove its cause, or remove the request", api.ResizeAnnotation, text,
 			records.Resize.Reason)
 	case reason == api.AlreadyRefused && own && records.Resize.Kind == api.KindResize && records.RestingCleanup(in.Set) == nil:
 		return in.targets(text), failed, ""
 	case reason == api.AlreadyRefused:
-		return nil, blocks, fmt.Sprintf("the request %s=%s has failed or was rolled back. Ask again with %s, or remove it", api.ResizeAnnotation,
+		return nil, blocks, fmt.Sprintf("the request %s=%s has failed or was rolled back. Retry it with %s, or remove the request", api.ResizeAnnotation,
 			text, api.RetryAnnotation)
 	}
 	return in.replaceable(text)
 }
 
-// replaceable judges a request that is met. Growth writes its own in its place.
+// replaceable reports whether growth may replace a request that is met by its own.
 func (in Input) replaceable(text string) (targets map[string]api.Target, is state, why string) {
 	request, err := api.ParseRequest(text)
 	switch manager := sts.AppliedBy(in.Set, api.ResizeAnnotation); {
 	case err != nil:
 		return nil, open, "" // detect-resize says so
 	case request.Auto:
-		return nil, blocks, fmt.Sprintf("%s=%s has the claims follow the templates, and growth cannot change it. Remove it", api.ResizeAnnotation, text)
+		return nil, blocks, fmt.Sprintf("%s=%s makes the claims follow the templates, and growth does not replace it. Remove the annotation", api.ResizeAnnotation, text)
 	case manager != "" && exact(request):
 		return nil, blocks, fmt.Sprintf("%s applies %s=%s from a manifest, which would shrink them again. Remove it from the manifest, or write "+
-			"each size with a +", manager, api.ResizeAnnotation, text)
+			"a + after each size", manager, api.ResizeAnnotation, text)
 	}
 	return in.targets(text), met, ""
 }

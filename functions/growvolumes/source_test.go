@@ -1,6 +1,7 @@
 package growvolumes
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -227,5 +229,15 @@ func TestPrometheusOnTwoNodes(t *testing.T) {
 		series("capacity_bytes", "100", "node", "b"), series("available_bytes", "9", "node", "b")))
 	if u := f.measure(t.Context(), in)["data-web-0"]; u.Free != 9 {
 		t.Errorf("%+v", u)
+	}
+}
+
+// TestUnknownSourceOfUsage: a mistake in DRYDOCK_GROW_USAGE asks no kubelet, and the log names it.
+func TestUnknownSourceOfUsage(t *testing.T) {
+	var out bytes.Buffer
+	f := New(nil, api.Settings{GrowUsage: "prom", GrowTimeout: time.Second}, slog.New(slog.NewTextHandler(&out, nil)))
+	in := Input{Observed: &sts.Observed{Set: build.Set("web")}}
+	if usage := f.measure(t.Context(), in); len(usage) != 0 || !strings.Contains(out.String(), "DRYDOCK_GROW_USAGE=prom") {
+		t.Errorf("usage %v, log %s", usage, out.String())
 	}
 }

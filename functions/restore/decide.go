@@ -154,8 +154,8 @@ func staleHolds(in Input, record *api.Resize) (releases, tells []plan.Action) {
 	return releases, tells
 }
 
-// ifSetUnchanged puts a look at the set before writes that rest on its record and do not write to it. Objects are read after the set, so what is
-// new on one of them, such as a hold, may be of another process that has written a newer record before.
+// ifSetUnchanged puts a check of the set before writes that follow from its record and do not write to it. Objects are read after the set, so a
+// change of them, such as a new hold, may be of another process that has stored a newer record.
 func (in Input) ifSetUnchanged(actions []plan.Action) []plan.Action {
 	if in.Set == nil {
 		return actions

@@ -58,7 +58,7 @@ func (w *work) giveBack(why string) {
 			continue
 		}
 		back = append(back, fmt.Sprintf("pod %s-%d starts again on its %s volumes after stop %d of at most %d", w.Name, member.Ordinal,
-			formerly(w.record), member.Stops, maxStops))
+			formerVolumes(w.record), member.Stops, maxStops))
 		if pod := w.MemberPod(member.Ordinal); pod != nil && (pod.UID == member.Pod || member.Locked) {
 			w.spare(pod)
 			if !w.dying(pod) { // else staleHolds releases it

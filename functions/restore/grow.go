@@ -8,18 +8,18 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// growing has the claims of a stopped member ask for more as soon as their volumes are detached, and releases the member when all volumes
-// have grown. Their file systems grow when the pod mounts them. Until then, the member can be given back at any time.
+// growing expands the volumes of a stopped member: its claims ask for the new size as soon as the volumes are detached. It releases the member
+// when all volumes have grown; their file systems grow when the pod mounts them. The member can be given back at any time.
 func (w *work) growing(member *api.Member) {
 	switch {
 	case w.heldPod(member) == nil:
-		w.lost(member, fmt.Sprintf("pod %s-%d was not held any more while its volumes were to grow", w.Name, member.Ordinal))
+		w.lost(member, fmt.Sprintf("the hold of pod %s-%d was removed before its volumes had grown", w.Name, member.Ordinal))
 		return
 	case w.interrupted(member):
 		return
 	case w.Rejected != "":
-		w.given = revert(w.Input, w.before, api.Rejected, fmt.Sprintf("the API server refuses that the claims of pod %s-%d ask for more: %s. "+
-			"Mend that, then %s", w.Name, member.Ordinal, w.Rejected, operation.AskAgain(w.before)))
+		w.given = revert(w.Input, w.before, api.Rejected, fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
+			"Remove the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.AskAgain(w.before)))
 		return
 	}
 	waits := ""
@@ -41,7 +41,7 @@ func (w *work) growing(member *api.Member) {
 	}
 }
 
-// grow takes the next step with one claim of a stopped member, and says what is waited for; empty if its volume has grown.
+// grow takes the next step with one claim of a stopped member. It returns what the claim waits for; "" if its volume has grown.
 func (w *work) grow(member *api.Member, move *api.Move) string {
 	claim := w.Claim(move.Claim) // it is there: hopeless has looked
 	ask := operation.AskFor(claim, move.To)
@@ -70,7 +70,7 @@ func (in Input) grown(move *api.Move) bool {
 	return has.Cmp(move.To) >= 0 || operation.AskFor(claim, move.To).Empty() && sts.FileSystemPending(claim, move.To) != nil
 }
 
-// stillGrows says which claim's file system has not grown although its pod runs; empty if all have.
+// stillGrows returns which claim's file system has not grown although its pod runs; "" if all have.
 func (w *work) stillGrows(member *api.Member) string {
 	for _, move := range member.Claims {
 		claim := w.Claim(move.Claim)
@@ -84,8 +84,8 @@ func (w *work) stillGrows(member *api.Member) string {
 	return ""
 }
 
-// askNoMore has the claims of a member that was given up ask for what their volumes have. If the API server refuses that, the storage goes
-// on trying, and the set runs.
+// askNoMore lowers what the claims of a member that was given up ask for to the sizes of their volumes. If the API server refuses that, the
+// storage continues to try, and the set runs.
 func (w *work) askNoMore(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
@@ -96,8 +96,8 @@ func (w *work) askNoMore(member *api.Member) {
 	}
 }
 
-// endOf is the phase in which a member that was given up ends: one whose volumes have all grown is done.
-func (w *work) endOf(member *api.Member, phase api.MemberPhase) api.MemberPhase {
+// finalPhase returns Moved for a member that was given up after all its volumes had grown, else the phase.
+func (w *work) finalPhase(member *api.Member, phase api.MemberPhase) api.MemberPhase {
 	for i := range member.Claims {
 		if move := &member.Claims[i]; !move.InPlace || !w.grown(move) {
 			return phase
@@ -106,7 +106,7 @@ func (w *work) endOf(member *api.Member, phase api.MemberPhase) api.MemberPhase 
 	return api.MemberMoved
 }
 
-// readyToStop says what was done before members may stop.
+// readyToStop returns why members may stop, for the message.
 func readyToStop(record *api.Resize) string {
 	if record.GrowsHeld() {
 		return "the claims can grow when their pods are stopped"
@@ -114,7 +114,7 @@ func readyToStop(record *api.Resize) string {
 	return "the copies have converged"
 }
 
-// prepared is what is done with a member before it stops.
+// prepared returns what happens with a member before it stops, for the message.
 func prepared(record *api.Resize) string {
 	if record.GrowsHeld() {
 		return "prepared"
@@ -122,15 +122,15 @@ func prepared(record *api.Resize) string {
 	return "copied"
 }
 
-// formerly tells the volumes of a member that is given back from those that it was to get.
-func formerly(record *api.Resize) string {
+// formerVolumes returns how a message calls the volumes of a member that is given back.
+func formerVolumes(record *api.Resize) string {
 	if record.GrowsHeld() {
 		return "own"
 	}
 	return "old"
 }
 
-// finished says that every member is done.
+// finished returns the message after the last member.
 func finished(record *api.Resize) string {
 	switch {
 	case record.GrowsHeld():

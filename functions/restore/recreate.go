@@ -48,7 +48,7 @@ func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 func orderOf(in Input, record *api.Resize, shape api.Shape) *unstructured.Unstructured {
 	next := record.Clone()
 	next.Set.UID = "" // the new set's identity is not known before it exists
-	set := resources.Change(resources.MakeSet(in.Manifest, shape.Templates, next), shape.Fields)
+	set := resources.SetFields(resources.MakeSet(in.Manifest, shape.Templates, next), shape.Fields)
 	if cleanup.Finalizes(in.Set) {
 		set = resources.AddCleanupFinalizer(set)
 	}

@@ -107,12 +107,12 @@ func least(a, b resource.Quantity) resource.Quantity {
 
 // withdraw takes back the reservation of the new volume. The volume gets a claim UID that no claim has, so that Kubernetes binds it to
 // none.
-func (s swap) withdraw() []plan.Action { return s.sure(s.unreserve(s.new)) }
+func (s swap) withdraw() []plan.Action { return s.ifClaimUnchanged(s.unreserve(s.new)) }
 
-// sure puts a look at the claim before writes to a volume that rest on it. Volumes are read after claims: what a look finds on a volume may be
-// of another process, and the claim that is bound to it may be newer than the look. Such a claim would be lost with its reservation
-// (kubernetes pkg/controller/volume/persistentvolume, syncBoundClaim).
-func (s swap) sure(actions []plan.Action) []plan.Action {
+// ifClaimUnchanged puts a check of the claim before writes to its volume. Volumes are read after claims, so a reservation on a volume may be of
+// another process, for a newer claim. That claim would become Lost if the reservation was removed (kubernetes
+// pkg/controller/volume/persistentvolume, syncBoundClaim).
+func (s swap) ifClaimUnchanged(actions []plan.Action) []plan.Action {
 	if len(actions) == 0 {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (s swap) unreserve(volume *corev1.PersistentVolume) []plan.Action {
 func (s swap) renew(volume *corev1.PersistentVolume) step {
 	again := *volume.Spec.ClaimRef
 	again.UID, again.ResourceVersion = "", ""
-	return act(s.sure(plan.PatchOf(plan.Volumes, volume).Replace("/spec/claimRef", &again, "reserved for "+again.Name).Actions()))
+	return act(s.ifClaimUnchanged(plan.PatchOf(plan.Volumes, volume).Replace("/spec/claimRef", &again, "reserved for "+again.Name).Actions()))
 }
 
 // reserved returns the one of the two volumes that is reserved for the claim's name, or nil.
@@ -161,5 +161,5 @@ func (s swap) reserve(volume *corev1.PersistentVolume, target api.Target) step {
 	if manifest == nil {
 		return wait("claim %s has changed and is read again", s.claim.Name)
 	}
-	return act(s.sure(reservation(volume, resources.MakeSuccessor(manifest, volume, target, s.successor()))))
+	return act(s.ifClaimUnchanged(reservation(volume, resources.MakeSuccessor(manifest, volume, target, s.successor()))))
 }

@@ -118,7 +118,7 @@ func (w *work) undo(member *api.Member) {
 	case rests && together && w.heldTogether(member):
 		w.waitFor(true, "pod %s-%d waits until every member has its old volumes", w.Name, member.Ordinal)
 	case rests:
-		w.letGo(member, w.endOf(member, phase))
+		w.letGo(member, w.finalPhase(member, phase))
 	case operation.Overdue(w.record, w.Now):
 		w.stuckReverting(member)
 	}

@@ -46,7 +46,7 @@ func (s swap) create() step {
 		return wait("claim %s was deleted; its data is on volume %s", s.move.Claim, s.move.OldVolume)
 	}
 	claim := resources.MakeClaim(s.Manifest, s.move.Template, s.move.Claim)
-	return act(s.sure(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor()))))
+	return act(s.ifClaimUnchanged(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor()))))
 }
 
 // unbound handles a claim that the StatefulSet controller has created before restore could. Kubernetes binds it to the reserved volume

@@ -105,7 +105,7 @@ func (s swap) next() step {
 	}
 	if s.ends && !sts.Held(s.MemberPod(s.member.Ordinal)) { // the operation is given up, so its volumes wait for no claim any more
 		if back := append(s.unreserve(s.new), s.unreserve(s.old)...); len(back) > 0 {
-			return act(s.sure(back))
+			return act(s.ifClaimUnchanged(back))
 		}
 	}
 	return wait("claim %s is bound to volume %s instead of its old volume %s or its new one %s; delete the claim if volume %[2]s is empty",

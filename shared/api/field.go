@@ -1,34 +1,34 @@
 package api
 
-// FieldName names a part of a StatefulSet that no update may change, and that is no size of a volume. The set gets another value when it is
-// created again around its running pods.
+// FieldName names an immutable field of a StatefulSet, other than the sizes of its volumes. It changes when the set is created again around its
+// running pods.
 type FieldName string
 
 const (
 	FieldServiceName         FieldName = "serviceName"
 	FieldPodManagementPolicy FieldName = "podManagementPolicy"
-	// FieldLabels and FieldAnnotations are those of a volumeClaimTemplate. Only claims that are created later get them.
+	// FieldLabels and FieldAnnotations are those of a volumeClaimTemplate. Claims that are created later get them.
 	FieldLabels      FieldName = "labels"
 	FieldAnnotations FieldName = "annotations"
 	// FieldTemplate is a whole volumeClaimTemplate, which is added or removed.
 	FieldTemplate FieldName = "template"
 )
 
-// Field is the value that one of these parts gets.
+// Field is the new value of one of these fields.
 type Field struct {
 	Name FieldName `json:"name"`
-	// Template is the volumeClaimTemplate that the field is about; empty for fields of the set itself.
+	// Template is the volumeClaimTemplate of the field; empty for fields of the set itself.
 	Template string `json:"template,omitempty"`
 	// Key and Value are those of a label or an annotation. Value is also the new value of a field of the set.
 	Key   string `json:"key,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Removed: the label, annotation or template goes.
+	// Removed means that the label, annotation or template is removed.
 	Removed bool `json:"removed,omitempty"`
-	// Ask is what the claims of an added template ask for.
+	// Ask has the size, class and modes of an added template.
 	Ask *TemplateTarget `json:"ask,omitempty"`
 }
 
-// path names the part that the field is about, in the syntax of a request.
+// path names the field in the syntax of a request, without a value.
 func (f Field) path() string {
 	switch f.Name {
 	case FieldLabels, FieldAnnotations:
@@ -58,7 +58,7 @@ func (f Field) Adds() bool { return f.Name == FieldTemplate && !f.Removed }
 // Removes reports whether the field removes a volumeClaimTemplate.
 func (f Field) Removes() bool { return f.Name == FieldTemplate && f.Removed }
 
-// complete reports whether a field of a stored document has what its name needs.
+// complete reports whether a field of a stored record has the values that its name needs.
 func (f Field) complete() bool {
 	switch f.Name {
 	case FieldServiceName, FieldPodManagementPolicy:

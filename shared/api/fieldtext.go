@@ -13,11 +13,11 @@ import (
 // MaxFields is how many fields one request may have. The policy of config/overlays/apply sorts as many.
 const MaxFields = 16
 
-const fieldFormat = `for more than sizes write "serviceName=NAME", "podManagementPolicy=Parallel", "TEMPLATE/labels/KEY=VALUE", ` +
+const fieldFormat = `for fields other than sizes write "serviceName=NAME", "podManagementPolicy=Parallel", "TEMPLATE/labels/KEY=VALUE", ` +
 	`"TEMPLATE/labels/KEY-", the same with annotations, "+TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE" or "-TEMPLATE"`
 
-// annotationValue matches the values of annotations that a request can say. They need no escapes, neither in the request nor in the JSON of
-// the record, where the policies of config/overlays/apply look for it.
+// annotationValue matches the values of annotations that a request can contain. They need no escapes, neither in the request nor in the JSON of
+// the record, in which the policies of config/overlays/apply search for the request.
 var annotationValue = regexp.MustCompile(`^([A-Za-z0-9._:/@=+*~()-]([A-Za-z0-9._:/@=+*~() -]*[A-Za-z0-9._:/@=+*~()-])?)?$`)
 
 const maxAnnotationValue = 253
@@ -29,8 +29,8 @@ func isField(part string) bool {
 		slices.Contains([]FieldName{FieldServiceName, FieldPodManagementPolicy}, FieldName(name))
 }
 
-// take adds a field to the request. Each part of the set is named once.
-func (r *Request) take(part string) error {
+// addField parses a part of the request and adds it. Each field may be named once.
+func (r *Request) addField(part string) error {
 	field, err := parseField(part)
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, fieldFormat)
@@ -46,15 +46,15 @@ func (r *Request) take(part string) error {
 	return nil
 }
 
-// conflict returns what is asked for a template that the same request adds or removes.
-func (r *Request) conflict() error {
-	for _, s := range r.Fields {
-		if s.Name != FieldTemplate {
+// checkConflicts returns an error if the request changes a template that it also adds or removes.
+func (r *Request) checkConflicts() error {
+	for _, f := range r.Fields {
+		if f.Name != FieldTemplate {
 			continue
 		}
-		_, sized := r.Targets[s.Template]
-		if sized || slices.ContainsFunc(r.Fields, func(o Field) bool { return o.Template == s.Template && o.Name != FieldTemplate }) {
-			return fmt.Errorf("template %q is added or removed, and changed; ask for one of both", s.Template)
+		_, sized := r.Targets[f.Template]
+		if sized || slices.ContainsFunc(r.Fields, func(o Field) bool { return o.Template == f.Template && o.Name != FieldTemplate }) {
+			return fmt.Errorf("template %q is added or removed, and changed; ask for one of the two", f.Template)
 		}
 	}
 	return nil
@@ -70,7 +70,7 @@ func parseField(part string) (Field, error) {
 		if path := strings.SplitN(part, "/", 3); len(path) == 3 {
 			return parseMeta(path[0], FieldName(path[1]), path[2])
 		}
-		return Field{}, fmt.Errorf("%q names no label and no annotation", part)
+		return Field{}, fmt.Errorf("%q names no label or annotation", part)
 	}
 	name, value, valued := strings.Cut(part, "=")
 	field := Field{Name: FieldName(name), Value: value}
@@ -82,7 +82,7 @@ func parseField(part string) (Field, error) {
 			return Field{}, fmt.Errorf("service %q: %s", value, problems[0])
 		}
 	case field.Name == FieldPodManagementPolicy && value != string(appsv1.OrderedReadyPodManagement) && value != string(appsv1.ParallelPodManagement):
-		return Field{}, fmt.Errorf("%q is no podManagementPolicy; they are OrderedReady and Parallel", value)
+		return Field{}, fmt.Errorf("%q is not a podManagementPolicy; write OrderedReady or Parallel", value)
 	}
 	return field, nil
 }
@@ -115,9 +115,9 @@ func parseMeta(template string, name FieldName, rest string) (Field, error) {
 	case valued == removed:
 		return Field{}, fmt.Errorf("%q has no value; write %s=VALUE, or %s- to remove it", rest, key, key)
 	case name == FieldLabels && len(validation.IsValidLabelValue(value)) > 0:
-		return Field{}, fmt.Errorf("%q is no value of a label", value)
+		return Field{}, fmt.Errorf("%q is not a valid label value", value)
 	case name == FieldAnnotations && (len(value) > maxAnnotationValue || !annotationValue.MatchString(value)):
-		return Field{}, fmt.Errorf("a request cannot say the value %q of an annotation: it may have letters, digits, blanks and ._:/@=+*~()-", value)
+		return Field{}, fmt.Errorf("a request cannot contain the annotation value %q; use up to 253 letters, digits, blanks and ._:/@=+*~()-", value)
 	case name != FieldLabels && name != FieldAnnotations:
 		return Field{}, fmt.Errorf("a template has labels and annotations, and no %q", name)
 	}

@@ -26,7 +26,7 @@ type Amount struct {
 	Bytes int64
 }
 
-// Of returns the amount of a volume of so many bytes, rounded up.
+// Of returns the amount in bytes for a volume of the size in bytes, rounded up.
 func (a Amount) Of(size int64) int64 {
 	if a.Percent == 0 {
 		return a.Bytes
@@ -42,17 +42,17 @@ func (a Amount) String() string {
 	return resource.NewQuantity(a.Bytes, resource.BinarySI).String()
 }
 
-// GrowRule says when the claims of a template grow, and by how much.
+// GrowRule is when the claims of a template grow, and by how much.
 type GrowRule struct {
-	// Below is how much space has to be free on each volume.
+	// Below is the free space of a volume under which its template grows.
 	Below Amount
-	// Inodes is how many inodes have to be free on each volume, in percent.
+	// Inodes is the same for free inodes, in percent.
 	Inodes int64
-	// By is what a claim grows by.
+	// By is what is added to the size of the fullest claim.
 	By Amount
-	// Max is the largest size.
+	// Max is the largest size that a claim gets.
 	Max resource.Quantity
-	// Every is the shortest time between two growths. Zero: any, and DefaultGrowPause after one that the storage has not carried out.
+	// Every is the shortest time between two growths. Zero means no pause, and DefaultGrowPause after an expansion that has failed.
 	Every time.Duration
 }
 

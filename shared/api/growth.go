@@ -12,25 +12,25 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// Growth is what grow-volumes remembers of a set. It is no operation: what it asks for, a resize carries out.
+// Growth is what grow-volumes stores on a set. It is not the record of an operation: a resize carries out what it requests.
 type Growth struct {
 	Version int `json:"version"`
 	// Set is NAMESPACE/NAME of the StatefulSet. Its UID is not in it: the set that a resize creates again is the same one here.
 	Set string `json:"set"`
-	// Request is what it has last written into the resize annotation; empty before the first time.
+	// Request is the latest request that it has written into the resize annotation; empty before the first one.
 	Request string `json:"request,omitempty"`
-	// Asked are the latest growths by template.
+	// Asked has the latest growth of each template.
 	Asked map[string]AskedGrowth `json:"asked,omitempty"`
-	// Told are the Warnings that still hold, each told once.
+	// Told are the Warnings that still hold. Each has had its Event.
 	Told []GrowthWarning `json:"told,omitempty"`
 }
 
 // AskedGrowth is a growth of a template's claims that was asked for.
 type AskedGrowth struct {
 	At metav1.Time `json:"at"`
-	// Size is what each of its claims was to have at least.
+	// Size is the requested size of each claim, at least.
 	Size string `json:"size"`
-	// Saw says in a sentence why.
+	// Saw is the reason, a sentence.
 	Saw string `json:"saw"`
 }
 
@@ -49,12 +49,13 @@ const (
 	longestGrowth = 32 << 10
 )
 
-// NewGrowth returns the memory of a set that grow-volumes has not written to yet.
+// NewGrowth returns the Growth of a set on which grow-volumes has not stored anything.
 func NewGrowth(set *appsv1.StatefulSet) *Growth {
 	return &Growth{Version: GrowthVersion, Set: set.Namespace + "/" + set.Name}
 }
 
-// LoadGrowth returns what grow-volumes remembers of the set; nil if there is nothing, or if it came along with a copied manifest.
+// LoadGrowth returns what grow-volumes has stored on the set; nil if there is nothing, or if it belongs to another set, as in a copied
+// manifest.
 func LoadGrowth(set *appsv1.StatefulSet) (*Growth, error) {
 	text, ok := set.Annotations[GrowthAnnotation]
 	if !ok {
@@ -78,7 +79,7 @@ func LoadGrowth(set *appsv1.StatefulSet) (*Growth, error) {
 	return growth, nil
 }
 
-// AskedByGrowth reports whether the request on the set is one that grow-volumes has written. Such a resize must not stop a member.
+// AskedByGrowth reports whether grow-volumes has written the request. Such a resize must not stop a member.
 func AskedByGrowth(set *appsv1.StatefulSet, request string) bool {
 	growth, err := LoadGrowth(set)
 	return err == nil && growth != nil && request != "" && growth.Request == request
@@ -91,7 +92,7 @@ func (g *Growth) Clone() *Growth {
 	return &next
 }
 
-// Tell has the warnings be those that hold now, and returns those of them that are new.
+// Tell replaces the warnings by those that hold now, and returns the new ones.
 func (g *Growth) Tell(now []GrowthWarning) []GrowthWarning {
 	var news []GrowthWarning
 	for _, w := range now {
@@ -104,7 +105,7 @@ func (g *Growth) Tell(now []GrowthWarning) []GrowthWarning {
 	return news
 }
 
-// Empty reports whether there is nothing to remember.
+// Empty reports whether there is nothing to store.
 func (g *Growth) Empty() bool { return g.Request == "" && len(g.Asked) == 0 && len(g.Told) == 0 }
 
 // Encode renders the document.

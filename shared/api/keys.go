@@ -19,8 +19,8 @@ const (
 	// operation: what it asks for is then what there is.
 	ResizeAnnotation = Prefix + "resize"
 
-	// ResizeAppliedAnnotation on a StatefulSet: the value of ResizeAnnotation that the API server has made of an applied manifest
-	// (config/overlays/apply). It tells that an apply of the stored templates may take the request back.
+	// ResizeAppliedAnnotation on a StatefulSet: the value of ResizeAnnotation that the policy of config/overlays/apply has made from an applied
+	// manifest. While both are equal, an apply of the stored templates withdraws the request.
 	ResizeAppliedAnnotation = Prefix + "resize-applied"
 
 	// TemplatesAnnotation on a StatefulSet: which changes of its volumeClaimTemplates an apply may ask for: TemplatesGrow when absent,
@@ -68,8 +68,8 @@ const (
 	// it does not say, the namespace's ConfigMap MoverConfigMap says, then the workload's own pod template.
 	MoverAnnotation = Prefix + "mover"
 
-	// GrowAnnotation on a StatefulSet: when its volumes grow by themselves, see ParseGrow. What it does not say, the namespace's ConfigMap
-	// GrowConfigMap says.
+	// GrowAnnotation on a StatefulSet: when its volumes grow by themselves, see ParseGrow. Without it, the rules in the namespace's ConfigMap
+	// GrowConfigMap count.
 	GrowAnnotation = Prefix + "grow"
 
 	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again; on a Scaler, a failed scaling. Removed when taken.
@@ -178,8 +178,8 @@ const (
 	// Scaler scales the set, and which count that has last seen.
 	ScaleAnnotation = Prefix + "scale"
 
-	// GrowthAnnotation on a StatefulSet: what grow-volumes remembers of it, a Growth. grow-volumes writes it, detect-resize reads that a
-	// request is one by growth. Stays.
+	// GrowthAnnotation on a StatefulSet: what grow-volumes stores, a Growth. detect-resize reads from it whether grow-volumes has made the
+	// request. Stays.
 	GrowthAnnotation = Prefix + "growth"
 
 	// ReplicaOfAnnotation on a claim: the UID of the StatefulSet of which a pod was seen that uses the claim. Only such a
@@ -258,7 +258,7 @@ const (
 	MoverKey       = "mover"
 )
 
-// GrowConfigMap is the name of the ConfigMap that says for a namespace what GrowAnnotation says for a set, under GrowKey.
+// GrowConfigMap is the ConfigMap with the rules of a namespace: under GrowKey, in the format of GrowAnnotation.
 const (
 	GrowConfigMap = "drydock-grow"
 	GrowKey       = "grow"
@@ -303,8 +303,8 @@ type Method string
 const (
 	MethodAuto   Method = "auto"
 	MethodExpand Method = "expand"
-	// MethodExpandOffline: claims grow on their volumes while their member is stopped and the volumes are detached, as storage needs that
-	// expands no volume in use. Never a copy.
+	// MethodExpandOffline: claims grow on their volumes while their member is stopped and the volumes are detached, for drivers that support only
+	// offline expansion. Never a copy.
 	MethodExpandOffline Method = "expand-offline"
 	MethodCopy          Method = "copy"
 	// MethodRollback is nothing that an annotation asks for by this name: claims get back the volumes that they had before.

@@ -15,7 +15,7 @@ import (
 // AutoRequest is the resize annotation's value that makes claims follow the volumeClaimTemplates.
 const AutoRequest = "auto"
 
-// AtLeast after a size in the resize annotation: what is larger does not shrink. Requests that an applied manifest makes have it.
+// AtLeast follows a size in the resize annotation: larger claims and templates do not shrink. Requests from applied manifests have it.
 const AtLeast = "+"
 
 // Target is what a claim is to become.
@@ -37,7 +37,7 @@ type Request struct {
 	Auto bool
 	// Targets by template name, when not Auto.
 	Targets map[string]Target
-	// Fields are changes of the set that are no sizes, in the order of the text.
+	// Fields are the changes of other immutable fields, in the order of the text.
 	Fields []Field
 }
 
@@ -53,11 +53,11 @@ var accessModes = map[string]corev1.PersistentVolumeAccessMode{
 //
 //	auto                           the claims follow the volumeClaimTemplates
 //	data=20Gi                      one template
-//	data=20Gi+                     at least 20Gi; what is larger stays so
+//	data=20Gi+                     at least 20Gi; larger claims do not shrink
 //	data=20Gi@fast-ssd,logs=5Gi    several; @ names a StorageClass
 //	data=20Gi%gold                 % names a VolumeAttributesClass
 //	data=20Gi:RWX                  : names access modes, RWO, ROX, RWX or RWOP, with + between them
-//	serviceName=db                 and more that is no size, see parseField
+//	serviceName=db                 and other immutable fields, see parseField
 //
 // After the size, @, % and : stand in this order.
 func ParseRequest(text string) (Request, error) {
@@ -68,7 +68,7 @@ func ParseRequest(text string) (Request, error) {
 	for _, part := range strings.Split(text, ",") {
 		part = strings.TrimSpace(part)
 		if isField(part) {
-			if err := request.take(part); err != nil {
+			if err := request.addField(part); err != nil {
 				return Request{}, fmt.Errorf("%s=%q: %w", ResizeAnnotation, text, err)
 			}
 			continue
@@ -82,7 +82,7 @@ func ParseRequest(text string) (Request, error) {
 		}
 		request.Targets[template] = target
 	}
-	if err := request.conflict(); err != nil {
+	if err := request.checkConflicts(); err != nil {
 		return Request{}, fmt.Errorf("%s=%q: %w", ResizeAnnotation, text, err)
 	}
 	return request, nil

@@ -66,7 +66,7 @@ type Resize struct {
 	// Admitted is the user, group and SELinux options that admission had given to the set's pods when the operation was planned. Movers
 	// get the same.
 	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
-	// Expansions are the claims that grow, or get other attributes, on their volumes.
+	// Expansions are the claims that grow, or get another VolumeAttributesClass, on their volumes.
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are those whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
@@ -74,7 +74,7 @@ type Resize struct {
 	Judged string `json:"judged,omitempty"`
 }
 
-// Expansion is a claim that grows, or gets other attributes, on its volume.
+// Expansion is a claim that grows, or gets another VolumeAttributesClass, on its volume.
 type Expansion struct {
 	Claim    string            `json:"claim"`
 	UID      types.UID         `json:"uid"`
@@ -84,7 +84,7 @@ type Expansion struct {
 	To       resource.Quantity `json:"to"`
 	// Attributes is the VolumeAttributesClass that the volume gets, if it is to differ.
 	Attributes *string `json:"attributes,omitempty"`
-	// Done: the volume, and the file system on it, have the size, and the volume has the attributes.
+	// Done: the volume, and the file system on it, have the size, and the volume has the VolumeAttributesClass.
 	Done bool `json:"done,omitempty"`
 }
 

@@ -35,11 +35,11 @@ type Settings struct {
 	CleanupTimeout      time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"how long one try of a cleanup pod may take"`
 	CleanupPods         int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods of one StatefulSet with pod management policy Parallel that run at once"`
 	ProgressPeriod      time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between two writes of a claim's progress"`
-	GrowUsage           string        `envconfig:"DRYDOCK_GROW_USAGE" default:"kubelet" desc:"who tells how full volumes are, for the annotation grow: kubelet, or prometheus (DRYDOCK_PROMETHEUS)"`
+	GrowUsage           string        `envconfig:"DRYDOCK_GROW_USAGE" default:"kubelet" desc:"source of the usage of volumes, for the annotation grow: kubelet, or prometheus (DRYDOCK_PROMETHEUS)"`
 	GrowPeriod          time.Duration `envconfig:"DRYDOCK_GROW_PERIOD" default:"5m" desc:"how often the volumes of a set with the annotation grow are measured, in whole minutes"`
-	GrowTimeout         time.Duration `envconfig:"DRYDOCK_GROW_TIMEOUT" default:"15s" desc:"how long measuring the volumes of a set may take; what was not measured by then does not grow"`
+	GrowTimeout         time.Duration `envconfig:"DRYDOCK_GROW_TIMEOUT" default:"15s" desc:"how long measuring the volumes of a set may take; a volume that is not measured by then does not grow"`
 	GrowKubeletCA       string        `envconfig:"DRYDOCK_GROW_KUBELET_CA_FILE" desc:"file with the certificate authorities of the kubelets, in PEM; empty for those of the cluster"`
-	GrowKubeletInsecure bool          `envconfig:"DRYDOCK_GROW_KUBELET_INSECURE" default:"false" desc:"do not verify the certificates of kubelets: another process that can pretend to be one can have volumes grow, up to their max"`
+	GrowKubeletInsecure bool          `envconfig:"DRYDOCK_GROW_KUBELET_INSECURE" default:"false" desc:"do not verify the certificates of kubelets: a process that impersonates a kubelet can make volumes grow, up to max"`
 
 	// OwnFunctionsOnly is set where no function but Drydock's own gets events, so that nothing can answer a hook by CloudEvent.
 	OwnFunctionsOnly bool `ignored:"true"`

@@ -115,7 +115,7 @@ func (x *Executor) Cleanups(ctx context.Context, ref events.Ref, pending, runnin
 	telemetry.From(ctx).Cleanups(ref.Namespace, ref.Name, pending, running)
 }
 
-// Growth tells the telemetry how many templates of the set have a volume that is nearly full and does not grow.
+// Growth sets the metric for the templates of the set whose volumes are nearly full and may not grow.
 func (x *Executor) Growth(ctx context.Context, ref events.Ref, stuck int) {
 	telemetry.From(ctx).Growth(ref.Namespace, ref.Name, stuck)
 }

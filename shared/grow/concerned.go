@@ -1,5 +1,4 @@
-// Package grow knows when the volumes of a StatefulSet grow by themselves: what people write about that, when a set is looked at, and what a
-// measurement of its volumes is worth. It is pure.
+// Package grow has the rules of growth by usage: which sets ask for it, when a set is measured, and which measurements are reliable. It is pure.
 package grow
 
 import (
@@ -13,16 +12,15 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Plan is how often sets are looked at, and which have a default.
+// Plan is how often sets are measured, and which namespaces have rules.
 type Plan struct {
-	// Period is how often each set is looked at.
+	// Period is how often each set is measured.
 	Period time.Duration
 	// Default reports whether the namespace has rules for sets without their own.
 	Default func(namespace string) bool
 }
 
-// Concerned returns grow-volumes where the sweep finds that it is time to look at the set. Nothing else wakes it: how full a volume is, no
-// change of an object tells.
+// Concerned returns grow-volumes if the sweep finds that the set is due. Nothing else wakes it: no event tells how full a volume is.
 func (p Plan) Concerned(c operation.Change) []api.Function {
 	if !c.Swept || !Asks(c.Set, p.Default(c.Set.Namespace)) || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) ||
 		c.Records.Resizing() || !p.due(c.Set, c.Now) {
@@ -37,8 +35,8 @@ func Asks(set *appsv1.StatefulSet, byDefault bool) bool {
 	return sts.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && sts.Replicas(set) > 0 && (own && text != api.GrowOff || !own && byDefault)
 }
 
-// due reports whether the minute is the set's. It remembers nothing: the UID tells which minute of the period is, so that the looks at many
-// sets are spread. Ticks come each minute, a little early or late.
+// due reports whether the set is measured in this minute. The minute of the period follows from the UID, so nothing is stored and many sets are
+// spread over the period. Ticks come each minute, a little early or late.
 func (p Plan) due(set *appsv1.StatefulSet, now time.Time) bool {
 	minutes := int64(p.Period / time.Minute)
 	if minutes <= 1 {

@@ -114,6 +114,9 @@ func TestRulesOfNamespace(t *testing.T) {
 	if rule, ok := rules.For("data"); err != nil || !ok || rule.Max.String() != "7Gi" || len(rules.Unknown(set)) != 0 {
 		t.Errorf("%+v, %v, unknown %v", rule, err, rules.Unknown(set))
 	}
+	if want := "key grow of ConfigMap " + build.Namespace + "/drydock-grow"; rules.Where != want {
+		t.Errorf("a message sends the user to %q, not to %q", rules.Where, want)
+	}
 	for says, data := range map[string]map[string]string{"no key": {}, "nonsense": {api.GrowKey: "lots"}} {
 		if _, err := grow.RulesOf(set, config(data)); err == nil || !strings.Contains(err.Error(), api.GrowConfigMap) {
 			t.Errorf("%s: %v", says, err)

@@ -15,6 +15,8 @@ type Rules struct {
 	templates map[string]api.GrowRule
 	// Default reports whether they are those of the namespace.
 	Default bool
+	// Where is the annotation or the key of the ConfigMap that they are from, for messages.
+	Where string
 }
 
 // RulesOf returns the rules of the set. The ConfigMap is that of its namespace, nil where there is none.
@@ -34,7 +36,7 @@ func RulesOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (Rules, error) {
 	if err != nil {
 		return Rules{}, fmt.Errorf("%s cannot be read: %w", where, err)
 	}
-	return Rules{templates: templates, Default: set.Annotations[api.GrowAnnotation] == ""}, nil
+	return Rules{templates: templates, Default: set.Annotations[api.GrowAnnotation] == "", Where: where}, nil
 }
 
 // For returns the rule for the template; false if there is none.
@@ -46,8 +48,8 @@ func (r Rules) For(template string) (api.GrowRule, bool) {
 	return rule, named
 }
 
-// Unknown returns the names of templates that the rules of the set name and that it has not. The default of a namespace may name those of
-// other sets.
+// Unknown returns the templates that the set's own rules name and the set does not have. The rules of a namespace may name templates of other
+// sets.
 func (r Rules) Unknown(set *appsv1.StatefulSet) []string {
 	var names []string
 	if r.Default {

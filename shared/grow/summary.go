@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// summary is the part of a kubelet's /stats/summary that tells how full claims are (kubernetes staging kubelet pkg/apis/stats/v1alpha1).
+// summary is the part of a kubelet's /stats/summary that has the usage of claims (kubernetes staging kubelet pkg/apis/stats/v1alpha1).
 type summary struct {
 	Pods []struct {
 		Volumes []struct {
@@ -24,7 +24,7 @@ type summary struct {
 	} `json:"pods"`
 }
 
-// ReadSummary adds what a kubelet's summary tells of the claims of the namespace. A volume without figures, as a raw device, is left out.
+// ReadSummary adds the usage of the namespace's claims from a kubelet's summary. A volume without figures, as a raw device, is left out.
 func ReadSummary(body []byte, namespace string, into map[string]Usage) error {
 	var said summary
 	if err := json.Unmarshal(body, &said); err != nil {

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Usage is what is in use of a volume with a file system, as a kubelet has measured it.
+// Usage is the usage of a volume with a file system, as a kubelet has measured it.
 type Usage struct {
-	// Capacity, Used and Free are bytes. Free is what a process without privileges may write. Used is 0 where the source does not tell.
+	// Capacity, Used and Free are bytes. Free is what a process without privileges may write. Used is 0 if the source does not report it.
 	Capacity, Used, Free int64
 	// Inodes are 0 where the file system has no fixed number of them.
 	Inodes, InodesFree int64
@@ -22,15 +22,15 @@ const oldest = 10 * time.Minute
 // ahead is how far a clock of a node may be ahead.
 const ahead = 2 * time.Minute
 
-// Problem returns why nothing may follow from the figures, for a volume of that capacity; empty if they are to be relied on. It has no figures
-// in it, so that it stays the same while they change.
+// Problem returns why the figures are not reliable for a volume of that capacity; "" if they are. The text contains no figures, so it stays
+// the same while they change, and makes one Event.
 func (u Usage) Problem(volume resource.Quantity, now time.Time) string {
 	has := volume.Value()
 	switch {
 	case u.Capacity <= 0 || u.Free < 0 || u.Free > u.Capacity || u.Inodes < 0 || u.InodesFree < 0 || u.InodesFree > u.Inodes:
 		return "its figures contradict each other"
 	case now.Sub(u.At) > oldest || u.At.Sub(now) > ahead:
-		return "its figures are not of now"
+		return "its figures are too old, or from the future"
 	case has <= 0:
 		return "the claim does not say how large its volume is"
 	case u.Capacity/11 > has/10:
@@ -41,8 +41,8 @@ func (u Usage) Problem(volume resource.Quantity, now time.Time) string {
 	return ""
 }
 
-// Join puts two reports about the same volume together, as by two pods or two nodes. It reports false where they contradict each other. The
-// larger free amounts count: nothing grows by a report that another one denies.
+// Join merges two reports about the same volume, as by two pods or two nodes. It reports false if they contradict each other. The larger free
+// amounts count, so a volume does not grow if one report says that it has enough.
 func (u Usage) Join(other Usage) (Usage, bool) {
 	if u.Capacity != other.Capacity || u.Inodes != other.Inodes {
 		return Usage{}, false
@@ -54,7 +54,7 @@ func (u Usage) Join(other Usage) (Usage, bool) {
 	return u, true
 }
 
-// Add puts a report about the claim into the map. Reports that contradict each other leave it unknown, whatever follows.
+// Add puts a report about the claim into the map. After reports that contradict each other the claim stays unknown.
 func Add(into map[string]Usage, claim string, u Usage) {
 	known, twice := into[claim]
 	if !twice {

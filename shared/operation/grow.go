@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// AskFor has a claim ask for at least the size.
+// AskFor returns the patch by which a claim asks for at least the size.
 func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	if is := sts.Requested(claim); is.Cmp(size) < 0 {
@@ -20,8 +20,8 @@ func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.P
 	return patch
 }
 
-// AskNoMore has a claim ask for the size that it had, or for as little as Kubernetes lets it, so that the storage stops trying. A volume that
-// has grown, or grows with the next mount, stays as it is, and so does a claim for which another process has asked for more.
+// AskNoMore returns the patch by which a claim asks for its former size, or for the smallest one that Kubernetes accepts, so that the storage stops
+// trying. The patch is empty if the volume has grown, or grows with the next mount, or if another process has asked for more.
 func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	asks, least := sts.Requested(claim), sts.Smallest(claim, from)
@@ -32,7 +32,7 @@ func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity
 	return patch
 }
 
-// CannotGrow says that the storage refuses to give the claim the size, and what to do.
+// CannotGrow returns the message for a claim to which the storage refuses the size.
 func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) string {
 	return fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. Other claims may have grown. Ask for less, or write %s=%s and "+
 		"ask again with %s", sts.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,

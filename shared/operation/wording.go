@@ -51,12 +51,12 @@ func Summary(resize *api.Resize, retention time.Duration) string {
 	}
 }
 
-// fieldsWords says which fields the set has got, and what has not changed by that; empty without fields.
+// fieldsWords returns which fields of the set have changed, and what they do not change yet; "" without fields.
 func fieldsWords(fields []api.Field) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	words := []string{"the set was created again with " + strings.Join(api.Words(fields), ", ")}
+	words := []string{"the set was created again with the changes " + strings.Join(api.Words(fields), ", ")}
 	has := func(names ...api.FieldName) bool {
 		return slices.ContainsFunc(fields, func(f api.Field) bool { return slices.Contains(names, f.Name) })
 	}
@@ -76,7 +76,7 @@ func fieldsWords(fields []api.Field) string {
 
 func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	moved := len(resize.Moves())
-	done := inPlace(resize, "have grown", "have other attributes")
+	done := inPlace(resize, "have grown", "have another VolumeAttributesClass")
 	switch {
 	case resize.IsRollback():
 		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", moved, retention)
@@ -98,9 +98,9 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 func Announcement(resize *api.Resize) string {
 	moved := len(resize.Moves())
 	if moved == 0 && len(resize.Expansions) == 0 && len(resize.Fields) > 0 {
-		return "the set is created again around its pods with " + strings.Join(api.Words(resize.Fields), ", ")
+		return "the set is created again around its pods with the changes " + strings.Join(api.Words(resize.Fields), ", ")
 	}
-	grow := inPlace(resize, "will grow on their volumes", "will get other attributes")
+	grow := inPlace(resize, "will grow on their volumes", "will get another VolumeAttributesClass")
 	switch {
 	case resize.GrowsHeld() && grow != "":
 		return fmt.Sprintf("%s, then %d will grow while their members are stopped", grow, moved)
@@ -116,7 +116,7 @@ func Announcement(resize *api.Resize) string {
 	return fmt.Sprintf("%s, then %d will be copied to new ones", grow, moved)
 }
 
-// inPlace counts the claims that grow, and those that get other attributes, on their volumes; empty without any.
+// inPlace counts the claims that grow in place, and those that get another VolumeAttributesClass. It returns "" if there are none.
 func inPlace(resize *api.Resize, grow, change string) string {
 	grown, changed := 0, 0
 	for i := range resize.Expansions {

@@ -49,17 +49,17 @@ func TestSummaryCountsClaimsByWhatHasBecomeOfThem(t *testing.T) {
 	for want, resize := range map[string]*api.Resize{
 		"the set has its new templates": build.Operation(api.Finishing),
 		"1 claims have grown":           build.Operation(api.Finishing, grown),
-		"the set was created again with serviceName=db; each pod that runs gets its name in the new service when it is started again": build.Operation(
+		"the set was created again with the changes serviceName=db; each pod that runs gets its name in the new service when it is started again": build.Operation(
 			api.Finishing, fields(api.Field{Name: api.FieldServiceName, Value: "db"}), func(r *api.Resize) { r.Templates = nil }),
-		"1 claims have grown; the set was created again with data/labels/a-; claims that exist keep their labels and annotations": build.Operation(
+		"1 claims have grown; the set was created again with the changes data/labels/a-; claims that exist keep their labels and annotations": build.Operation(
 			api.Finishing, grown, fields(api.Field{Name: api.FieldLabels, Template: "data", Key: "a", Removed: true})),
-		"the set has its new templates; the set was created again with -logs; the claims of template logs are kept, and pods that run keep " +
+		"the set has its new templates; the set was created again with the changes -logs; the claims of template logs are kept, and pods that run keep " +
 			"their volumes": build.Operation(api.Finishing, fields(api.Field{Name: api.FieldTemplate, Template: "logs", Removed: true})),
 		"2 claims are on new volumes; the old volumes are kept for 1h0m0s": build.Operation(api.Finishing, moved),
 		"1 claims have grown, 2 are on new volumes; the old volumes are kept for 1h0m0s": build.Operation(api.Finishing, grown,
 			moved),
 		"2 claims have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace),
-		"1 claims have other attributes, 2 have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace,
+		"1 claims have another VolumeAttributesClass, 2 have grown while their members were stopped": build.Operation(api.Finishing, moved, inPlace,
 			func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "data-web-0", Attributes: new(string)}} }),
 		"2 claims have their old volumes back; those with what was written since are kept for 1h0m0s": build.Operation(api.Finishing, moved,
 			build.Rollback("ba9876543210")),

@@ -8,59 +8,59 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Change gives a set that is to be created the fields, and returns it.
-func Change(set *unstructured.Unstructured, fields []api.Field) *unstructured.Unstructured {
-	for _, s := range fields {
-		field(set, s)
+// SetFields writes the fields into the manifest of a set, and returns it.
+func SetFields(set *unstructured.Unstructured, fields []api.Field) *unstructured.Unstructured {
+	for _, f := range fields {
+		setField(set, f)
 	}
 	return set
 }
 
-// field changes one part of the set that is created again.
-func field(set *unstructured.Unstructured, s api.Field) {
+// setField writes one field into the manifest of a set.
+func setField(set *unstructured.Unstructured, f api.Field) {
 	spec := child(set.Object, "spec")
-	switch s.Name {
+	switch f.Name {
 	case api.FieldTemplate:
-		spec["volumeClaimTemplates"] = templatesWith(list(spec["volumeClaimTemplates"]), s)
+		spec["volumeClaimTemplates"] = templatesWith(list(spec["volumeClaimTemplates"]), f)
 		if len(list(spec["volumeClaimTemplates"])) == 0 {
 			delete(spec, "volumeClaimTemplates")
 		}
 	case api.FieldLabels, api.FieldAnnotations:
 		for _, item := range list(spec["volumeClaimTemplates"]) {
-			if isTemplate(item, s.Template) {
-				remark(child(item.(map[string]any), "metadata"), s) //nolint:forcetypeassert // isTemplate has looked
+			if isTemplate(item, f.Template) {
+				setMetadata(child(item.(map[string]any), "metadata"), f) //nolint:forcetypeassert // isTemplate has looked
 			}
 		}
 	default:
-		spec[string(s.Name)] = s.Value
+		spec[string(f.Name)] = f.Value
 	}
 }
 
-// remark sets or removes a label or an annotation.
-func remark(metadata map[string]any, s api.Field) {
-	values := child(metadata, string(s.Name))
-	if values[s.Key] = s.Value; s.Removed {
-		delete(values, s.Key)
+// setMetadata sets or removes a label or an annotation.
+func setMetadata(metadata map[string]any, f api.Field) {
+	values := child(metadata, string(f.Name))
+	if values[f.Key] = f.Value; f.Removed {
+		delete(values, f.Key)
 	}
 	if len(values) == 0 {
-		delete(metadata, string(s.Name))
+		delete(metadata, string(f.Name))
 	}
 }
 
-// templatesWith returns the volumeClaimTemplates with one more, at the end, or with one less.
-func templatesWith(templates []any, s api.Field) []any {
-	kept := slices.DeleteFunc(slices.Clone(templates), func(item any) bool { return isTemplate(item, s.Template) })
-	if s.Removed {
+// templatesWith returns the volumeClaimTemplates with the field's template added at the end, or removed.
+func templatesWith(templates []any, f api.Field) []any {
+	kept := slices.DeleteFunc(slices.Clone(templates), func(item any) bool { return isTemplate(item, f.Template) })
+	if f.Removed {
 		return kept
 	}
-	spec := map[string]any{"accessModes": modes(s.Ask.Modes), "resources": map[string]any{"requests": map[string]any{"storage": s.Ask.Size.String()}}}
-	if s.Ask.Class != "" {
-		spec["storageClassName"] = s.Ask.Class
+	spec := map[string]any{"accessModes": modes(f.Ask.Modes), "resources": map[string]any{"requests": map[string]any{"storage": f.Ask.Size.String()}}}
+	if f.Ask.Class != "" {
+		spec["storageClassName"] = f.Ask.Class
 	}
-	if s.Ask.Attributes != nil {
-		spec["volumeAttributesClassName"] = *s.Ask.Attributes
+	if f.Ask.Attributes != nil {
+		spec["volumeAttributesClassName"] = *f.Ask.Attributes
 	}
-	return append(kept, map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": s.Template}, "spec": spec})
+	return append(kept, map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": f.Template}, "spec": spec})
 }
 
 func isTemplate(item any, name string) bool {

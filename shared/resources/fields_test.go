@@ -37,7 +37,7 @@ func TestChangedSetHasTheFields(t *testing.T) {
 				t.Fatalf("the set lacks %v", api.Words(unmet))
 			}
 			before, was := sts.FieldsOf(set, request.Fields), shape(set)
-			raw := resources.Change(build.Raw(set), request.Fields)
+			raw := resources.SetFields(build.Raw(set), request.Fields)
 			made := build.As[appsv1.StatefulSet](raw)
 			if got := shape(made); got != want {
 				t.Errorf("the set is %s, want %s", got, want)
@@ -45,7 +45,7 @@ func TestChangedSetHasTheFields(t *testing.T) {
 			if unmet := sts.Unmet(made, request.Fields); len(unmet) > 0 {
 				t.Errorf("it lacks %v", api.Words(unmet))
 			}
-			if back := build.As[appsv1.StatefulSet](resources.Change(raw, before)); !strings.HasPrefix(text, "-") && shape(back) != was {
+			if back := build.As[appsv1.StatefulSet](resources.SetFields(raw, before)); !strings.HasPrefix(text, "-") && shape(back) != was {
 				t.Errorf("back again it is %s, it was %s", shape(back), was)
 			}
 		})

@@ -12,29 +12,29 @@ import (
 // Unmet returns the fields that the set does not have.
 func Unmet(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
 	var unmet []api.Field
-	for _, s := range fields {
-		if now, known := FieldOf(set, s); known && (now.Removed != s.Removed || now.Value != s.Value) {
-			unmet = append(unmet, s)
+	for _, f := range fields {
+		if now, known := FieldOf(set, f); known && (now.Removed != f.Removed || now.Value != f.Value) {
+			unmet = append(unmet, f)
 		}
 	}
 	return unmet
 }
 
-// FieldsOf returns what the set has now for each of the fields.
+// FieldsOf returns the present value of each of the fields.
 func FieldsOf(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
 	var all []api.Field
-	for _, s := range fields {
-		if now, known := FieldOf(set, s); known {
+	for _, f := range fields {
+		if now, known := FieldOf(set, f); known {
 			all = append(all, now)
 		}
 	}
 	return all
 }
 
-// FieldOf returns what the set has now where s would change it. It reports false if s is about a template that the set does not have.
-func FieldOf(set *appsv1.StatefulSet, s api.Field) (api.Field, bool) {
-	now, template := api.Field{Name: s.Name, Template: s.Template, Key: s.Key}, Template(set, s.Template)
-	switch s.Name {
+// FieldOf returns the present value of the field. It reports false if the set does not have the field's template.
+func FieldOf(set *appsv1.StatefulSet, f api.Field) (api.Field, bool) {
+	now, template := api.Field{Name: f.Name, Template: f.Template, Key: f.Key}, Template(set, f.Template)
+	switch f.Name {
 	case api.FieldServiceName:
 		now.Value = set.Spec.ServiceName
 	case api.FieldPodManagementPolicy:
@@ -42,17 +42,17 @@ func FieldOf(set *appsv1.StatefulSet, s api.Field) (api.Field, bool) {
 	case api.FieldTemplate:
 		if now.Removed = template == nil; !now.Removed {
 			is := TargetOf(template)
-			now.Ask = &api.TemplateTarget{Name: s.Template, Size: is.Size, Class: is.Class, Modes: is.Modes}
+			now.Ask = &api.TemplateTarget{Name: f.Template, Size: is.Size, Class: is.Class, Modes: is.Modes}
 		}
 	default:
 		if template == nil {
 			return now, false
 		}
 		values := template.Labels
-		if s.Name == api.FieldAnnotations {
+		if f.Name == api.FieldAnnotations {
 			values = template.Annotations
 		}
-		value, has := values[s.Key]
+		value, has := values[f.Key]
 		now.Value, now.Removed = value, !has
 	}
 	return now, true

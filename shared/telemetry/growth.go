@@ -9,7 +9,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
-// growth shows which sets have volumes that are nearly full and cannot grow.
+// growth is the gauge of the templates whose volumes are nearly full and may not grow.
 type growth struct {
 	mu    sync.Mutex
 	stuck map[setName]int
@@ -25,7 +25,7 @@ func newGrowth(meter metric.Meter) (*growth, error) {
 	return g, nil
 }
 
-// Growth says how many templates of the set have a volume that is nearly full and does not grow. A set that has none is not shown any more.
+// Growth sets the gauge for the set. It removes a set with stuck 0.
 func (h *Hop) Growth(namespace, name string, stuck int) {
 	if h == nil {
 		return
@@ -40,7 +40,7 @@ func (h *Hop) Growth(namespace, name string, stuck int) {
 	}
 }
 
-// observe is called for each page and each export.
+// observe reports the gauge to each scrape and each export.
 func (g *growth) observe(_ context.Context, o metric.Int64Observer) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -112,7 +112,7 @@ func TestAppliedTemplatesAreARequest(t *testing.T) {
 			a := applyWorld(t, apply, kit.GrowingClass)
 			bigger := deployed(kit.GrowingClass, "128Mi")
 			bigger.Spec.Template.Spec.Containers[0].Image = "dev.local/busybox:1"
-			says(t, a.applies(bigger), "these volumeClaimTemplates are the request data=128Mi+ now")
+			says(t, a.applies(bigger), "the changed volumeClaimTemplates are taken as request data=128Mi+.")
 			a.asks("data=128Mi+", "64Mi")
 			a.writesNothing(bigger)
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)

@@ -65,7 +65,7 @@ func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
 			before := a.identity()
 			set := reshaped("64Mi")
 			said := a.applies(set)
-			says(t, said, "this change is the request "+reshapedRequest+" now. The set is created again around its pods, which run on")
+			says(t, said, "the change is taken as request "+reshapedRequest+". Drydock creates the set again around its pods, which keep running")
 			says(t, said, "Each pod gets its name in the new service when it is started again")
 			a.asked(reshapedRequest)
 			a.writesNothing(set)

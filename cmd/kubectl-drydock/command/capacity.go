@@ -12,8 +12,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 )
 
-// storage reads how much room the storage of the provisioners says to have, where one of them publishes that. Without the rights that is not
-// known, and is said.
+// storage reads the capacity that the provisioners publish. Without the rights to read it, the plan says that it is not known.
 func (s *session) storage(ctx context.Context, provisioners, nodes []string) (forecast.Storage, []string) {
 	storage := forecast.Storage{Publishes: map[string]bool{}, Nodes: map[string]map[string]string{}}
 	var drivers storagev1.CSIDriverList

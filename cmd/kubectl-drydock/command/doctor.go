@@ -16,12 +16,12 @@ import (
 
 const (
 	policyGroup = "admissionregistration.k8s.io"
-	// applyPolicy is in config/overlays/apply, fencePolicy in config/policy.
+	// applyPolicy (config/overlays/apply) takes applied templates as requests. fencePolicy (config/policy) protects Drydock's records.
 	applyPolicy = "drydock-templates"
 	fencePolicy = "drydock-documents"
 )
 
-// mutatingVersions are the versions in which an API server offers policies that mutate, the newest first (kubernetes KEP-3962).
+// mutatingVersions are the API versions of MutatingAdmissionPolicy, the newest first (kubernetes KEP-3962).
 var mutatingVersions = []string{"v1", "v1beta1"}
 
 // presence is whether an object is in the cluster.
@@ -36,9 +36,9 @@ const (
 // examined is what doctor has found.
 type examined struct {
 	Server string
-	// Mutating is the version in which the cluster offers policies that mutate; empty if it offers none.
+	// Mutating is the API version of MutatingAdmissionPolicy in the cluster; empty if the cluster does not offer it.
 	Mutating string
-	// Apply is the policy that takes applied templates as requests, Fences those that keep Drydock's accounts to their functions.
+	// Apply is applyPolicy, Fences is fencePolicy.
 	Apply, Fences presence
 }
 
@@ -50,9 +50,9 @@ type finding struct {
 func newDoctor(t *tool) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this cluster offers to Drydock, and what is missing",
-		Long: "Say which way the cluster offers to resize: by an edited manifest, or by the annotation only; and whether the policies of Drydock are\n" +
-			"installed. Reads the API server's versions and admission policies, and changes nothing.",
+		Short: "Check what this cluster offers to Drydock, and what is missing",
+		Long: "Show whether an edited manifest is taken as a request, or only the annotation drydock.dev/resize; and whether the policies that protect\n" +
+			"Drydock's records are installed. Reads the API server's versions and admission policies, and changes nothing.",
 		Example: "  kubectl drydock doctor",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -102,7 +102,7 @@ func (t *tool) examine(ctx context.Context) (examined, error) {
 	return found, err
 }
 
-// offers reports whether the API server has policies that mutate in the version.
+// offers reports whether the API server offers MutatingAdmissionPolicy in the version.
 func offers(versions discovery.DiscoveryInterface, version string) (bool, error) {
 	list, err := versions.ServerResourcesForGroupVersion(policyGroup + "/" + version)
 	if apierrors.IsNotFound(err) {
@@ -132,7 +132,7 @@ func look(ctx context.Context, objects dynamic.Interface, resource, version, nam
 	return present, nil
 }
 
-// diagnose says what was found, and what to do about it.
+// diagnose returns a line for each check, with what to do.
 func diagnose(c examined) []finding {
 	return []finding{{"server", "Kubernetes " + c.Server, ""}, diagnoseApply(c), diagnoseFences(c)}
 }
@@ -162,14 +162,14 @@ func overlayOf(version string) string {
 }
 
 func diagnoseFences(c examined) finding {
-	f := finding{What: "fences"}
+	f := finding{What: "policies"}
 	switch c.Fences {
 	case present:
 		f.Is = "installed"
 	case hidden:
 		f.Is, f.Do = "unknown: you may not read ValidatingAdmissionPolicies", "ask an administrator"
 	default:
-		f.Is = "ValidatingAdmissionPolicy " + fencePolicy + " is not installed: whoever may edit a StatefulSet can forge what Drydock writes"
+		f.Is = "ValidatingAdmissionPolicy " + fencePolicy + " is not installed: every user who may edit a StatefulSet can forge Drydock's records"
 		f.Do = "install Drydock with config or deploy/standalone, which have the policies"
 	}
 	return f

@@ -14,7 +14,7 @@ func TestDiagnosis(t *testing.T) {
 		want  []string
 	}{
 		"everything": {examined{"v1.36.0", "v1", present, present},
-			[]string{"Kubernetes v1.36.0", "taken as requests, by MutatingAdmissionPolicy drydock-templates (v1)", "fences             installed"}},
+			[]string{"Kubernetes v1.36.0", "taken as requests, by MutatingAdmissionPolicy drydock-templates (v1)", "policies           installed"}},
 		"an older cluster": {examined{"v1.33.1", "", absent, present},
 			[]string{"refused: this API server offers no MutatingAdmissionPolicy", "-> ask with the annotation drydock.dev/resize"}},
 		"the policies are not installed": {examined{"v1.36.0", "v1", absent, present},

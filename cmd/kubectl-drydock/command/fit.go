@@ -18,7 +18,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// fitting finds volumes that are larger than they have to be.
+// fitting finds volumes that are larger than necessary.
 type fitting struct {
 	*tool
 	headroom int64
@@ -30,19 +30,19 @@ func newFit(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fit [sts/NAME]",
 		Short: "Show which StatefulSets could have smaller volumes, and the command for it",
-		Long: "Show for each template of the StatefulSets of a namespace how much is in use of its fullest volume, and the size that would do.\n\n" +
-			"It is based on what the kubelets measure now. That is not the peak: look at a longer time in your monitoring before you shrink\n" +
-			"a volume. A volume that no pod uses is not measured, and its template is left out. Nothing is changed.",
+		Long: "Show how much is in use of the fullest volume of each template of the StatefulSets of a namespace, and a size that fits.\n\n" +
+			"The kubelets measure the present usage, which is not the peak: check a longer time in your monitoring before you shrink a\n" +
+			"volume. If a volume of a template is not measured, as one that no pod uses, the size that fits is not known. Nothing is changed.",
 		Example: "  kubectl drydock fit\n  kubectl drydock fit sts/web --headroom 100",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
 	}
-	c.Flags().Int64Var(&o.headroom, "headroom", 50, "how much has to stay free beside what is in use, in percent of that")
+	c.Flags().Int64Var(&o.headroom, "headroom", 50, "how much has to stay free, in percent of what is in use")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: all of it")
 	return c
 }
 
-// fitted is what the command finds.
+// fitted is the result of the command.
 type fitted struct {
 	Rows []fit.Row `json:"templates"`
 	// Requests are by set.
@@ -119,7 +119,7 @@ func (o *fitting) find(ctx context.Context, s *session, only string) (*fitted, e
 	return found, nil
 }
 
-// nodes returns the names of the nodes on which pods of the namespace use claims, sorted.
+// nodes returns the names of the nodes whose pods use claims of the namespace, sorted.
 func (s *session) nodes(ctx context.Context) ([]string, error) {
 	var names []string
 	err := kube.Pages(ctx, s.client, plan.Pods, s.namespace, "", &corev1.PodList{}, func(l *corev1.PodList) {
@@ -147,8 +147,8 @@ func printFit(out io.Writer, found *fitted, namespace string, headroom int64) er
 	if len(found.Requests) == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "\nThe sizes are for what is in use now and %d %% more. That is not the peak: look at a longer time before you shrink a volume.\n"+
-		"See first what a resize means, as which members stop, then ask for it:\n", headroom)
+	fmt.Fprintf(out, "\nThe sizes are for what is in use now and %d %% more. That is not the peak: check a longer time before you shrink a volume.\n"+
+		"Plan the resize first, to see which members stop. The StatefulSet needs the label drydock.dev/managed=true:\n", headroom)
 	for _, row := range found.Rows {
 		request, asks := found.Requests[row.Set]
 		if !asks {

@@ -187,10 +187,10 @@ func TestPlanOfAnUnreadableRequestForetellsNothing(t *testing.T) {
 func TestSetThatIsCreatedAgainForPeople(t *testing.T) {
 	data := api.TemplateTarget{Name: "data", Size: resource.MustParse("20Gi"), Class: "fast", Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}
 	for want, d := range map[string]forecast.Document{
-		"is not created again: its templates are as asked for":                 {},
-		"is created again around its running pods, with serviceName=db, -logs": {Recreate: true, Fields: []string{"serviceName=db", "-logs"}},
+		"is not created again: its templates are as asked for":                             {},
+		"is created again around its running pods, with the changes serviceName=db, -logs": {Recreate: true, Fields: []string{"serviceName=db", "-logs"}},
 		"is created again around its running pods before the first member stops, with its new templates: data=20Gi@fast:RWO, and with " +
-			"data/labels/a=b": {Recreate: true, Method: api.MethodCopy, Templates: []api.TemplateTarget{data}, Fields: []string{"data/labels/a=b"}},
+			"the changes data/labels/a=b": {Recreate: true, Method: api.MethodCopy, Templates: []api.TemplateTarget{data}, Fields: []string{"data/labels/a=b"}},
 	} {
 		if got := setWords(&d); got != want {
 			t.Errorf("got %s, want %s", got, want)

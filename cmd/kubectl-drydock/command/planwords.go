@@ -26,7 +26,7 @@ func setWords(d *forecast.Document) string {
 		with = append(with, "with its new templates: "+strings.Join(templates, ", "))
 	}
 	if len(d.Fields) > 0 {
-		with = append(with, "with "+strings.Join(d.Fields, ", "))
+		with = append(with, "with the changes "+strings.Join(d.Fields, ", "))
 	}
 	when := ""
 	if d.Method == api.MethodCopy || d.Method == api.MethodExpandOffline {
@@ -71,7 +71,7 @@ func strategyWords(d *forecast.Document) string {
 		map[bool]string{true: "as soon as their volumes have grown", false: "together"}[d.Method == api.MethodExpandOffline])
 }
 
-// when returns words about copies, for a resize that makes some.
+// when returns the words if the resize copies volumes, else "".
 func when(d *forecast.Document, words string) string {
 	if d.Method == api.MethodExpandOffline {
 		return ""
@@ -82,7 +82,7 @@ func when(d *forecast.Document, words string) string {
 func cutoverWords(d *forecast.Document) string {
 	switch d.Cutover {
 	case api.CutoverAuto:
-		return "as soon as " + cmp.Or(when(d, "the copies have converged"), "the others let them")
+		return "as soon as " + cmp.Or(when(d, "the copies have converged"), "the other members are ready")
 	case api.CutoverApprove:
 		return "when they are approved: kubectl drydock approve -n " + d.Namespace + " sts/" + d.Set
 	}

@@ -82,12 +82,12 @@ func printStatus(out io.Writer, d *progress.Document, set *appsv1.StatefulSet, n
 	for _, record := range others(set) {
 		fmt.Fprintf(out, "%s: %s\n", strings.ToLower(string(record.Head().Kind)), ending(record))
 	}
-	printUsage(out, d.Usage, now)
+	printGrowthByUsage(out, d.GrowthByUsage, now)
 	return printProgress(out, d)
 }
 
-// printUsage prints a line for each template that has grown by usage, and one for each that does not grow.
-func printUsage(out io.Writer, growth *api.Growth, now time.Time) {
+// printGrowthByUsage prints a line for each template that has grown by usage, and one for each that does not grow.
+func printGrowthByUsage(out io.Writer, growth *api.Growth, now time.Time) {
 	if growth == nil {
 		return
 	}

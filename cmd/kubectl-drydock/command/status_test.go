@@ -108,7 +108,7 @@ func TestStatusTellsOfGrowthByUsage(t *testing.T) {
 	growth := &api.Growth{Asked: map[string]api.AskedGrowth{"data": {At: *operation.Moment(build.Now.Add(-time.Hour)), Size: "12Gi", Saw: "claim data-web-1 is full"}},
 		Told: []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "a volume of template logs is\nfull"}}}
 	var out bytes.Buffer
-	if err := printStatus(&out, &progress.Document{Set: "web", Usage: growth}, build.Set("web"), build.Now); err != nil {
+	if err := printStatus(&out, &progress.Document{Set: "web", GrowthByUsage: growth}, build.Set("web"), build.Now); err != nil {
 		t.Fatal(err)
 	}
 	const want = "statefulset.apps/web: no resize yet\ngrew by usage: template data to 12Gi, 60m ago: claim data-web-1 is full\n" +

@@ -1,4 +1,4 @@
-// Package fit finds the volumes of StatefulSets that are much larger than what is in use of them. It is pure.
+// Package fit finds the volumes of StatefulSets that are much larger than their usage. It is pure.
 package fit
 
 import (
@@ -15,13 +15,13 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// Input is a set with its claims, and what was measured.
+// Input is a set with its claims and their usage.
 type Input struct {
 	Set    *appsv1.StatefulSet
 	Claims []*corev1.PersistentVolumeClaim
 	Usage  map[string]grow.Usage
 	Now    time.Time
-	// Headroom is how much has to stay free beside what is in use, in percent of that.
+	// Headroom is how much has to stay free, in percent of what is in use.
 	Headroom int64
 }
 
@@ -36,12 +36,12 @@ type Row struct {
 	// Fullest is the claim with the most in use, and Used how many bytes that are.
 	Fullest string `json:"fullest,omitempty"`
 	Used    int64  `json:"usedBytes,omitempty"`
-	// Fits is the size that would do; nil if the template cannot shrink by much, or if Unknown says why that is not known.
+	// Fits is a size that is large enough; nil if it saves too little, or if it is unknown. Unknown is the reason then.
 	Fits    *resource.Quantity `json:"fits,omitempty"`
 	Unknown string             `json:"unknown,omitempty"`
 }
 
-// Saves returns how many bytes all claims of the template would give back.
+// Saves returns how many bytes smaller all claims of the template would be together.
 func (r Row) Saves() int64 {
 	if r.Fits == nil {
 		return 0
@@ -49,7 +49,7 @@ func (r Row) Saves() int64 {
 	return (r.Size.Value() - r.Fits.Value()) * int64(r.Claims)
 }
 
-// worth is the largest part of the present size, in percent, that a smaller size is worth the work for.
+// worth is the largest smaller size that is worth a resize, in percent of the present size.
 const worth = 80
 
 // Rows returns a row for each template of the set.
@@ -102,8 +102,7 @@ func (in Input) row(template string) Row {
 	return row
 }
 
-// needs returns how many bytes a volume needs for what is in use of it, with the headroom: for its bytes, and for its inodes: a smaller file system
-// has fewer.
+// needs returns how many bytes a volume needs for its usage with the headroom. A smaller file system has fewer inodes, so they count, too.
 func (in Input) needs(u grow.Usage, has int64) int64 {
 	overhead := float64(has) / float64(u.Capacity)
 	most := max(float64(u.Capacity-u.Free), float64(u.Used)) * float64(100+in.Headroom) / 100

@@ -43,7 +43,7 @@ func TestFit(t *testing.T) {
 		"one is a little fuller":   {in: in(2, 54)},
 		"small ones":               {in: in(0, 1), fits: "1536Mi", saves: 2 * (100*gib - 3*gib/2)},
 		"one is not in use":        {in: in(2, 10, func(i *fit.Input) { delete(i.Usage, "data-web-1") }), unknown: "data-web-1 is not in use"},
-		"one has figures of a day": {in: in(2, 10, func(i *fit.Input) { i.Now = i.Now.Add(24 * 60 * 60 * 1e9) }), unknown: "not of now"},
+		"one has figures of a day": {in: in(2, 10, func(i *fit.Input) { i.Now = i.Now.Add(24 * 60 * 60 * 1e9) }), unknown: "too old"},
 		"a raw block volume": {in: in(2, 10, func(i *fit.Input) {
 			i.Claims[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
 		}), unknown: "raw block volume"},

@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// Storage is how much room storage says to have, as far as it is known.
+// Storage is the capacity that drivers publish, as far as it is known.
 type Storage struct {
 	// Publishes are the drivers that publish their capacity: their CSIDriver has storageCapacity.
 	Publishes  map[string]bool
@@ -23,7 +23,7 @@ type Storage struct {
 	Nodes map[string]map[string]string
 }
 
-// Provisioners returns the provisioners of the volumes that would be made, or would grow.
+// Provisioners returns the provisioners of the volumes that would be created, or would grow.
 func (f *Forecast) Provisioners() []string {
 	var all []string
 	for _, class := range f.classes() {
@@ -47,9 +47,9 @@ func (f *Forecast) classes() []*storagev1.StorageClass {
 	return all
 }
 
-// rooms compares each volume that would be made, or would grow, with the room that its storage says to have on the member's node. The scheduler
-// places no mover where a new volume has no room (kubernetes pkg/scheduler/framework/plugins/volumebinding). For growth it is a hint: some
-// storage is thin, and some counts what it has given out already.
+// rooms compares each volume that would be created, or would grow, with the capacity that its driver publishes for the member's node. The scheduler
+// places no mover on a node without capacity (kubernetes pkg/scheduler/framework/plugins/volumebinding). For growth it is only a hint: some
+// storage is thinly provisioned, and some counts volumes that exist.
 func (f *Forecast) rooms(d *Document) {
 	storage := f.Storage
 	asked := map[string]*resource.Quantity{} // of a CSIStorageCapacity
@@ -77,13 +77,13 @@ func (f *Forecast) rooms(d *Document) {
 	}
 	for _, most := range storage.Capacities {
 		if sum := asked[most.Name]; sum != nil && most.Capacity != nil && sum.Cmp(*most.Capacity) > 0 {
-			d.Warnings = append(d.Warnings, fmt.Sprintf("the volumes of StorageClass %s need %s together, and the storage says that it has %s for them "+
+			d.Warnings = append(d.Warnings, fmt.Sprintf("the volumes of StorageClass %s need %s together, and the storage reports %s "+
 				"(CSIStorageCapacity %s)", most.StorageClassName, sum, most.Capacity, most.Name))
 		}
 	}
 }
 
-// needs is how much of the capacity the claim would take: a new volume, or what it grows by.
+// needs returns how much of the capacity the claim would take: the size of a new volume, or the growth of its own.
 func (c *Claim) needs(most *storagev1.CSIStorageCapacity) resource.Quantity {
 	size := c.To.DeepCopy()
 	whole := most != nil && most.MaximumVolumeSize != nil && size.Cmp(*most.MaximumVolumeSize) > 0
@@ -93,12 +93,12 @@ func (c *Claim) needs(most *storagev1.CSIStorageCapacity) resource.Quantity {
 	return size
 }
 
-// tellNoRoom says that no capacity object has room for the claim.
+// tellNoRoom adds a refusal or a warning: no CSIStorageCapacity has room for the claim.
 func (d *Document) tellNoRoom(c Claim, class *storagev1.StorageClass, node string, most *storagev1.CSIStorageCapacity) {
-	says := "no CSIStorageCapacity says that it has any there"
+	says := "no CSIStorageCapacity reports any there"
 	if most != nil {
 		limit := limitOf(most)
-		says = fmt.Sprintf("it says at most %s (CSIStorageCapacity %s)", &limit, most.Name)
+		says = fmt.Sprintf("it reports at most %s (CSIStorageCapacity %s)", &limit, most.Name)
 	}
 	if node != "" {
 		node = " on node " + node
@@ -117,8 +117,8 @@ func (d *Document) tellNoRoom(c Claim, class *storagev1.StorageClass, node strin
 	}
 }
 
-// most returns the capacity of the class with the most room that the node can reach; any node where the labels of that one are not known; nil
-// if there is none.
+// most returns the CSIStorageCapacity of the class with the most room that the node can reach, or any node if its labels are not known. It returns
+// nil if there is none.
 func (s Storage) most(class, node string) *storagev1.CSIStorageCapacity {
 	set, known := s.Nodes[node]
 	var most *storagev1.CSIStorageCapacity
@@ -143,7 +143,7 @@ func reaches(c *storagev1.CSIStorageCapacity, node labels.Set) bool {
 	return err == nil && selector.Matches(node)
 }
 
-// limitOf is the largest volume that the scheduler takes the capacity to have room for; zero where the storage does not say
+// limitOf returns the largest volume for which the scheduler sees room; zero if the driver publishes no figure
 // (kubernetes pkg/scheduler/framework/plugins/volumebinding, capacitySufficient).
 func limitOf(c *storagev1.CSIStorageCapacity) resource.Quantity {
 	switch {

@@ -59,8 +59,8 @@ func TestCapacities(t *testing.T) {
 	}{
 		"there is room":                         {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Gi", "")}},
 		"the driver publishes nothing":          {in: in(copies, "fixed"), silent: true},
-		"no capacity is of the class":           {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fixed", "", "1Gi", "")}, refused: "no CSIStorageCapacity says that it has any there"},
-		"there is too little":                   {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "100Mi", "")}, refused: "it says at most 100Mi (CSIStorageCapacity a)"},
+		"no capacity is of the class":           {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fixed", "", "1Gi", "")}, refused: "no CSIStorageCapacity reports any there"},
+		"there is too little":                   {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "100Mi", "")}, refused: "it reports at most 100Mi (CSIStorageCapacity a)"},
 		"a volume may not be that large":        {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Gi", "100Mi")}, refused: "at most 100Mi"},
 		"the storage does not say how much":     {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "", "")}, refused: "at most 0"},
 		"one of two has room":                   {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Mi", ""), room("b", "fast", "", "1Gi", "")}},
@@ -70,8 +70,8 @@ func TestCapacities(t *testing.T) {
 		"room for each, and not for both":       {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "200Mi", "")}, warnings: "need 256Mi together"},
 		"the scheduler does not ask":            {in: immediate(in(copies, "fixed")), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Mi", "")}, warnings: "may have no room for the new volume"},
 		"claims grow, and there is room":        {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "128Mi", "")}},
-		"claims grow, and there may be none":    {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "10Mi", "")}, warnings: "to grow to 128Mi: it says at most 10Mi"},
-		"claims grow beyond the largest volume": {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "1Gi", "100Mi")}, warnings: "to grow to 128Mi: it says at most 100Mi"},
+		"claims grow, and there may be none":    {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "10Mi", "")}, warnings: "to grow to 128Mi: it reports at most 10Mi"},
+		"claims grow beyond the largest volume": {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "1Gi", "100Mi")}, warnings: "to grow to 128Mi: it reports at most 100Mi"},
 		"held members grow":                     {in: in(grows, roomy, build.Annotation(api.ResizeMethodAnnotation, "expand-offline")), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "10Mi", "")}, warnings: "to grow to 128Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {

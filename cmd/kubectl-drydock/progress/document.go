@@ -33,15 +33,15 @@ type Document struct {
 	// Waits says why the operation as a whole waits. After its end, it names pods that are still held, and says why. Why a member waits is in
 	// Members.
 	Waits []string `json:"waits,omitempty"`
-	// Growing are the claims that grow, or get other attributes, on their volumes.
+	// Growing are the claims that grow, or get another VolumeAttributesClass, on their volumes.
 	Growing []Growth `json:"growing,omitempty"`
 	// Members are those whose claims get other volumes, the highest ordinal first.
 	Members []Member `json:"members,omitempty"`
-	// Usage is what growth by usage has asked for, and what keeps it; nil if the set does not grow by usage.
-	Usage *api.Growth `json:"usage,omitempty"`
+	// GrowthByUsage has the latest requests of grow-volumes and its Warnings; nil if the set does not grow by usage.
+	GrowthByUsage *api.Growth `json:"growthByUsage,omitempty"`
 }
 
-// Growth is a claim that grows, or gets other attributes, on its volume.
+// Growth is a claim that grows, or gets another VolumeAttributesClass, on its volume.
 type Growth struct {
 	Claim string            `json:"claim"`
 	From  resource.Quantity `json:"from"`

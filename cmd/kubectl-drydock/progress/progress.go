@@ -18,7 +18,7 @@ func Of(o *sts.Observed) (*Document, error) {
 		return nil, err
 	}
 	d := &Document{Version: Version, Namespace: o.Set.Namespace, Set: o.Set.Name}
-	if d.Usage, err = api.LoadGrowth(o.Set); err != nil {
+	if d.GrowthByUsage, err = api.LoadGrowth(o.Set); err != nil {
 		return nil, err
 	}
 	w := waiting{o, record}

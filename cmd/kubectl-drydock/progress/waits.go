@@ -43,15 +43,15 @@ func (w waiting) operation() []string {
 	return waits
 }
 
-// expansion says what a claim is to get on its volume.
+// expansion returns the size and the VolumeAttributesClass that a claim waits for.
 func expansion(e *api.Expansion) string {
 	switch {
 	case e.Attributes == nil:
 		return fmt.Sprintf("claim %s grows to %s", e.Claim, &e.To)
 	case e.To.Cmp(e.From) > 0:
-		return fmt.Sprintf("claim %s grows to %s and gets the attributes %s", e.Claim, &e.To, *e.Attributes)
+		return fmt.Sprintf("claim %s grows to %s and gets VolumeAttributesClass %s", e.Claim, &e.To, *e.Attributes)
 	}
-	return fmt.Sprintf("claim %s gets the attributes %s", e.Claim, *e.Attributes)
+	return fmt.Sprintf("claim %s gets VolumeAttributesClass %s", e.Claim, *e.Attributes)
 }
 
 // stillHeld returns why pods are held although the operation has ended.
