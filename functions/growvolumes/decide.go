@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -140,11 +141,11 @@ func (in Input) note(warning bool, reason api.Reason, message string) plan.Actio
 func render(standing map[string]api.Target, due []need) string {
 	sizes := map[string]string{}
 	for template, target := range standing {
-		sizes[template] = target.Size.String()
+		sizes[template] = sizeText(target.Size)
 	}
 	for _, n := range due {
 		if has, stands := standing[n.template]; !stands || has.Size.Cmp(n.target) < 0 {
-			sizes[n.template] = n.target.String()
+			sizes[n.template] = sizeText(n.target)
 		}
 	}
 	var parts []string
@@ -154,6 +155,9 @@ func render(standing map[string]api.Target, due []need) string {
 	slices.Sort(parts)
 	return strings.Join(parts, ",")
 }
+
+// sizeText writes a size as a number with a binary suffix. The fence of the account takes no exponent, as in 1e12 (config/policy/fence-sets.yaml).
+func sizeText(size resource.Quantity) string { return resource.NewQuantity(size.Value(), resource.BinarySI).String() }
 
 // stuck returns how many templates have a volume that is nearly full and does not grow.
 func stuck(warnings []api.GrowthWarning) int {

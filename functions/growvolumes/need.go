@@ -103,7 +103,10 @@ func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWa
 // sized sets the target of the need. All claims get at least the size of the largest one.
 func (in Input) sized(n need, claims []sts.Claim) (*need, *api.GrowthWarning) {
 	n.from = sizeOf(n.fullest)
-	n.target = rounded(n.from.Value() + n.rule.By.Of(n.from.Value()))
+	n.target = n.rule.Max
+	if by := n.rule.By.Of(n.from.Value()); by < n.rule.Max.Value()-n.from.Value() { // no sum overflows
+		n.target = rounded(n.from.Value() + by)
+	}
 	largest := sts.Requested(sts.Template(in.Set, n.template))
 	for _, c := range claims {
 		if size := sizeOf(c); size.Cmp(largest) > 0 {

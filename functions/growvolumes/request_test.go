@@ -29,6 +29,9 @@ func TestGrowRequest(t *testing.T) {
 			"data=110Mi+,logs=11Mi+"},
 		"two templates, and one may not grow again yet": {made("*=max:200Mi,every:1h", []build.Option{logs, build.Resize("data=100Mi+"), asked("data=100Mi+", time.Minute)},
 			claim("logs-web-0", "10Mi"), free("logs-web-0", 1), full), "data=100Mi+,logs=11Mi+"},
+		"max has an exponent, which the fence of the account refuses": {web("data=below:20%,by:200Mi,max:150e6", full), "data=150000000+"},
+		"a claim that a user has enlarged has one":                    {web(rule, claim("data-web-0", "150e6"), free("data-web-0", 50), full), "data=150000000+"},
+		"by is as large as a number can be":                           {web("data=below:20%,by:9223372036854775807,max:200Mi", full), "data=200Mi+"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := row.in.Set.DeepCopy()
