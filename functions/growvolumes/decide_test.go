@@ -129,6 +129,7 @@ func TestGrowBesideRequests(t *testing.T) {
 		row{"the user's request for another template is met", full(append(logs, build.Resize("logs=10Mi@roomy:RWO"))...)},
 		row{"the user's request for a template that is gone is met", full(build.Resize("data=100Mi+,none=1Gi+"))},
 		row{"growth's own request is about to begin", full(build.Resize("data=110Mi+"), asked("data=110Mi+", time.Minute))},
+		row{"growth's own request waits for long", full(build.Resize("data=110Mi+"), asked("data=110Mi+", time.Hour))},
 		row{"growth's own request was refused", full(build.Resize("data=110Mi+"), asked("data=110Mi+", time.Minute),
 			ended(api.Refused, "data=110Mi+", time.Minute))},
 	)

@@ -32,6 +32,16 @@ func TestGrowRequest(t *testing.T) {
 		"max has an exponent, which the fence of the account refuses": {web("data=below:20%,by:200Mi,max:150e6", full), "data=150000000+"},
 		"a claim that a user has enlarged has one":                    {web(rule, claim("data-web-0", "150e6"), free("data-web-0", 50), full), "data=150000000+"},
 		"by is as large as a number can be":                           {web("data=below:20%,by:9223372036854775807,max:200Mi", full), "data=200Mi+"},
+		"max is lower since the storage has not given more": {made("data=below:20%,by:300Mi,max:200Mi", []build.Option{build.Resize("data=400Mi+"),
+			asked("data=400Mi+", 9*time.Hour), ended(api.Failed, "data=400Mi+", 8*time.Hour)}, full), "data=200Mi+"},
+		"max is lower since a quota has not allowed more": {made("data=below:20%,by:300Mi,max:200Mi", []build.Option{build.Resize("data=400Mi+"),
+			asked("data=400Mi+", 9*time.Hour), ended(api.Refused, "data=400Mi+", time.Minute)}, full), "data=200Mi+"},
+		"max of another template is lower since the storage has not given more": {made("data=below:20%,max:200Mi;logs=max:15Mi", []build.Option{logs,
+			build.Resize("data=100Mi+,logs=90Mi+"), asked("data=100Mi+,logs=90Mi+", 9*time.Hour), ended(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},
+			claim("logs-web-0", "10Mi"), free("logs-web-0", 50), full), "data=110Mi+,logs=15Mi+"},
+		"another template may not grow any more": {made("data=below:20%,max:200Mi", []build.Option{logs,
+			build.Resize("data=100Mi+,logs=90Mi+"), asked("data=100Mi+,logs=90Mi+", 9*time.Hour), ended(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},
+			claim("logs-web-0", "10Mi"), free("logs-web-0", 50), full), "data=110Mi+"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := row.in.Set.DeepCopy()
