@@ -103,6 +103,7 @@ func TestGrowStopsNoMember(t *testing.T) {
 		row{"the class does not exist", web(rule, claim("data-web-0", "100Mi", build.OfClass("gone")), free("data-web-1", 1))},
 		row{"that of a removed member does not allow it", web(rule, claim("data-web-7", "100Mi", build.OfClass(fixed)), free("data-web-1", 1))},
 		row{"that of a claim that is large enough does not matter", web(rule, claim("data-web-7", "110Mi", build.OfClass(fixed)), free("data-web-1", 1))},
+		row{"that of a claim without a volume does not matter", web(rule, claim("data-web-7", "50Mi", build.OfClass(""), build.On("")), free("data-web-1", 1))},
 		row{"the set asks for growth of stopped members",
 			made(rule, []build.Option{build.Annotation(api.ResizeMethodAnnotation, "expand-offline")}, free("data-web-1", 1))},
 		row{"the set asks for copies", made(rule, []build.Option{build.Annotation(api.ResizeMethodAnnotation, "copy")}, free("data-web-1", 1))},

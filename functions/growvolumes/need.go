@@ -191,8 +191,8 @@ func (in Input) possible(needs []need) (can []need, warnings []api.GrowthWarning
 	return can, warnings
 }
 
-// keeps says what keeps the template's claims from growing without a stop of a member; empty if nothing does. The resize is of every claim,
-// also of those that no member uses now.
+// keeps says what keeps the template's claims from growing without a stop of a member; empty if nothing does. The resize is of every claim
+// with a volume, also of those that no member uses now.
 func (in Input) keeps(n need) string {
 	if owner := sts.Controller(in.Set); owner != nil && api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
 		return fmt.Sprintf("%s %s controls the StatefulSet and says how large they are. Raise the size there, or set the annotation %s=%s",
@@ -208,7 +208,7 @@ func (in Input) keeps(n need) string {
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
 		class := in.Classes[sts.ClassOf(c.PersistentVolumeClaim)]
 		expands := class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
-		if c.Template == n.template && !expands && sts.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
+		if c.Template == n.template && c.Spec.VolumeName != "" && !expands && sts.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
 			rigid = append(rigid, fmt.Sprintf("%s (class %q)", c.Name, sts.ClassOf(c.PersistentVolumeClaim)))
 		}
 	}

@@ -126,6 +126,9 @@ func (w *Wish) read(in Input, record *api.Resize) {
 	w.Problems = append(w.Problems, found...)
 	w.Problems = append(w.Problems, strategyOf(in.Set)...)
 	claims := sts.ClaimsOf(in.Set, in.Claims)
+	if api.AskedByGrowth(in.Set, w.Request) { // full volumes do not wait for a claim that gets none, as of a member that fits on no node
+		claims = slices.DeleteFunc(claims, func(c sts.Claim) bool { return c.Spec.VolumeName == "" })
+	}
 	w.targets = sts.Wanted(in.Set, w.Request, request, record)
 	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
 		target := w.targets[template]
