@@ -1,6 +1,8 @@
 package growvolumes
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +95,30 @@ func TestGrowTwiceWritesOnce(t *testing.T) {
 			})(&in)
 			if again := Decide(in); again.Kind != plan.KindNoop {
 				t.Errorf("%v", again)
+			}
+		})
+	}
+}
+
+// TestMemoryStaysReadable: whatever users write, the function can read again what it has stored.
+func TestMemoryStaysReadable(t *testing.T) {
+	var many []string
+	for i := range 900 {
+		many = append(many, fmt.Sprintf("%s-%d=1Gi", strings.Repeat("t", 55), i))
+	}
+	long := strings.Join(many, ",")
+	for says, in := range map[string]Input{
+		"rules of many letters that JSON escapes": web(strings.Repeat("\x01", 4<<10), free("data-web-1", 1)),
+		"a refused request of many templates": made(rule, []build.Option{build.Resize(long), ended(api.Refused, long, time.Minute)},
+			free("data-web-1", 1)),
+	} {
+		t.Run(says, func(t *testing.T) {
+			set := in.Set.DeepCopy()
+			for key, value := range written(Decide(in)) {
+				set.Annotations[key] = value
+			}
+			if memory, err := api.LoadGrowth(set); err != nil || memory == nil || len(memory.Told) != 1 {
+				t.Errorf("%d bytes: %v, %v", len(set.Annotations[api.GrowthAnnotation]), memory != nil, err)
 			}
 		})
 	}
