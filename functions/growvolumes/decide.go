@@ -24,10 +24,17 @@ func Decide(in Input) plan.Plan {
 
 // decide also returns the warnings that hold.
 func decide(in Input) (plan.Plan, []api.GrowthWarning) {
-	if reason := in.rests(); reason != "" {
+	reason := in.rests()
+	if reason != "" && reason != api.NoGrowth {
 		return plan.Noop(reason), nil
 	}
 	memory, err := api.LoadGrowth(in.Set)
+	switch {
+	case reason == api.NoGrowth && (memory == nil || len(memory.Told) == 0):
+		return plan.Noop(reason), nil
+	case reason == api.NoGrowth: // what was told does not hold any more
+		return in.tell(memory, reason, nil)
+	}
 	if err != nil {
 		return plan.Do(api.GrowInvalid, in.note(true, api.GrowInvalid, err.Error())), nil
 	}

@@ -92,6 +92,7 @@ func TestGrowLimit(t *testing.T) {
 		row{"the limit was told before", made(limited, []build.Option{told}, free("data-web-1", 1))},
 		row{"the limit was told before, and it is another one", made("data=below:20%,max:90Mi", []build.Option{told}, free("data-web-1", 1))},
 		row{"the limit was told before, and there is space again", made(limited, []build.Option{told}, free("data-web-1", 50))},
+		row{"the limit was told before, and nothing is to grow any more", made("off", []build.Option{told}, free("data-web-1", 1))},
 		row{"the limit was told before, and is higher now", made(rule, []build.Option{told}, free("data-web-1", 1))},
 	)
 }

@@ -24,11 +24,17 @@ type Plan struct {
 // Concerned returns grow-volumes where the sweep finds that it is time to look at the set. Nothing else wakes it: how full a volume is, no
 // change of an object tells.
 func (p Plan) Concerned(c operation.Change) []api.Function {
-	if !c.Swept || !Asks(c.Set, p.Default(c.Set.Namespace)) || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) ||
-		c.Records.Resizing() || !p.due(c.Set, c.Now) {
+	if !c.Swept || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) || c.Records.Resizing() || !p.due(c.Set, c.Now) ||
+		!Asks(c.Set, p.Default(c.Set.Namespace)) && !outdated(c.Set) {
 		return nil
 	}
 	return []api.Function{api.GrowVolumes}
+}
+
+// outdated reports whether the set has Warnings from when it asked to grow, which are to be taken back.
+func outdated(set *appsv1.StatefulSet) bool {
+	memory, err := api.LoadGrowth(set)
+	return err == nil && memory != nil && len(memory.Told) > 0 && sts.Managed(set)
 }
 
 // Asks reports whether the set asks to grow: by its annotation or, without one, by the default of its namespace.

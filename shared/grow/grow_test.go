@@ -75,21 +75,25 @@ func TestSetIsLookedAtOnceAPeriod(t *testing.T) {
 // TestOnlySetsThatAskAreLookedAt, and only by the sweep.
 func TestOnlySetsThatAskAreLookedAt(t *testing.T) {
 	rule := build.Annotation(api.GrowAnnotation, "data=max:2Gi")
+	warned := build.Annotation(api.GrowthAnnotation, (&api.Growth{Version: api.GrowthVersion, Set: build.Namespace + "/web",
+		Told: []api.GrowthWarning{{Template: "data", Reason: api.GrowthLimit}}}).Encode())
 	for says, row := range map[string]struct {
 		options               []build.Option
 		default_, event, want bool
 	}{
-		"it asks":                            {options: []build.Option{rule}, want: true},
-		"it asks, and an event tells of it":  {options: []build.Option{rule}, event: true},
-		"it does not ask":                    {},
-		"its namespace has a default":        {default_: true, want: true},
-		"and the set does not want it":       {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff)}, default_: true},
-		"it has not opted in":                {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
-		"it is at zero":                      {options: []build.Option{rule, build.Replicas(0)}},
-		"it is deleted":                      {options: []build.Option{rule, build.Deleting()}},
-		"it is resized":                      {options: []build.Option{rule, build.Status(build.Operation(api.Expanding))}},
-		"it sleeps":                          {options: []build.Option{rule, build.WithSleep(build.Sleep(api.Asleep))}},
-		"the record of a resize is nonsense": {options: []build.Option{rule, build.Annotation(api.StatusAnnotation, "{")}},
+		"it asks":                                            {options: []build.Option{rule}, want: true},
+		"it asks, and an event tells of it":                  {options: []build.Option{rule}, event: true},
+		"it does not ask":                                    {},
+		"its namespace has a default":                        {default_: true, want: true},
+		"and the set does not want it":                       {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff)}, default_: true},
+		"it has not opted in":                                {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
+		"it is at zero":                                      {options: []build.Option{rule, build.Replicas(0)}},
+		"it does not ask any more, and a Warning stands":     {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff), warned}, want: true},
+		"it has not opted in any more, and a Warning stands": {options: []build.Option{warned, build.Label(api.ManagedLabel, "")}},
+		"it is deleted":                                      {options: []build.Option{rule, build.Deleting()}},
+		"it is resized":                                      {options: []build.Option{rule, build.Status(build.Operation(api.Expanding))}},
+		"it sleeps":                                          {options: []build.Option{rule, build.WithSleep(build.Sleep(api.Asleep))}},
+		"the record of a resize is nonsense":                 {options: []build.Option{rule, build.Annotation(api.StatusAnnotation, "{")}},
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := build.Set("web", append([]build.Option{build.Template("data", "1Gi", "roomy")}, row.options...)...)
