@@ -17,6 +17,8 @@ import (
 type Plan struct {
 	// Period is how often each set is looked at.
 	Period time.Duration
+	// Since is when the sweep before this one was; zero if that is not known.
+	Since time.Time
 	// Default reports whether the namespace has rules for sets without their own.
 	Default func(namespace string) bool
 }
@@ -43,14 +45,27 @@ func Asks(set *appsv1.StatefulSet, byDefault bool) bool {
 	return sts.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && sts.Replicas(set) > 0 && (own && text != api.GrowOff || !own && byDefault)
 }
 
-// due reports whether the minute is the set's. It remembers nothing: the UID tells which minute of the period is, so that the looks at many
-// sets are spread. Ticks come each minute, a little early or late.
+// due reports whether the set's minute has come since the sweep before. The UID tells which minute of the period is the set's, so that the looks
+// at many sets are spread. Ticks may be further apart than a minute (DRYDOCK_TICK), and come a little early or late.
 func (p Plan) due(set *appsv1.StatefulSet, now time.Time) bool {
-	minutes := int64(p.Period / time.Minute)
-	if minutes <= 1 {
+	period := int64(p.Period / time.Minute)
+	if period <= 1 {
 		return true
 	}
 	h := fnv.New32a()
 	h.Write([]byte(set.UID)) //nolint:errcheck // a hash takes everything
-	return now.Add(time.Minute/2).Unix()/60%minutes == int64(h.Sum32())%minutes
+	last := minute(now)
+	first := last
+	if !p.Since.IsZero() && minute(p.Since) <= last { // clocks are set back
+		first = max(minute(p.Since), last-period) + 1
+	}
+	for m := first; m <= last; m++ {
+		if m%period == int64(h.Sum32())%period {
+			return true
+		}
+	}
+	return false
 }
+
+// minute returns the number of the minute that is nearest.
+func minute(t time.Time) int64 { return t.Add(time.Minute/2).Unix() / 60 }

@@ -72,6 +72,24 @@ func TestSetIsLookedAtOnceAPeriod(t *testing.T) {
 	}
 }
 
+// TestEverySetIsLookedAtWhateverTheTick: DRYDOCK_TICK may be shorter or longer than a minute, and ticks may be lost.
+func TestEverySetIsLookedAtWhateverTheTick(t *testing.T) {
+	for _, tick := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute} {
+		for i := range 50 {
+			set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"), build.UID(strings.Repeat("x", i)))
+			looks, since := 0, build.Now.Add(-tick)
+			for now := build.Now; now.Before(build.Now.Add(time.Hour)); now = now.Add(tick) {
+				plan := grow.Plan{Period: 5 * time.Minute, Since: since, Default: func(string) bool { return false }}
+				looks += len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true}))
+				since = now
+			}
+			if want := int(time.Hour / max(tick, 5*time.Minute)); looks != want {
+				t.Errorf("ticks each %s: set %d is looked at %d times in an hour, want %d", tick, i, looks, want)
+			}
+		}
+	}
+}
+
 // TestOnlySetsThatAskAreLookedAt, and only by the sweep.
 func TestOnlySetsThatAskAreLookedAt(t *testing.T) {
 	rule := build.Annotation(api.GrowAnnotation, "data=max:2Gi")
