@@ -37,6 +37,8 @@ type Function struct {
 	send       Sender
 	log        *slog.Logger
 	sweeping   sync.Mutex
+	// swept is when the latest sweep began that had no error; sweeping guards it.
+	swept time.Time
 }
 
 // New makes the function.

@@ -23,5 +23,5 @@ func (f *Function) growth(ctx context.Context, namespace string) (grow.Plan, err
 		f.log.Warn("the defaults of namespaces for growth are not swept", "error", err.Error())
 		err = nil
 	}
-	return grow.Plan{Period: f.growPeriod, Default: func(namespace string) bool { return ruled[namespace] }}, err
+	return grow.Plan{Period: f.growPeriod, Since: f.swept, Default: func(namespace string) bool { return ruled[namespace] }}, err
 }

@@ -40,6 +40,9 @@ func (f *Function) sweep(ctx context.Context) error {
 		return fmt.Errorf("sweeping: %w", err)
 	}
 	err := f.sendAll(ctx, found)
+	if err == nil {
+		f.swept = now
+	}
 	f.log.Debug("swept", "sets", found.sets, "found", len(found.order))
 	return err
 }

@@ -239,6 +239,8 @@ func TestGrowthStopsNoMember(t *testing.T) {
 		row{"a user, and a class without expansion", world(asks(), both())},
 		row{"a user, after a growth", world(asks(byGrowth("data=96Mi+")), both())},
 		row{"growth, and every claim can grow", world(asks(grown), roomyClaims, pods())},
+		row{"growth, and a claim of a removed member has never had a volume: the others do not wait for it", world(asks(grown), roomyClaims, pods(),
+			objects{build.Claim("data-web-2", "64Mi", build.On(""))})},
 		row{"growth, and the set asks for copies", world(asks(grown, copies), roomyClaims, pods())},
 	)
 }

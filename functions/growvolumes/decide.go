@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 )
 
 // Decide is pure. It requests a resize "at least", which detect-resize carries out, and only where every claim of the template can grow in
@@ -21,10 +24,17 @@ func Decide(in Input) plan.Plan {
 
 // decide also returns the warnings that hold.
 func decide(in Input) (plan.Plan, []api.GrowthWarning) {
-	if reason := in.rests(); reason != "" {
+	reason := in.rests()
+	if reason != "" && reason != api.NoGrowth {
 		return plan.Noop(reason), nil
 	}
 	memory, err := api.LoadGrowth(in.Set)
+	switch {
+	case reason == api.NoGrowth && (memory == nil || len(memory.Told) == 0):
+		return plan.Noop(reason), nil
+	case reason == api.NoGrowth: // what was told does not hold any more
+		return in.tell(memory, reason, nil)
+	}
 	if err != nil {
 		return plan.Do(api.GrowInvalid, in.note(true, api.GrowInvalid, err.Error())), nil
 	}
@@ -61,7 +71,7 @@ func (in Input) ask(memory *api.Growth, needs []need, warnings []api.GrowthWarni
 	standing, state, why := in.standing(memory)
 	switch state {
 	case open:
-		return in.tell(memory, api.GrowthPaused, warnings)
+		return in.tell(memory, api.GrowthPaused, append(warnings, in.waiting(memory, needs)...))
 	case blocks:
 		for _, n := range needs {
 			warnings = append(warnings, n.blocked(why))
@@ -72,7 +82,13 @@ func (in Input) ask(memory *api.Growth, needs []need, warnings []api.GrowthWarni
 	if len(due) == 0 {
 		return in.tell(memory, api.GrowthPaused, warnings)
 	}
-	next, text := memory.Clone(), render(standing, due)
+	next, text := memory.Clone(), render(in.kept(standing, state), due)
+	if state == refused && text == memory.Request {
+		for _, n := range due {
+			warnings = append(warnings, n.blocked(why))
+		}
+		return in.tell(memory, api.GrowthBlocked, warnings)
+	}
 	if next.Asked == nil {
 		next.Asked = map[string]api.AskedGrowth{}
 	}
@@ -97,8 +113,11 @@ const retryByGrowth = "growth"
 // pauses reports whether it is too early for the template to grow again.
 func (in Input) pauses(memory *api.Growth, n need, state state) bool {
 	pause := n.rule.Every
-	if state == failed {
+	switch state {
+	case failed:
 		pause = n.rule.Pause()
+	case refused: // nothing has grown
+		return false
 	}
 	last, grown := memory.Asked[n.template]
 	record := operation.Of(in.Set).Resize
@@ -140,11 +159,11 @@ func (in Input) note(warning bool, reason api.Reason, message string) plan.Actio
 func render(standing map[string]api.Target, due []need) string {
 	sizes := map[string]string{}
 	for template, target := range standing {
-		sizes[template] = target.Size.String()
+		sizes[template] = sizeText(target.Size)
 	}
 	for _, n := range due {
 		if has, stands := standing[n.template]; !stands || has.Size.Cmp(n.target) < 0 {
-			sizes[n.template] = n.target.String()
+			sizes[n.template] = sizeText(n.target)
 		}
 	}
 	var parts []string
@@ -153,6 +172,46 @@ func render(standing map[string]api.Target, due []need) string {
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ",")
+}
+
+// sizeText writes a size as a number with a binary suffix. The fence of the account takes no exponent, as in 1e12 (config/policy/fence-sets.yaml).
+func sizeText(size resource.Quantity) string {
+	return resource.NewQuantity(size.Value(), resource.BinarySI).String()
+}
+
+// kept returns the sizes of growth's own request that stay in the next one. What the claims do not have yet, the rules of now have to allow.
+func (in Input) kept(standing map[string]api.Target, state state) map[string]api.Target {
+	if state == met {
+		return standing
+	}
+	kept := map[string]api.Target{}
+	for template, target := range standing {
+		rule, asked := in.Rules.For(template)
+		if target.Size.Cmp(rule.Max) > 0 {
+			target.Size = rule.Max
+		}
+		if asked {
+			kept[template] = target
+		}
+	}
+	return kept
+}
+
+// longestWait is how long growth's own request may wait to begin before that is told.
+const longestWait = 15 * time.Minute
+
+// waiting returns warnings about growth's own request if it has not begun for long, as while a claim has lost its volume.
+func (in Input) waiting(memory *api.Growth, needs []need) (warnings []api.GrowthWarning) {
+	reason, _ := resize.Rests(resize.Input{Observed: in.Observed})
+	text := in.Set.Annotations[api.ResizeAnnotation]
+	for _, n := range needs {
+		last, asked := memory.Asked[n.template]
+		if reason == "" && text == memory.Request && asked && in.Now.Sub(last.At.Time) > longestWait {
+			warnings = append(warnings, n.blocked(fmt.Sprintf("the request %s=%s has not begun yet. See what it waits for: kubectl describe -n %s sts/%s",
+				api.ResizeAnnotation, text, in.Set.Namespace, in.Set.Name)))
+		}
+	}
+	return warnings
 }
 
 // stuck returns how many templates have a volume that is nearly full and does not grow.

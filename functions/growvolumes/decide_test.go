@@ -92,6 +92,7 @@ func TestGrowLimit(t *testing.T) {
 		row{"the limit was told before", made(limited, []build.Option{told}, free("data-web-1", 1))},
 		row{"the limit was told before, and it is another one", made("data=below:20%,max:90Mi", []build.Option{told}, free("data-web-1", 1))},
 		row{"the limit was told before, and there is space again", made(limited, []build.Option{told}, free("data-web-1", 50))},
+		row{"the limit was told before, and nothing is to grow any more", made("off", []build.Option{told}, free("data-web-1", 1))},
 		row{"the limit was told before, and is higher now", made(rule, []build.Option{told}, free("data-web-1", 1))},
 	)
 }
@@ -103,6 +104,7 @@ func TestGrowStopsNoMember(t *testing.T) {
 		row{"the class does not exist", web(rule, claim("data-web-0", "100Mi", build.OfClass("gone")), free("data-web-1", 1))},
 		row{"that of a removed member does not allow it", web(rule, claim("data-web-7", "100Mi", build.OfClass(fixed)), free("data-web-1", 1))},
 		row{"that of a claim that is large enough does not matter", web(rule, claim("data-web-7", "110Mi", build.OfClass(fixed)), free("data-web-1", 1))},
+		row{"that of a claim without a volume does not matter", web(rule, claim("data-web-7", "50Mi", build.OfClass(""), build.On("")), free("data-web-1", 1))},
 		row{"the set asks for growth of stopped members",
 			made(rule, []build.Option{build.Annotation(api.ResizeMethodAnnotation, "expand-offline")}, free("data-web-1", 1))},
 		row{"the set asks for copies", made(rule, []build.Option{build.Annotation(api.ResizeMethodAnnotation, "copy")}, free("data-web-1", 1))},
@@ -129,6 +131,7 @@ func TestGrowBesideRequests(t *testing.T) {
 		row{"the user's request for another template is met", full(append(logs, build.Resize("logs=10Mi@roomy:RWO"))...)},
 		row{"the user's request for a template that is gone is met", full(build.Resize("data=100Mi+,none=1Gi+"))},
 		row{"growth's own request is about to begin", full(build.Resize("data=110Mi+"), asked("data=110Mi+", time.Minute))},
+		row{"growth's own request waits for long", full(build.Resize("data=110Mi+"), asked("data=110Mi+", time.Hour))},
 		row{"growth's own request was refused", full(build.Resize("data=110Mi+"), asked("data=110Mi+", time.Minute),
 			ended(api.Refused, "data=110Mi+", time.Minute))},
 	)

@@ -103,7 +103,10 @@ func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWa
 // sized sets the target of the need. All claims get at least the size of the largest one.
 func (in Input) sized(n need, claims []sts.Claim) (*need, *api.GrowthWarning) {
 	n.from = sizeOf(n.fullest)
-	n.target = rounded(n.from.Value() + n.rule.By.Of(n.from.Value()))
+	n.target = n.rule.Max
+	if by := n.rule.By.Of(n.from.Value()); by < n.rule.Max.Value()-n.from.Value() { // no sum overflows
+		n.target = rounded(n.from.Value() + by)
+	}
 	largest := sts.Requested(sts.Template(in.Set, n.template))
 	for _, c := range claims {
 		if size := sizeOf(c); size.Cmp(largest) > 0 {
@@ -189,7 +192,7 @@ func (in Input) possible(needs []need) (can []need, warnings []api.GrowthWarning
 }
 
 // obstacle returns why the template's claims cannot grow without stopping a member; "" if they can. A resize changes every claim of the
-// template, also those that no member uses now.
+// template that has a volume, also those that no member uses now.
 func (in Input) obstacle(n need) string {
 	if owner := sts.Controller(in.Set); owner != nil && api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
 		return fmt.Sprintf("%s %s controls the StatefulSet and sets their size. Raise the size there, or set the annotation %s=%s",
@@ -205,7 +208,7 @@ func (in Input) obstacle(n need) string {
 	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
 		class := in.Classes[sts.ClassOf(c.PersistentVolumeClaim)]
 		expands := class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
-		if c.Template == n.template && !expands && sts.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
+		if c.Template == n.template && c.Spec.VolumeName != "" && !expands && sts.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
 			rigid = append(rigid, fmt.Sprintf("%s (class %q)", c.Name, sts.ClassOf(c.PersistentVolumeClaim)))
 		}
 	}

@@ -107,7 +107,7 @@ func (f *Function) observeClasses(ctx context.Context, in *Input) error {
 	in.Classes = map[string]*storagev1.StorageClass{}
 	for _, c := range in.Claims {
 		name := sts.ClassOf(c)
-		if _, read := in.Classes[name]; read || name == "" {
+		if _, read := in.Classes[name]; read || name == "" || c.Status.Phase != corev1.ClaimBound { // tenants write any name on a claim
 			continue
 		}
 		class := &storagev1.StorageClass{}

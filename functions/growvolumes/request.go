@@ -19,6 +19,8 @@ const (
 	open
 	// failed: it is one of grow-volumes, and the storage has not carried it out.
 	failed
+	// refused: it is one of grow-volumes, and detect-resize refuses it as things are.
+	refused
 	// blocks: it is the user's, and has to be settled first.
 	blocks
 )
@@ -38,8 +40,11 @@ func (in Input) standing(memory *api.Growth) (targets map[string]api.Target, is 
 	switch {
 	case err != nil || reason == api.InProgress:
 		return nil, open, ""
-	case wish != nil && (own || !resize.Refuses(records.Resize, text)):
-		return nil, open, "" // it begins with the next tick, or is refused and judged again with each
+	case wish != nil && !resize.Refuses(records.Resize, text):
+		return nil, open, "" // it begins with the next tick
+	case wish != nil && own: // it is judged again with each tick
+		return in.targets(text), refused, fmt.Sprintf("the request %s=%s was refused (%s). It begins by itself when the cause is gone",
+			api.ResizeAnnotation, text, records.Resize.Reason)
 	case wish != nil:
 		return nil, blocks, fmt.Sprintf("the request %s=%s was refused (%s). Remove its cause, or remove the request", api.ResizeAnnotation, text,
 			records.Resize.Reason)

@@ -1,6 +1,8 @@
 package growvolumes
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,19 @@ func TestGrowRequest(t *testing.T) {
 			"data=110Mi+,logs=11Mi+"},
 		"two templates, and one may not grow again yet": {made("*=max:200Mi,every:1h", []build.Option{logs, build.Resize("data=100Mi+"), asked("data=100Mi+", time.Minute)},
 			claim("logs-web-0", "10Mi"), free("logs-web-0", 1), full), "data=100Mi+,logs=11Mi+"},
+		"max has an exponent, which the fence of the account refuses": {web("data=below:20%,by:200Mi,max:150e6", full), "data=150000000+"},
+		"a claim that a user has enlarged has one":                    {web(rule, claim("data-web-0", "150e6"), free("data-web-0", 50), full), "data=150000000+"},
+		"by is as large as a number can be":                           {web("data=below:20%,by:9223372036854775807,max:200Mi", full), "data=200Mi+"},
+		"max is lower since the storage has not given more": {made("data=below:20%,by:300Mi,max:200Mi", []build.Option{build.Resize("data=400Mi+"),
+			asked("data=400Mi+", 9*time.Hour), ended(api.Failed, "data=400Mi+", 8*time.Hour)}, full), "data=200Mi+"},
+		"max is lower since a quota has not allowed more": {made("data=below:20%,by:300Mi,max:200Mi", []build.Option{build.Resize("data=400Mi+"),
+			asked("data=400Mi+", 9*time.Hour), ended(api.Refused, "data=400Mi+", time.Minute)}, full), "data=200Mi+"},
+		"max of another template is lower since the storage has not given more": {made("data=below:20%,max:200Mi;logs=max:15Mi", []build.Option{logs,
+			build.Resize("data=100Mi+,logs=90Mi+"), asked("data=100Mi+,logs=90Mi+", 9*time.Hour), ended(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},
+			claim("logs-web-0", "10Mi"), free("logs-web-0", 50), full), "data=110Mi+,logs=15Mi+"},
+		"another template may not grow any more": {made("data=below:20%,max:200Mi", []build.Option{logs,
+			build.Resize("data=100Mi+,logs=90Mi+"), asked("data=100Mi+,logs=90Mi+", 9*time.Hour), ended(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},
+			claim("logs-web-0", "10Mi"), free("logs-web-0", 50), full), "data=110Mi+"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := row.in.Set.DeepCopy()
@@ -80,6 +95,30 @@ func TestGrowTwiceWritesOnce(t *testing.T) {
 			})(&in)
 			if again := Decide(in); again.Kind != plan.KindNoop {
 				t.Errorf("%v", again)
+			}
+		})
+	}
+}
+
+// TestMemoryStaysReadable: whatever users write, the function can read again what it has stored.
+func TestMemoryStaysReadable(t *testing.T) {
+	var many []string
+	for i := range 350 {
+		many = append(many, fmt.Sprintf("%s-%d=1Gi", strings.Repeat("t", 55), i))
+	}
+	long := strings.Join(many, ",")
+	for says, in := range map[string]Input{
+		"rules of many letters that JSON escapes": web(strings.Repeat("\x01", 4<<10), free("data-web-1", 1)),
+		"a refused request of many templates": made(rule, []build.Option{build.Resize(long), ended(api.Refused, long, time.Minute)},
+			free("data-web-1", 1)),
+	} {
+		t.Run(says, func(t *testing.T) {
+			set := in.Set.DeepCopy()
+			for key, value := range written(Decide(in)) {
+				set.Annotations[key] = value
+			}
+			if memory, err := api.LoadGrowth(set); err != nil || memory == nil || len(memory.Told) != 1 {
+				t.Errorf("%d bytes: %v, %v", len(set.Annotations[api.GrowthAnnotation]), memory != nil, err)
 			}
 		})
 	}

@@ -45,8 +45,11 @@ type GrowthWarning struct {
 const (
 	// GrowthVersion is the version of Growth that this code writes and reads.
 	GrowthVersion = 1
-	// longestGrowth bounds the document, in bytes. One warning has some 300, and a set at most mostGrowRules of them.
+	// longestGrowth bounds the document, in bytes. A longer one is not read, and stops growth until it is removed.
 	longestGrowth = 32 << 10
+	// longestTold bounds the Warnings in the document, in bytes of JSON, and longestWarning the message of one, which quotes what users write.
+	longestTold    = longestGrowth / 2
+	longestWarning = 512
 )
 
 // NewGrowth returns the Growth of a set on which grow-volumes has not stored anything.
@@ -92,16 +95,25 @@ func (g *Growth) Clone() *Growth {
 	return &next
 }
 
-// Tell replaces the warnings by those that hold now, and returns the new ones.
+// Tell replaces the warnings by those that hold now, and returns the new ones. It remembers as many as the document has room for.
 func (g *Growth) Tell(now []GrowthWarning) []GrowthWarning {
-	var news []GrowthWarning
+	var news, told []GrowthWarning
 	for _, w := range now {
-		if !slices.Contains(g.Told, w) {
+		if len(w.Message) > longestWarning {
+			w.Message = strings.ToValidUTF8(w.Message[:longestWarning], "") + "…"
+		}
+		if told = append(told, w); !slices.Contains(g.Told, w) {
 			news = append(news, w)
 		}
 	}
-	g.Told = slices.Clone(now)
-	slices.SortFunc(g.Told, func(a, b GrowthWarning) int { return strings.Compare(a.Template, b.Template) })
+	slices.SortStableFunc(told, func(a, b GrowthWarning) int { return strings.Compare(a.Template, b.Template) })
+	g.Told = nil
+	for size := 0; len(told) > 0; told = told[1:] {
+		if size += len(mustJSON(told[0])); size > longestTold {
+			break
+		}
+		g.Told = append(g.Told, told[0])
+	}
 	return news
 }
 

@@ -41,6 +41,17 @@ type Request struct {
 	Fields []Field
 }
 
+// longestRequest bounds the text of a request, in bytes. One of 16 templates with classes and access modes, and of 16 fields, is shorter.
+const longestRequest = 24 << 10
+
+// CheckRequest returns an error if the text is too long for a request, and for the record of its operation, which repeats it.
+func CheckRequest(text string) error {
+	if len(text) > longestRequest {
+		return fmt.Errorf("the annotation %s has %d bytes, at most %d are read; name fewer templates", ResizeAnnotation, len(text), longestRequest)
+	}
+	return nil
+}
+
 const requestFormat = `write "auto", or TEMPLATE=SIZE with @STORAGECLASS, %VOLUMEATTRIBUTESCLASS and :ACCESSMODES after it, as far as they ` +
 	`are to change and in this order, separated by commas, as "data=20Gi%gold,logs=5Gi@fast:RWO+ROX"; SIZE+ is that size or more`
 
@@ -61,6 +72,9 @@ var accessModes = map[string]corev1.PersistentVolumeAccessMode{
 //
 // After the size, @, % and : stand in this order.
 func ParseRequest(text string) (Request, error) {
+	if err := CheckRequest(text); err != nil {
+		return Request{}, err
+	}
 	if strings.TrimSpace(text) == AutoRequest {
 		return Request{Auto: true}, nil
 	}

@@ -142,7 +142,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		"more, and a label":         {"+a=1Gi:RWO,a/labels/b=c", `template "a" is added or removed, and changed`},
 		"less, of a path":           {"-a/b", `template "a/b": `},
 		"too many fields":           {manyFields(MaxFields + 1), "there are more than 16 changes beside sizes"},
-		"a size of many digits":     {"data=" + strings.Repeat("9", 100000), "size "},
+		"a size of many digits":     {"data=" + strings.Repeat("9", 20000), "size "},
 		"empty attributes":          {"data=1Gi%", `volume attributes class "": `},
 		"two attributes":            {"data=1Gi%a%b", `volume attributes class "a%b": `},
 		"a class after them":        {"data=1Gi%gold@fast", `volume attributes class "gold@fast": `},

@@ -72,24 +72,46 @@ func TestSetIsLookedAtOnceAPeriod(t *testing.T) {
 	}
 }
 
+// TestEverySetIsLookedAtWhateverTheTick: DRYDOCK_TICK may be shorter or longer than a minute, and ticks may be lost.
+func TestEverySetIsLookedAtWhateverTheTick(t *testing.T) {
+	for _, tick := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute} {
+		for i := range 50 {
+			set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"), build.UID(strings.Repeat("x", i)))
+			looks, since := 0, build.Now.Add(-tick)
+			for now := build.Now; now.Before(build.Now.Add(time.Hour)); now = now.Add(tick) {
+				plan := grow.Plan{Period: 5 * time.Minute, Since: since, Default: func(string) bool { return false }}
+				looks += len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true}))
+				since = now
+			}
+			if want := int(time.Hour / max(tick, 5*time.Minute)); looks != want {
+				t.Errorf("ticks each %s: set %d is looked at %d times in an hour, want %d", tick, i, looks, want)
+			}
+		}
+	}
+}
+
 // TestOnlySetsThatAskAreLookedAt, and only by the sweep.
 func TestOnlySetsThatAskAreLookedAt(t *testing.T) {
 	rule := build.Annotation(api.GrowAnnotation, "data=max:2Gi")
+	warned := build.Annotation(api.GrowthAnnotation, (&api.Growth{Version: api.GrowthVersion, Set: build.Namespace + "/web",
+		Told: []api.GrowthWarning{{Template: "data", Reason: api.GrowthLimit}}}).Encode())
 	for says, row := range map[string]struct {
 		options               []build.Option
 		default_, event, want bool
 	}{
-		"it asks":                            {options: []build.Option{rule}, want: true},
-		"it asks, and an event tells of it":  {options: []build.Option{rule}, event: true},
-		"it does not ask":                    {},
-		"its namespace has a default":        {default_: true, want: true},
-		"and the set does not want it":       {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff)}, default_: true},
-		"it has not opted in":                {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
-		"it is at zero":                      {options: []build.Option{rule, build.Replicas(0)}},
-		"it is deleted":                      {options: []build.Option{rule, build.Deleting()}},
-		"it is resized":                      {options: []build.Option{rule, build.Status(build.Operation(api.Expanding))}},
-		"it sleeps":                          {options: []build.Option{rule, build.WithSleep(build.Sleep(api.Asleep))}},
-		"the record of a resize is nonsense": {options: []build.Option{rule, build.Annotation(api.StatusAnnotation, "{")}},
+		"it asks":                                            {options: []build.Option{rule}, want: true},
+		"it asks, and an event tells of it":                  {options: []build.Option{rule}, event: true},
+		"it does not ask":                                    {},
+		"its namespace has a default":                        {default_: true, want: true},
+		"and the set does not want it":                       {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff)}, default_: true},
+		"it has not opted in":                                {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
+		"it is at zero":                                      {options: []build.Option{rule, build.Replicas(0)}},
+		"it does not ask any more, and a Warning stands":     {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff), warned}, want: true},
+		"it has not opted in any more, and a Warning stands": {options: []build.Option{warned, build.Label(api.ManagedLabel, "")}},
+		"it is deleted":                                      {options: []build.Option{rule, build.Deleting()}},
+		"it is resized":                                      {options: []build.Option{rule, build.Status(build.Operation(api.Expanding))}},
+		"it sleeps":                                          {options: []build.Option{rule, build.WithSleep(build.Sleep(api.Asleep))}},
+		"the record of a resize is nonsense":                 {options: []build.Option{rule, build.Annotation(api.StatusAnnotation, "{")}},
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := build.Set("web", append([]build.Option{build.Template("data", "1Gi", "roomy")}, row.options...)...)

@@ -73,7 +73,8 @@ func Busy(in Input) (api.Reason, error) {
 	return "", nil
 }
 
-// Rests says why no resize begins on the set, whatever its claims are like; empty if one may.
+// Rests says why no resize begins on the set, whatever its claims are like; empty if one may. RequestInvalid comes with the error: no record
+// has room for a request that is too long.
 func Rests(in Input) (api.Reason, error) {
 	if reason, err := Busy(in); reason != "" {
 		return reason, err
@@ -85,6 +86,8 @@ func Rests(in Input) (api.Reason, error) {
 		return api.NothingFailed, nil
 	case !asked:
 		return api.NotRequested, nil
+	case api.CheckRequest(request) != nil:
+		return api.RequestInvalid, api.CheckRequest(request)
 	case !in.retried() && sts.Answered(record, request) && !Refuses(record, request): // a refusal is judged anew
 		return api.AlreadyRefused, nil
 	}
@@ -108,6 +111,9 @@ func Read(in Input) *Wish {
 // Empty reports whether the set and its claims fulfil the request.
 func (w *Wish) Empty() bool { return len(w.Problems) == 0 && len(w.Claims) == 0 && !w.Recreate }
 
+// mostProblems bounds the templates of a request that are told to be unknown: each message quotes the request.
+const mostProblems = 16
+
 func (w *Wish) refuse(p Problem) { w.Problems = append(w.Problems, p) }
 
 func (w *Wish) read(in Input, record *api.Resize) {
@@ -126,9 +132,15 @@ func (w *Wish) read(in Input, record *api.Resize) {
 	w.Problems = append(w.Problems, found...)
 	w.Problems = append(w.Problems, strategyOf(in.Set)...)
 	claims := sts.ClaimsOf(in.Set, in.Claims)
+	if api.AskedByGrowth(in.Set, w.Request) { // full volumes do not wait for a claim that gets none, as of a member that fits on no node
+		claims = slices.DeleteFunc(claims, func(c sts.Claim) bool { return c.Spec.VolumeName == "" })
+	}
 	w.targets = sts.Wanted(in.Set, w.Request, request, record)
 	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
 		target := w.targets[template]
+		if sts.Template(in.Set, template) == nil && len(w.Problems) >= mostProblems {
+			continue
+		}
 		if sts.Template(in.Set, template) == nil {
 			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s; name one of those", api.ResizeAnnotation,
 				w.Request, template, in.Set.Name, templateNames(in)))

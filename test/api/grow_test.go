@@ -227,3 +227,10 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 		})
 	}
 }
+
+// TestGrowUpToALimitWithAnExponent: the fence of the account takes the request whatever way the limit is written.
+func TestGrowUpToALimitWithAnExponent(t *testing.T) {
+	w, drive, usage := fullWorld(t, "data=below:50%,by:64Mi,max:1e8")
+	usage.Use("data-web-1", "40Mi")
+	untilSize(t, w, drive, "100M", "data-web-0", "data-web-1")
+}

@@ -113,6 +113,9 @@ func (f *Forecast) begins() bool {
 	case reason == api.NotRequested:
 		f.before = nil
 		return false
+	case reason == api.RequestInvalid:
+		f.wait(reason, "the request is shorter: %v", err)
+		return false
 	case err != nil:
 		f.wait(reason, "the annotation %s is mended or removed: %v", api.StatusAnnotation, err)
 		return false

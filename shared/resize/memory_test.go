@@ -1,0 +1,31 @@
+package resize
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+)
+
+// TestRequestOfManyTemplatesTakesLittleMemory: a tenant may write 256 KiB of names. A message for each of them that quotes the whole request
+// would have gigabytes.
+func TestRequestOfManyTemplatesTakesLittleMemory(t *testing.T) {
+	for parts, want := range map[int]api.Reason{1000: "", 6000: api.RequestInvalid} {
+		var text []string
+		for i := range parts {
+			text = append(text, fmt.Sprintf("t%d=1", i))
+		}
+		in := world(wants(strings.Join(text, ",")), two())
+		bytes := 0
+		for _, p := range Read(in).Problems {
+			bytes += len(p.Message)
+		}
+		if bytes > 1<<20 {
+			t.Errorf("the problems with a request of %d templates have %d bytes", parts, bytes)
+		}
+		if _, reason, err := Want(in); reason != want || (err != nil) != (want != "") {
+			t.Errorf("a request of %d templates: %q, %v", parts, reason, err)
+		}
+	}
+}

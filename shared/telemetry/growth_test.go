@@ -1,0 +1,40 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+// TestGrowthForgetsSetsThatAreNotLookedAt: of a set that is deleted, no function is told.
+func TestGrowthForgetsSetsThatAreNotLookedAt(t *testing.T) {
+	hop, reader := measured(t)
+	hop.Growth("n", "web", 2)
+	hop.Growth("n", "db", 1)
+	if n := stuckSets(t, reader); n != 2 {
+		t.Errorf("%d sets are shown, want 2", n)
+	}
+	g := hop.telemetry.growth
+	g.stuck[setName{"n", "db"}] = stuck{1, time.Now().Add(-2 * stuckFor)}
+	if n := stuckSets(t, reader); n != 1 {
+		t.Errorf("%d sets are shown, want 1", n)
+	}
+}
+
+func stuckSets(t *testing.T, reader *sdkmetric.ManualReader) int {
+	t.Helper()
+	var collected metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &collected); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range collected.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name == "drydock.growth.stuck" {
+				return len(m.Data.(metricdata.Gauge[int64]).DataPoints)
+			}
+		}
+	}
+	return 0
+}
