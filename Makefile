@@ -107,13 +107,13 @@ sim: ## crashes and interference between any two writes, all of them
 
 ifdef KUBECONFIG
 test-e2e: build ## resizes on a real node, data verified
-	go test -count=1 -timeout 30m -parallel 3 ./test/e2e
+	go test -count=1 -timeout 45m -parallel 3 ./test/e2e
 else
 test-e2e: build ## resizes on a real node, data verified
 	cd test/cluster && go test . ./build ./config ./host ./image ./knative
 	cd test/cluster/csi && go test ./driver
 	$(MAKE) --no-print-directory cluster images etcd-image redis-image
-	KUBECONFIG=$(NODE) go test -count=1 -timeout 30m -parallel 3 ./test/e2e
+	KUBECONFIG=$(NODE) go test -count=1 -timeout 45m -parallel 3 ./test/e2e
 endif
 
 # Drydock is taken away again from the local node: there would be two with the next make demo.
