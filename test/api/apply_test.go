@@ -292,7 +292,7 @@ func TestWithdrawal(t *testing.T) {
 			t.Parallel()
 			a := applyWorld(t, apply, kit.Class)
 			a.applies(deployed(kit.Class, "128Mi"))
-			says(t, a.applies(deployed(kit.Class, "96Mi")), "the request data=96Mi+ now")
+			says(t, a.applies(deployed(kit.Class, "96Mi")), "taken as request data=96Mi+")
 			a.asks("data=96Mi+", "64Mi")
 			a.Kubectl("annotate", "sts/web", "example.com/note=1")
 			a.Kubectl("scale", "sts/web", "--replicas=2")
