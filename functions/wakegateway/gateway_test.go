@@ -69,7 +69,7 @@ func TestAnswers(t *testing.T) {
 		"poke, paused":        {"/api/strategies/poke?names=shop/held", "not-ready", 409, "Remove annotation drydock.dev/paused"},
 		"blocking, ready":     {"/api/strategies/blocking?names=shop/up", "ready", 200, `"status":"ready"}}`},
 		"blocking, paused":    {"/api/strategies/blocking?names=shop/held", "not-ready", 409, "no request wakes it"},
-		"blocking, too late":  {"/api/strategies/blocking?names=shop/down&timeout=10ms", "not-ready", 504, "not ready after 10ms: shop/down is asleep"},
+		"blocking, too late":  {"/api/strategies/blocking?names=shop/down&timeout=1s", "not-ready", 504, "not ready after 1s: shop/down is asleep"},
 		"blocking, bad query": {"/api/strategies/blocking?names=shop/up&timeout=x", "not-ready", 400, "no duration"},
 
 		"a named set counts with its group":    {"/api/strategies/poke?names=shop/web", "not-ready", 200, `{"session":{"instances":[{"instance":{"name":"shop/db",`},

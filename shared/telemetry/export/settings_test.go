@@ -100,7 +100,7 @@ func TestOffCostsNothing(t *testing.T) {
 			if e.Tracing() != row.tracing || (e.Page != nil) != row.page {
 				t.Errorf("tracing %t, a page %t", e.Tracing(), e.Page != nil)
 			}
-			if now := runtime.NumGoroutine(); !row.tracing && now != before {
+			if now := runtime.NumGoroutine(); !row.tracing && now > before { // one of an earlier test may have ended since
 				t.Errorf("%d goroutines more, with tracing off", now-before)
 			}
 		})
