@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/sts"
 )
 
-// AskFor returns the patch by which a claim asks for at least the size.
+// AskFor returns a patch that raises the claim's request to the size. It is empty if the claim requests as much already.
 func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	if is := sts.Requested(claim); is.Cmp(size) < 0 {
@@ -20,8 +20,8 @@ func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.P
 	return patch
 }
 
-// AskNoMore returns the patch by which a claim asks for its former size, or for the smallest one that Kubernetes accepts, so that the storage stops
-// trying. The patch is empty if the volume has grown, or grows with the next mount, or if another process has asked for more.
+// AskNoMore returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts, so that the
+// storage stops trying. It is empty if the volume has grown, if it grows at the next mount, or if another process has requested more.
 func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	asks, least := sts.Requested(claim), sts.Smallest(claim, from)
@@ -32,7 +32,7 @@ func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity
 	return patch
 }
 
-// CannotGrow returns the message for a claim to which the storage refuses the size.
+// CannotGrow returns the message for a claim that the storage cannot expand to the size.
 func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) string {
 	return fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. Other claims may have grown. Ask for less, or write %s=%s and "+
 		"ask again with %s", sts.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,
