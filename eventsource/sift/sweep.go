@@ -63,13 +63,13 @@ type findings struct {
 	sets  int
 	order []events.Ref
 	looks map[events.Ref]look
-	// active holds the operations that a set's own status tells of.
+	// active holds the operations that are named in the status of their set.
 	active map[string]bool
 	// given holds those of them that have given the set its replicas back: a paused owner is to be resumed.
 	given map[string]bool
 	// scaled are the sets that a Scaler scales, or has scaled.
 	scaled map[events.Ref]scaled
-	// recorded holds the operations of which a ControllerRevision tells.
+	// recorded holds the operations that are named in a ControllerRevision.
 	recorded map[string]bool
 }
 
@@ -79,7 +79,7 @@ type scaled struct {
 	look    look
 }
 
-// record notes that a ControllerRevision tells of the operation.
+// record notes that the operation is named in a ControllerRevision.
 func (r *findings) record(operation string) {
 	if r.recorded == nil {
 		r.recorded = map[string]bool{}
@@ -247,7 +247,7 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 	return err
 }
 
-// orphaned reports whether no set and no journal that the sweep saw tells of the operation that holds the volume.
+// orphaned reports whether the operation that holds the volume is named in no set and no journal that the sweep saw.
 func (r *findings) orphaned(volume *corev1.PersistentVolume, link *api.Link, now time.Time) bool {
 	return !r.active[link.Operation] && !r.recorded[link.Operation] && sts.MayBeOrphan(volume, now)
 }
