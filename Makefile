@@ -153,7 +153,7 @@ unconfigure: ## removes the administrator's part, after undeploy; the sets and t
 bench: build ## benchmarks; the figures of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images
 	$(MAKE) --no-print-directory packages
-	go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./shared/mover
+	go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./cmd/drydock/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 90m ./test/e2e
 

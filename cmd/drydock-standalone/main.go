@@ -20,7 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"drydock.dev/eventsource/engine"
-	"drydock.dev/functions/wakegateway"
+	"drydock.dev/eventsource/gateway"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
@@ -131,16 +131,16 @@ func listenGateway(o options, config *rest.Config, measure *export.Export, log *
 	if o.Gateway == "none" {
 		return func() {}, nil
 	}
-	gateway := wakegateway.New(kube.NewClient(o.as(config, api.WakeGateway)), o.Settings, o.Options, log)
-	if err := gateway.Measure(measure.Meter); err != nil {
+	wake := gateway.New(kube.NewClient(o.as(config, api.WakeGateway)), o.Settings, o.Options, log)
+	if err := wake.Measure(measure.Meter); err != nil {
 		return nil, err
 	}
-	stop, err := listen("wake gateway", "--gateway", o.Gateway, serve.NewServer(gateway, time.Minute, log), log)
+	stop, err := listen("wake gateway", "--gateway", o.Gateway, serve.NewServer(wake, time.Minute, log), log)
 	if err != nil {
 		return nil, err
 	}
 	return func() {
-		gateway.Stop()
+		wake.Stop()
 		stop()
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kelseyhightower/envconfig"
 	"k8s.io/client-go/rest"
 
-	"drydock.dev/functions/wakegateway"
+	"drydock.dev/eventsource/gateway"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/settings"
@@ -35,7 +35,7 @@ type options struct {
 	LeaseNamespace string        `envconfig:"DRYDOCK_LEASE_NAMESPACE" flag:"lease-namespace" desc:"namespace of the Lease (the pod's own; out of a cluster: default)"`
 	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"debug, info, warn or error"`
 	api.Settings
-	wakegateway.Options
+	gateway.Options
 	settings.Kubeconfig
 }
 

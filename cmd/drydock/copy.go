@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -13,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"drydock.dev/shared/mover"
+	"drydock.dev/cmd/drydock/mover"
 	"drydock.dev/shared/moverreport"
 )
 

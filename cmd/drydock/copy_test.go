@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -10,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"drydock.dev/shared/mover"
+	"drydock.dev/cmd/drydock/mover"
 	"drydock.dev/shared/moverreport"
 )
 

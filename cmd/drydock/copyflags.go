@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"drydock.dev/shared/mover"
+	"drydock.dev/cmd/drydock/mover"
 	"drydock.dev/shared/moverreport"
 )
 

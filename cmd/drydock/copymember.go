@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,12 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
-	"drydock.dev/shared/membercopy"
-	"drydock.dev/shared/mover"
+	"drydock.dev/cmd/drydock/membercopy"
+	"drydock.dev/cmd/drydock/mover"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -142,15 +143,4 @@ func memberUsage(f *flag.FlagSet, stage string) {
 	fmt.Fprintf(w, "%s\n\nflags:\n", what[stage])
 	f.PrintDefaults()
 	printExitCodes(w)
-}
-
-// writeReport writes a report to a file, if there is to be one. Nothing fails because its report could not be written: the
-// exit code says it all.
-func writeReport(path string, report []byte, stderr io.Writer) {
-	if path == "" {
-		return
-	}
-	if err := os.WriteFile(path, report, 0o644); err != nil {
-		fmt.Fprintln(stderr, "drydock: writing the report:", err)
-	}
 }

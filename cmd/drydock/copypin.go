@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"drydock.dev/shared/membercopy"
+	"drydock.dev/cmd/drydock/membercopy"
 	"drydock.dev/shared/moverreport"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"drydock.dev"
-	"drydock.dev/functions/wakegateway"
+	"drydock.dev/eventsource/gateway"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
@@ -31,7 +31,7 @@ type environment struct {
 	LogLevel slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	Deadline time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" default:"25s" desc:"how long a function may work on one event"`
 	function.Environment
-	wakegateway.Options
+	gateway.Options
 	settings.Kubeconfig
 }
 
@@ -110,12 +110,12 @@ func handleRequests(mux *http.ServeMux, server *http.Server, env environment, me
 	if err != nil {
 		return err
 	}
-	gateway := wakegateway.New(kube.NewClient(config), env.Settings, env.Options, log)
-	if err := gateway.Measure(measure.Meter); err != nil {
+	wake := gateway.New(kube.NewClient(config), env.Settings, env.Options, log)
+	if err := wake.Measure(measure.Meter); err != nil {
 		return err
 	}
-	server.RegisterOnShutdown(gateway.Stop)
-	mux.Handle("/", gateway)
-	server.Handler = wakegateway.CleanPaths(mux)
+	server.RegisterOnShutdown(wake.Stop)
+	mux.Handle("/", wake)
+	server.Handler = gateway.CleanPaths(mux)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -28,7 +28,7 @@ func tells(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		doc := &api.Cleanup{
 			Header:   api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}},
-			Replicas: sts.Replicas(set), Generation: set.Generation, Span: &api.Span{Start: sts.Start(set), End: sts.Span(set).End},
+			Replicas: statefulset.Replicas(set), Generation: set.Generation, Span: &api.Span{Start: statefulset.Start(set), End: statefulset.Span(set).End},
 		}
 		for _, option := range options {
 			option(doc)

@@ -33,7 +33,8 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
 
@@ -105,7 +106,7 @@ type randomWorld struct {
 // sleepEnds reports whether a sleep has begun that idle-timeout ends again, as the set is needed: its owner is not asked any more.
 func (w *randomWorld) sleepEnds() bool {
 	m := idle.MemberOf(w.set)
-	return m.Sleep.Active() && m.Sleep.Phase == api.Planned && (m.Alone(build.Now).Awake || operation.Aborted(w.set) || !sts.Managed(w.set))
+	return m.Sleep.Active() && m.Sleep.Phase == api.Planned && (m.Alone(build.Now).Awake || operation.Aborted(w.set) || !statefulset.Managed(w.set))
 }
 
 func any1[T any](w *randomWorld, of ...T) T { return of[w.IntN(len(of))] }
@@ -277,7 +278,7 @@ func (w *randomWorld) retired() *corev1.PersistentVolume {
 		build.Annotation(api.RetainedUntilAnnotation, until), build.Released())
 }
 
-func (w *randomWorld) observed() *sts.Observed {
+func (w *randomWorld) observed() *world.Observed {
 	o := build.World(w.set)
 	o.Claims, o.Pods = w.claims, w.pods
 	for _, v := range w.volumes {
@@ -305,7 +306,7 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 			sleeps["web"] = append(sleeps["web"], idletimeout.Record{Revision: r, Link: link})
 		}
 	}
-	classes := &sts.Cluster{Classes: map[string]*storagev1.StorageClass{build.Class: {}}}
+	classes := &world.Cluster{Classes: map[string]*storagev1.StorageClass{build.Class: {}}}
 	return map[api.Function]plan.Plan{
 		api.DetectResize: detectresize.Decide(detectresize.Input{Input: resize.Input{Observed: w.observed(), Settings: settings, Cluster: classes}}),
 		api.PauseOwner:   pauseowner.Decide(pauseowner.Input{Observed: w.observed(), Settings: settings}),
@@ -346,7 +347,7 @@ func (w *randomWorld) concerned(t *testing.T, f *Function) []api.Function {
 		t.Fatal(err)
 	}
 	change := events.SourceUpdate
-	if !sts.Managed(w.set) {
+	if !statefulset.Managed(w.set) {
 		change = events.SourceDelete // it has lost its label
 	}
 	l, err := Sift(changeOf(t, change, "StatefulSet", w.set), build.Now, build.SleepSettings().SleepRetry)

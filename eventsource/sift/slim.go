@@ -8,7 +8,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // A sweep keeps something of every opted-in set until it has read all of them, and tenants decide how large their sets are: up to
@@ -57,13 +58,13 @@ func lags(c operation.Change) *lagging {
 		slim.Spec.VolumeClaimTemplates = append(slim.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: set.Spec.VolumeClaimTemplates[i].Name}})
 	}
-	return &lagging{look: lookOf(set, []api.Function{api.DetectResize}), set: slim, targets: sts.Wanted(set, text, request, c.Records.Resize)}
+	return &lagging{look: lookOf(set, []api.Function{api.DetectResize}), set: slim, targets: world.Wanted(set, text, request, c.Records.Resize)}
 }
 
 // behind reports whether one of the claims is not as the request says.
 func (l *lagging) behind(claims []*corev1.PersistentVolumeClaim) bool {
-	for _, c := range sts.ClaimsOf(l.set, claims) {
-		if target, named := l.targets[c.Template]; named && sts.Lags(c.PersistentVolumeClaim, target) {
+	for _, c := range statefulset.ClaimsOf(l.set, claims) {
+		if target, named := l.targets[c.Template]; named && statefulset.Lags(c.PersistentVolumeClaim, target) {
 			return true
 		}
 	}

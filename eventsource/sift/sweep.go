@@ -25,8 +25,9 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/scale"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/world"
 )
 
 // sweep finds every unfinished piece of work from the objects alone, so that a lost event delays and never stalls: the
@@ -234,7 +235,7 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 			}
 			orphaned := found.orphaned(&l.Items[i], link, now)
 			count(&kept, &l.Items[i], orphaned)
-			if !orphaned && !sts.Expired(&l.Items[i], now) {
+			if !orphaned && !world.Expired(&l.Items[i], now) {
 				continue
 			}
 			ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID}
@@ -249,14 +250,14 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 
 // orphaned reports whether the operation that holds the volume is named in no set and no journal that the sweep saw.
 func (r *findings) orphaned(volume *corev1.PersistentVolume, link *api.Link, now time.Time) bool {
-	return !r.active[link.Operation] && !r.recorded[link.Operation] && sts.MayBeOrphan(volume, now)
+	return !r.active[link.Operation] && !r.recorded[link.Operation] && world.MayBeOrphan(volume, now)
 }
 
 func count(kept *telemetry.Kept, volume *corev1.PersistentVolume, orphaned bool) {
 	switch {
 	case orphaned:
 		kept.Orphaned++
-	case sts.InWindow(volume):
+	case world.InWindow(volume):
 		kept.Retained++
 	default:
 		kept.InUse++
@@ -273,7 +274,7 @@ func (f *Function) sweepPods(ctx context.Context, namespace string, found *findi
 			case err != nil || link == nil:
 			case link.Role == api.RoleCleaner && !found.active[link.Operation]:
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
-			case link.Role == api.RoleHeld && sts.Held(&l.Items[i]):
+			case link.Role == api.RoleHeld && statefulset.Held(&l.Items[i]):
 				found.add(lookOfLinked(&l.Items[i], []api.Function{api.Restore}))
 			}
 		}

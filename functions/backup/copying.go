@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // copying provisions the new volumes of a member, and has a mover make first passes beside its pod until they have converged.
@@ -34,7 +34,7 @@ func (w *work) copying(member *api.Member) {
 		w.endMovers(member, 0)
 		member.Pod, member.Node = "", "" // of a pod that it had
 		w.ready(member)
-	case pod == nil || !sts.Started(pod):
+	case pod == nil || !statefulset.Started(pod):
 		w.waitFor(false, "pod %s-%d does not run yet", w.Name, member.Ordinal)
 	case pod.DeletionTimestamp != nil:
 		w.waitFor(false, "pod %s is ending", pod.Name)
@@ -121,7 +121,7 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 func (w *work) earlierMover(member *api.Member) string {
 	pods, _ := w.MoversOfMember(w.record.Operation, member.Ordinal)
 	for _, pod := range pods {
-		if !sts.Done(pod) {
+		if !statefulset.Done(pod) {
 			return pod.Name
 		}
 	}

@@ -34,41 +34,41 @@ func TestFirstPasses(t *testing.T) {
 		}
 	}
 	check(t,
-		row{"01 the journal is written before anything is touched", world(began, pod(0), bare(web0))},
-		row{"02 the sources are retained", world(began, genuine(), pod(0), bare(web0))},
-		row{"03 the temporary claim is created", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0))},
-		row{"04 the mover is made beside the pod", world(copying(), pod(0))},
+		row{"01 the journal is written before anything is touched", given(began, pod(0), bare(web0))},
+		row{"02 the sources are retained", given(began, genuine(), pod(0), bare(web0))},
+		row{"03 the temporary claim is created", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0))},
+		row{"04 the mover is made beside the pod", given(copying(), pod(0))},
 		row{"05 the volume is provisioned when the mover is scheduled",
-			world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0), pending(web0))},
-		row{"06 it makes its first passes", world(copying(), pod(0), moverPod(1))},
-		row{"07 the pod does not run yet", world(copying(), pod(0,
+			given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0), pending(web0))},
+		row{"06 it makes its first passes", given(copying(), pod(0), moverPod(1))},
+		row{"07 the pod does not run yet", given(copying(), pod(0,
 			build.Edit(func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending })))},
-		row{"08 the pod is ending", world(copying(), pod(0, build.Deleting()))},
-		row{"09 there is no pod yet", world(copying())},
-		row{"10 the pod was started again, perhaps elsewhere: the mover goes", world(copying(), pod(0, other), moverPod(1))},
+		row{"08 the pod is ending", given(copying(), pod(0, build.Deleting()))},
+		row{"09 there is no pod yet", given(copying())},
+		row{"10 the pod was started again, perhaps elsewhere: the mover goes", given(copying(), pod(0, other), moverPod(1))},
 		row{"10 the mover of a stop that was lost waits still: it goes before another one is made",
-			world(copying(build.EditMember(0, func(m *api.Member) { m.Attempt, m.Pod = 2, "" })), pod(0), moverPod(1, build.Waits()))},
+			given(copying(build.EditMember(0, func(m *api.Member) { m.Attempt, m.Pod = 2, "" })), pod(0), moverPod(1, build.Waits()))},
 		row{"11 the first passes have converged, but the mover does not wait yet",
-			world(copying(), pod(0), moverPod(1, says(moverreport.FirstContainer, converged, corev1.PodPending)))},
-		row{"12 the mover waits: restore is told, and its lease is renewed", world(copying(), pod(0), moverPod(1, build.Waits()))},
-		row{"13 at the gate its lease is renewed", world(waiting(), pod(0), moverPod(1, build.Waits(), old))},
-		row{"14 it was renewed a second ago", world(waiting(), pod(0), moverPod(1, build.Waits(), lease))},
+			given(copying(), pod(0), moverPod(1, says(moverreport.FirstContainer, converged, corev1.PodPending)))},
+		row{"12 the mover waits: restore is told, and its lease is renewed", given(copying(), pod(0), moverPod(1, build.Waits()))},
+		row{"13 at the gate its lease is renewed", given(waiting(), pod(0), moverPod(1, build.Waits(), old))},
+		row{"14 it was renewed a second ago", given(waiting(), pod(0), moverPod(1, build.Waits(), lease))},
 		row{"15 at the gate the pod was started again: a new mover has to be made",
-			world(waiting(), pod(0, other), moverPod(1, build.Waits()))},
-		row{"16 at the gate the mover is gone", world(waiting(), pod(0))},
-		row{"17 at the gate the mover has lost its lease", world(waiting(), pod(0), failedJob(1, says(moverreport.FinalContainer,
+			given(waiting(), pod(0, other), moverPod(1, build.Waits()))},
+		row{"16 at the gate the mover is gone", given(waiting(), pod(0))},
+		row{"17 at the gate the mover has lost its lease", given(waiting(), pod(0), failedJob(1, says(moverreport.FinalContainer,
 			moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultFailed,
 				Code: moverreport.CodeLeaseLost}, corev1.PodFailed)))},
-		row{"18 at the gate its pod was replaced: that one copies first", world(waiting(), pod(0), moverPod(1))},
-		row{"19 people keep the cutover shut: the mover ends", but(world(waiting(), pod(0), moverPod(1, build.Waits())), approve("another"))},
-		row{"20 people keep the cutover shut, and no mover waits", but(world(waiting(), pod(0)), approve("another"))},
-		row{"21 the cutover is approved: another mover brings the copy up to date", but(world(waiting(), pod(0)), approve(build.ID))},
+		row{"18 at the gate its pod was replaced: that one copies first", given(waiting(), pod(0), moverPod(1))},
+		row{"19 people keep the cutover shut: the mover ends", but(given(waiting(), pod(0), moverPod(1, build.Waits())), approve("another"))},
+		row{"20 people keep the cutover shut, and no mover waits", but(given(waiting(), pod(0)), approve("another"))},
+		row{"21 the cutover is approved: another mover brings the copy up to date", but(given(waiting(), pod(0)), approve(build.ID))},
 		row{"22 people keep the cutover shut, and the mover was told by others: its volume is finished",
-			but(world(waiting(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1}))), approve("another"))},
+			but(given(waiting(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1}))), approve("another"))},
 		row{"22 at the gate the mover has made a final pass, told by others: the volume is finished, and another one is made",
-			world(waiting(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
+			given(waiting(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
 		row{"23 the mover has made a final pass right after the first ones, told by others",
-			world(copying(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
+			given(copying(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
 	)
 }
 
@@ -83,32 +83,32 @@ func TestFirstPassesThatFail(t *testing.T) {
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
 	})
 	check(t,
-		row{"they do not converge", world(copying(), pod(0), failedJob(1,
+		row{"they do not converge", given(copying(), pod(0), failedJob(1,
 			first(moverreport.MemberReport{Result: moverreport.ResultNotConverged, ForecastSeconds: 300, MaxStopSeconds: 60})))},
-		row{"a read error", world(copying(), pod(0), failedJob(1,
+		row{"a read error", given(copying(), pod(0), failedJob(1,
 			first(moverreport.MemberReport{Result: moverreport.ResultFailed, Reason: "IOError", Message: "data: input/output error"})))},
-		row{"only root could copy it", world(copying(), pod(0),
+		row{"only root could copy it", given(copying(), pod(0),
 			failedJob(1, first(moverreport.MemberReport{Result: moverreport.ResultFailed, Reason: moverreport.ReasonNotFaithful,
 				Message: "data: owner"})))},
 		row{"data of others is on the target: its volume is kept first",
-			world(copying(), pod(0), failedJob(1, first(moverreport.MemberReport{Result: moverreport.ResultFailed,
+			given(copying(), pod(0), failedJob(1, first(moverreport.MemberReport{Result: moverreport.ResultFailed,
 				Reason: moverreport.ReasonTargetNotEmpty, Message: "data: files"})))},
 		row{"data of others is on the target, and its volume is kept",
-			world(copying()[:4], pod(0), objects{build.Target(web0, "128Mi"),
+			given(copying()[:4], pod(0), objects{build.Target(web0, "128Mi"),
 				build.VolumeOf(build.Target(web0, "128Mi"), build.Retained(api.RoleForeign, web0))},
 				failedJob(1, first(moverreport.MemberReport{Result: moverreport.ResultFailed, Reason: moverreport.ReasonTargetNotEmpty,
 					Message: "data: files"})))},
-		row{"it was killed for its use of memory", world(copying(), pod(0), failedJob(1, killed))},
-		row{"its final pass was killed for its use of memory", world(copying(), pod(0),
+		row{"it was killed for its use of memory", given(copying(), pod(0), failedJob(1, killed))},
+		row{"its final pass was killed for its use of memory", given(copying(), pod(0),
 			failedJob(1, build.Waits(), build.InPhase(corev1.PodFailed), build.Edit(func(p *corev1.Pod) {
 				p.Status.InitContainerStatuses[1].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled",
 					ExitCode: 137}}
 			})))},
-		row{"it has failed without a word", world(copying(), pod(0), failedJob(1))},
-		row{"it has lost its lease: another one is made", world(copying(), pod(0),
+		row{"it has failed without a word", given(copying(), pod(0), failedJob(1))},
+		row{"it has lost its lease: another one is made", given(copying(), pod(0),
 			failedJob(1, first(moverreport.MemberReport{Result: moverreport.ResultFailed, Code: moverreport.CodeLeaseLost})))},
-		row{"its Job is being deleted: that is waited for", world(copying(), pod(0), objects{build.Job(0, 1, build.Deleting())})},
-		row{"the options of movers cannot be read", but(world(copying(), pod(0)), func(in *Input) { in.OptionsErr = errOptions{} })},
+		row{"its Job is being deleted: that is waited for", given(copying(), pod(0), objects{build.Job(0, 1, build.Deleting())})},
+		row{"the options of movers cannot be read", but(given(copying(), pod(0)), func(in *Input) { in.OptionsErr = errOptions{} })},
 	)
 }
 
@@ -133,16 +133,16 @@ func TestMembersWithoutMover(t *testing.T) {
 	}
 	own := objects{build.Journal(back)}
 	check(t,
-		row{"no pod is wanted: restore takes its name", world(zero)},
-		row{"a claim that only one pod may use", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, alone),
+		row{"no pod is wanted: restore takes its name", given(zero)},
+		row{"a claim that only one pod may use", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, alone),
 			target(web0))},
-		row{"a rollback: the old volume is held before its window ends", world(set(back), own, pod(0), source(web0), kept())},
-		row{"a rollback: nothing is copied", world(set(back), own, pod(0), source(web0), kept(build.Link(api.RoleReturning, web0)))},
-		row{"a rollback whose old volume is gone", world(set(back), own, pod(0), source(web0))},
-		row{"a rollback whose old volume another claim has", world(set(back), own, pod(0), source(web0),
+		row{"a rollback: the old volume is held before its window ends", given(set(back), own, pod(0), source(web0), kept())},
+		row{"a rollback: nothing is copied", given(set(back), own, pod(0), source(web0), kept(build.Link(api.RoleReturning, web0)))},
+		row{"a rollback whose old volume is gone", given(set(back), own, pod(0), source(web0))},
+		row{"a rollback whose old volume another claim has", given(set(back), own, pod(0), source(web0),
 			kept(build.TakenBy("debug", "uid-debug")))},
 		row{"a rollback to a volume that was left by another claim",
-			world(set(back), own, pod(0), source(web0), kept(build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleRetired,
+			given(set(back), own, pod(0), source(web0), kept(build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleRetired,
 				Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: "data-payroll-0"})))},
 	)
 }
@@ -151,7 +151,7 @@ func TestMembersWithoutMover(t *testing.T) {
 func TestMemberThatWasScaledUpWhileItWaitedIsCopiedBesideItsPod(t *testing.T) {
 	phase := func(node string, more ...objects) api.MemberPhase {
 		record := moving0(api.MemberWaiting, build.EditMember(0, func(m *api.Member) { m.Pod, m.Node = "", node }))
-		in := world(append([]objects{set(record), journal(web0), source(web0), target(web0)}, more...)...)
+		in := given(append([]objects{set(record), journal(web0), source(web0), target(web0)}, more...)...)
 		if stored := build.Stored(Decide(in)); stored != nil {
 			return stored.Members[0].Phase
 		}
@@ -182,18 +182,18 @@ func TestTurns(t *testing.T) {
 		build.With(in.MemberPod(1), build.Label("role", "primary"))
 	}
 	check(t,
-		row{"rolling: the highest ordinal comes first", world(two(api.MemberPending, api.MemberPending, build.Rolling))},
-		row{"rolling: one is copied, the other's turn has not come", world(two(api.MemberPending, api.MemberCopying, build.Rolling))},
-		row{"rolling: one is moved, the other begins", world(two(api.MemberPending, api.MemberMoved, build.Rolling))},
+		row{"rolling: the highest ordinal comes first", given(two(api.MemberPending, api.MemberPending, build.Rolling))},
+		row{"rolling: one is copied, the other's turn has not come", given(two(api.MemberPending, api.MemberCopying, build.Rolling))},
+		row{"rolling: one is moved, the other begins", given(two(api.MemberPending, api.MemberMoved, build.Rolling))},
 		row{"rolling: one waits and has become the primary, the other goes first",
-			but(world(two(api.MemberPending, api.MemberWaiting, build.Rolling), waits1), primary1)},
-		row{"rolling: the primary waits, and is the last", but(world(two(api.MemberMoved, api.MemberWaiting, build.Rolling), waits1), primary1)},
-		row{"whole: all begin", world(two(api.MemberPending, api.MemberPending))},
-		row{"whole: one mover at a time", but(world(two(api.MemberCopying, api.MemberCopying)), single)},
+			but(given(two(api.MemberPending, api.MemberWaiting, build.Rolling), waits1), primary1)},
+		row{"rolling: the primary waits, and is the last", but(given(two(api.MemberMoved, api.MemberWaiting, build.Rolling), waits1), primary1)},
+		row{"whole: all begin", given(two(api.MemberPending, api.MemberPending))},
+		row{"whole: one mover at a time", but(given(two(api.MemberCopying, api.MemberCopying)), single)},
 		row{"whole: the first one's mover runs, the other waits for its place",
-			but(world(two(api.MemberCopying, api.MemberCopying), moverPod(1)), single)},
+			but(given(two(api.MemberCopying, api.MemberCopying), moverPod(1)), single)},
 		row{"whole: the first one's mover waits at the gate, so there is a place",
-			but(world(two(api.MemberCopying, api.MemberCopying), moverPod(1, build.Waits())), single)},
+			but(given(two(api.MemberCopying, api.MemberCopying), moverPod(1, build.Waits())), single)},
 	)
 }
 
@@ -201,7 +201,7 @@ func TestTurns(t *testing.T) {
 func TestMemberThatLeavesTheGateForgetsTheAnswerOfTheMemberCheck(t *testing.T) {
 	checked := build.EditMember(0, func(m *api.Member) { m.Checked = operation.Moment(build.Now.Add(-time.Second)) })
 	at := append(set(moving0(api.MemberWaiting, provisioned, checked)), append(journal(web0), append(source(web0), target(web0)...)...)...)
-	p := Decide(world(at, pod(0, build.UID("uid-other")), moverPod(1, build.Waits())))
+	p := Decide(given(at, pod(0, build.UID("uid-other")), moverPod(1, build.Waits())))
 	if record := build.Stored(p); record == nil || record.Members[0].Phase != api.MemberCopying || record.Members[0].Checked != nil {
 		t.Errorf("it is copied again, and %+v: %s", record, p)
 	}

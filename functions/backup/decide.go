@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Decide is pure. Each call plans the next step only; the executor comes back until there is none.
@@ -195,7 +195,7 @@ func (w *work) beginWith(member *api.Member) {
 // owns reports whether the claim that the record names is still that claim, and bound to the volume that the record names.
 func owns(in Input, move *api.Move) bool {
 	claim, volume := in.Claim(move.Claim), in.Volume(move.OldVolume)
-	return claim != nil && claim.UID == move.UID && claim.DeletionTimestamp == nil && volume != nil && sts.Bound(claim, volume)
+	return claim != nil && claim.UID == move.UID && claim.DeletionTimestamp == nil && volume != nil && statefulset.Bound(claim, volume)
 }
 
 // disowned returns why the record was not written by Drydock for this set; empty if it was. Every user with the right to edit the set can

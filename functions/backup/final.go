@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // maxFinalTries is how many movers are made for one stop.
@@ -18,7 +18,7 @@ const maxFinalTries = 5
 
 // final has a member that has stopped copied to the end. The waiting mover gets the signal; if none waits, a new one starts with it.
 func (w *work) final(member *api.Member) {
-	if pod := w.MemberPod(member.Ordinal); pod == nil || pod.UID != member.Pod || !sts.Held(pod) || member.Stopped == nil {
+	if pod := w.MemberPod(member.Ordinal); pod == nil || pod.UID != member.Pod || !statefulset.Held(pod) || member.Stopped == nil {
 		return // restore handles it
 	}
 	m := w.moverOf(member)

@@ -6,7 +6,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // keepForeign keeps the targets that hold data of others, before the operation ends and its temporary claims are deleted. A provisioner
@@ -27,7 +28,7 @@ func keepForeign(in Input, record *api.Resize) []plan.Action {
 			if target == nil || in.Volume(target.Spec.VolumeName) == nil || !refused && !sameStorage(in, move, target.Spec.VolumeName) {
 				continue
 			}
-			actions = append(actions, plan.HoldVolume(in.Volume(target.Spec.VolumeName), w.link(api.RoleForeign, move.Claim)).Actions()...)
+			actions = append(actions, world.HoldVolume(in.Volume(target.Spec.VolumeName), w.link(api.RoleForeign, move.Claim)).Actions()...)
 		}
 	}
 	return actions
@@ -43,5 +44,5 @@ func (m mover) refusedTarget() bool {
 // sameStorage reports whether the target leads to where the claim's own volume does.
 func sameStorage(in Input, move *api.Move, target string) bool {
 	old, fresh := in.Volume(move.OldVolume), in.Volume(target)
-	return old != nil && fresh != nil && sts.SameStorage(old, fresh)
+	return old != nil && fresh != nil && statefulset.SameStorage(old, fresh)
 }

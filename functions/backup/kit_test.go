@@ -52,7 +52,7 @@ func told(in Input) []string {
 	return words
 }
 
-func world(groups ...objects) Input {
+func given(groups ...objects) Input {
 	all := objects{build.Node()}
 	for _, g := range groups {
 		all = append(all, g...)

@@ -14,12 +14,12 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // Input is what Decide decides on.
 type Input struct {
-	*sts.Observed
+	*world.Observed
 	Settings   api.Settings
 	RootMovers bool
 	// Options are how movers run; OptionsErr is why the user's options cannot be read.
@@ -70,7 +70,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 }
 
 // isTurn reports whether backup has work in the set's phase.
-func isTurn(o *sts.Observed) bool {
+func isTurn(o *world.Observed) bool {
 	record, err := o.Record()
 	return err == nil && o.Set != nil && record != nil && record.Phase == api.Moving
 }

@@ -17,7 +17,7 @@ const logs0 = "logs-web-0"
 
 // workOn is the work on a record, beside the objects.
 func workOn(record *api.Resize, groups ...objects) *work {
-	return &work{Input: world(append([]objects{set(record)}, groups...)...), before: record, record: record.Clone()}
+	return &work{Input: given(append([]objects{set(record)}, groups...)...), before: record, record: record.Clone()}
 }
 
 // half is a member of two claims. The first is on its new volume already.
@@ -108,12 +108,12 @@ func TestBackupInRareSituations(t *testing.T) {
 	refuses := failedJob(1, says(moverreport.FirstContainer, moverreport.MemberReport{Stage: moverreport.FirstContainer,
 		Result: moverreport.ResultFailed, Reason: moverreport.ReasonTargetNotEmpty, Message: "data: the target holds files"}, corev1.PodFailed))
 	check(t,
-		row{"the journal cannot be read", world(set(moving0(api.MemberCopying)), damaged, pod(0), source(web0))},
-		row{"a rollback waits at the gate: nothing is copied", world(set(back), objects{build.Journal(back)}, pod(0), source(web0), objects{kept})},
-		row{"the pod may run as root, and the namespace allows no mover that does", world(set(moving0(api.MemberCopying, provisioned), root),
+		row{"the journal cannot be read", given(set(moving0(api.MemberCopying)), damaged, pod(0), source(web0))},
+		row{"a rollback waits at the gate: nothing is copied", given(set(back), objects{build.Journal(back)}, pod(0), source(web0), objects{kept})},
+		row{"the pod may run as root, and the namespace allows no mover that does", given(set(moving0(api.MemberCopying, provisioned), root),
 			journal(web0), pod(0), source(web0), target(web0))},
 		row{"a mover finds data of others on the target of an operation that its journal does not name: nothing is kept",
-			world(set(moving0(api.MemberCopying, provisioned, build.EditMember(0, func(m *api.Member) { m.Claims[0].OldVolume = "pv-x" }))),
+			given(set(moving0(api.MemberCopying, provisioned, build.EditMember(0, func(m *api.Member) { m.Claims[0].OldVolume = "pv-x" }))),
 				journal(web0), pod(0), source(web0), target(web0), refuses)},
 	)
 }
@@ -142,16 +142,16 @@ func TestStallsInRareSituations(t *testing.T) {
 	}
 	check(t,
 		row{"its pod has just ended, and another one comes: an older warning does not count",
-			but(world(copying(), pod(0), ended(10*time.Second)), warned)},
+			but(given(copying(), pod(0), ended(10*time.Second)), warned)},
 		row{"its pod has ended, and no other one comes",
-			world(copying(build.EditMember(0, func(m *api.Member) { m.StalledSince = operation.Moment(build.Now.Add(-61 * time.Second)) })),
+			given(copying(build.EditMember(0, func(m *api.Member) { m.StalledSince = operation.Moment(build.Now.Add(-61 * time.Second)) })),
 				pod(0), ended(10*time.Minute))},
-		row{"its pod was deleted, and it has made progress since the warning", but(world(copying(progressed), pod(0), objects{job}), warned)},
-		row{"a condition says why it does not start", world(copying(), pod(0), pending(corev1.PodCondition{Type: corev1.PodScheduled,
+		row{"its pod was deleted, and it has made progress since the warning", but(given(copying(progressed), pod(0), objects{job}), warned)},
+		row{"a condition says why it does not start", given(copying(), pod(0), pending(corev1.PodCondition{Type: corev1.PodScheduled,
 			Status: corev1.ConditionFalse, Reason: "Gated", Message: "the pod has a gate"}))},
-		row{"a condition that is true says nothing", world(copying(), pod(0), pending(corev1.PodCondition{Type: corev1.PodScheduled,
+		row{"a condition that is true says nothing", given(copying(), pod(0), pending(corev1.PodCondition{Type: corev1.PodScheduled,
 			Status: corev1.ConditionTrue, Reason: "Placed", Message: "it has a node"}))},
-		row{"the member has no Job yet", world(copying(), pod(0))},
+		row{"the member has no Job yet", given(copying(), pod(0))},
 	)
 }
 

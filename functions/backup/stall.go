@@ -10,7 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Times after which a stall is shown. Each is well above the time of a healthy cluster, and within a minute of being observable.
@@ -85,7 +85,7 @@ func started(pod *corev1.Pod) bool {
 	})
 }
 
-func ended(pod *corev1.Pod) bool { return sts.Done(pod) }
+func ended(pod *corev1.Pod) bool { return statefulset.Done(pod) }
 
 // withoutPod describes a Job that has no pod: the API server refuses it, or the Job controller does not make one. A pod that was
 // deleted is replaced within moments and leaves no trace of when that was, so the time counts from when the lack was first seen.

@@ -79,44 +79,44 @@ func TestStalls(t *testing.T) {
 		return build.EditMember(0, func(m *api.Member) { m.Stopped = operation.Moment(build.Now.Add(-stop)) })
 	}
 	check(t,
-		row{"an image that cannot be pulled", world(copying(), pod(0), aged(time.Second, waitsFor("ErrImagePull", "no such image")))},
-		row{"an image that cannot be pulled is told once", world(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0),
+		row{"an image that cannot be pulled", given(copying(), pod(0), aged(time.Second, waitsFor("ErrImagePull", "no such image")))},
+		row{"an image that cannot be pulled is told once", given(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0),
 			aged(time.Minute, waitsFor("ImagePullBackOff", "no such image, again")))},
-		row{"an image that cannot be pulled for too long", world(copying(), pod(0),
+		row{"an image that cannot be pulled for too long", given(copying(), pod(0),
 			aged(limit, waitsFor("ImagePullBackOff", "no such image")))},
-		row{"nothing says why it does not start, and that is not long", world(copying(), pod(0), aged(20*time.Second, pending))},
-		row{"nothing says why it does not start", world(copying(), pod(0), aged(21*time.Second, pending))},
-		row{"a volume that cannot be mounted", but(world(copying(), pod(0), aged(time.Minute, pending)),
+		row{"nothing says why it does not start, and that is not long", given(copying(), pod(0), aged(20*time.Second, pending))},
+		row{"nothing says why it does not start", given(copying(), pod(0), aged(21*time.Second, pending))},
+		row{"a volume that cannot be mounted", but(given(copying(), pod(0), aged(time.Minute, pending)),
 			warned(job+"-x", "FailedMount", "timed out"))},
 		row{"no node has room, where all members stop: it is copied when the member has stopped",
-			world(copying(), pod(0), aged(limit, pending, unplaced))},
-		row{"no node has room, where one member stops", world(rolling, pod(0), aged(limit, pending, unplaced))},
-		row{"a node was found, and no volume is provisioned there", world(unprovisioned, pod(0), aged(limit, pending, unplaced))},
-		row{"it is being deleted for too long", world(copying(), pod(0), aged(time.Hour, deletedSince(limit)))},
+			given(copying(), pod(0), aged(limit, pending, unplaced))},
+		row{"no node has room, where one member stops", given(rolling, pod(0), aged(limit, pending, unplaced))},
+		row{"a node was found, and no volume is provisioned there", given(unprovisioned, pod(0), aged(limit, pending, unplaced))},
+		row{"it is being deleted for too long", given(copying(), pod(0), aged(time.Hour, deletedSince(limit)))},
 		row{"the node of a member that has stopped does not report",
-			world(stopped(), aged(time.Hour, build.Waits(), told), silentNode(time.Minute))},
+			given(stopped(), aged(time.Hour, build.Waits(), told), silentNode(time.Minute))},
 		row{"the node of a member that has stopped does not report for too long",
-			world(stopped(), aged(time.Hour, build.Waits(), told), silentNode(limit))},
-		row{"the node does not report", world(copying(), pod(0), aged(time.Hour, notReady("", time.Minute)))},
-		row{"the node does not report for too long", world(copying(), pod(0), aged(time.Hour, notReady("", limit)))},
-		row{"it reports no progress", but(world(copying(), pod(0), aged(time.Hour)), silent(6*time.Minute))},
-		row{"it reports no progress for too long", but(world(copying(), pod(0), aged(time.Hour)), silent(25*time.Minute))},
+			given(stopped(), aged(time.Hour, build.Waits(), told), silentNode(limit))},
+		row{"the node does not report", given(copying(), pod(0), aged(time.Hour, notReady("", time.Minute)))},
+		row{"the node does not report for too long", given(copying(), pod(0), aged(time.Hour, notReady("", limit)))},
+		row{"it reports no progress", but(given(copying(), pod(0), aged(time.Hour)), silent(6*time.Minute))},
+		row{"it reports no progress for too long", but(given(copying(), pod(0), aged(time.Hour)), silent(25*time.Minute))},
 		row{"the final pass reports no progress",
-			but(world(stopped(long(7*time.Minute)), aged(time.Hour, build.Waits(), told)), silent(6*time.Minute))},
+			but(given(stopped(long(7*time.Minute)), aged(time.Hour, build.Waits(), told)), silent(6*time.Minute))},
 		row{"the final pass reports no progress for too long",
-			but(world(stopped(long(time.Hour)), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
+			but(given(stopped(long(time.Hour)), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
 		row{"the mover waited for long, and the member has just stopped",
-			but(world(stopped(), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
-		row{"the API server refuses its pod", but(world(copying(), pod(0), alone(time.Second)),
+			but(given(stopped(), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
+		row{"the API server refuses its pod", but(given(copying(), pod(0), alone(time.Second)),
 			warned(job, "FailedCreate", "must specify limits.cpu"))},
-		row{"the API server refuses its pod for too long", but(world(copying(was("FailedCreate: must specify", limit)), pod(0),
+		row{"the API server refuses its pod for too long", but(given(copying(was("FailedCreate: must specify", limit)), pod(0),
 			alone(time.Hour)), warned(job, "FailedCreate", "must specify limits.cpu"))},
-		row{"no pod comes: its time runs", world(copying(), pod(0), alone(2*time.Minute))},
-		row{"no pod comes", world(copying(was("", 61*time.Second)), pod(0), alone(time.Hour))},
-		row{"no pod comes for too long", world(copying(was("", limit)), pod(0), alone(time.Hour))},
-		row{"it goes on", world(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0), aged(time.Hour))},
-		row{"a cause of others is bounded", world(copying(), pod(0), aged(time.Minute, waitsFor("Failed", strings.Repeat("x", 500)+"\n")))},
-		row{"progress is written", but(world(copying(), pod(0), aged(time.Minute)), func(in *Input) {
+		row{"no pod comes: its time runs", given(copying(), pod(0), alone(2*time.Minute))},
+		row{"no pod comes", given(copying(was("", 61*time.Second)), pod(0), alone(time.Hour))},
+		row{"no pod comes for too long", given(copying(was("", limit)), pod(0), alone(time.Hour))},
+		row{"it goes on", given(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0), aged(time.Hour))},
+		row{"a cause of others is bounded", given(copying(), pod(0), aged(time.Minute, waitsFor("Failed", strings.Repeat("x", 500)+"\n")))},
+		row{"progress is written", but(given(copying(), pod(0), aged(time.Minute)), func(in *Input) {
 			in.Progress, in.Moved = map[int]moverreport.Progress{0: {BytesDone: 5, BytesTotal: 10}}, map[int]time.Time{0: build.Now}
 		})},
 	)
@@ -151,7 +151,7 @@ func TestLogIsReadWhereItTellsProgress(t *testing.T) {
 	} {
 		member := build.Member(0, row.phase)
 		member.Stopped = operation.Moment(build.Now.Add(-row.stopped))
-		in := world(set(moving0(row.phase)))
+		in := given(set(moving0(row.phase)))
 		if got := in.logOf(&member, moverPod(1, row.pod)[1].(*corev1.Pod)); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}

@@ -11,7 +11,8 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // clockSkew is how far the clocks of two API servers may differ: one stamps the temporary claim, another one its volume.
@@ -36,13 +37,13 @@ func checkTargets(in Input, record *api.Resize) (api.Reason, string) {
 				"folder, then %s",
 				volume.Name, move.Claim, move.OldVolume, operation.AskAgain(record))
 		}
-		if !plan.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
+		if !world.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
 			return api.NotProvisioned, fmt.Sprintf("temporary claim %s for the copy of claim %s was bound to volume %s, which was not provisioned "+
 				"for it. Nothing is copied to a volume that may hold data. Reserve volume %s for its owner with spec.claimRef, or name a "+
 				"StorageClass that provisions volumes, then %s",
 				target.Name, move.Claim, volume.Name, volume.Name, operation.AskAgain(record))
 		}
-		old, fresh := sts.NodesOfVolume(in.Volume(move.OldVolume)), sts.NodesOfVolume(volume)
+		old, fresh := statefulset.NodesOfVolume(in.Volume(move.OldVolume)), statefulset.NodesOfVolume(volume)
 		if old.Apart(fresh) {
 			return api.CopyFailed, fmt.Sprintf("the new volume %s of claim %s is reachable from nodes with %s only, "+
 				"its volume %s from nodes with %s only, so no node can mount both. Name a StorageClass with volumeBindingMode WaitForFirstConsumer, "+
@@ -148,10 +149,10 @@ func (w *work) holdSources(member *api.Member) []plan.Action {
 			continue // hopeless says so
 		}
 		link := w.link(api.RoleSource, move.Claim)
-		actions = append(actions, plan.HoldVolume(volume, link).Actions()...)
+		actions = append(actions, world.HoldVolume(volume, link).Actions()...)
 		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
 		if fresh := w.Volume(move.NewVolume); w.record.IsRollback() && fresh != nil { // its window must not end now
-			actions = append(actions, plan.HoldVolume(fresh, w.returningLink(move)).Actions()...)
+			actions = append(actions, world.HoldVolume(fresh, w.returningLink(move)).Actions()...)
 		}
 	}
 	return actions

@@ -45,26 +45,26 @@ func TestTargets(t *testing.T) {
 		})
 	}
 	check(t,
-		row{"it was there before the claim: it was not provisioned for it", world(at, source(web0), bound(fresh(build.Static())))},
-		row{"it was provisioned, but long before the claim", world(at, source(web0), bound(fresh(build.Age(time.Hour))))},
-		row{"it is gone", world(at, source(web0), objects{build.Target(web0, "128Mi")})},
-		row{"it is the same storage as the source: it is kept first", world(at, same, bound(fresh(handle)))},
+		row{"it was there before the claim: it was not provisioned for it", given(at, source(web0), bound(fresh(build.Static())))},
+		row{"it was provisioned, but long before the claim", given(at, source(web0), bound(fresh(build.Age(time.Hour))))},
+		row{"it is gone", given(at, source(web0), objects{build.Target(web0, "128Mi")})},
+		row{"it is the same storage as the source: it is kept first", given(at, same, bound(fresh(handle)))},
 		row{"it is the same storage as the source, and is kept",
-			world(at, same, bound(fresh(handle, build.Retained(api.RoleForeign, web0))))},
-		row{"no node can mount both", world(at, zoned, bound(fresh(zone("b"))))},
-		row{"one node can mount both", world(at, zoned, bound(fresh(zone("a"))))},
-		row{"Kubernetes would bind the claim to an existing volume", but(world(at, source(web0)), unclaimed())},
-		row{"an existing volume is too small", but(world(at, source(web0)), unclaimed(build.Edit(func(v *corev1.PersistentVolume) {
+			given(at, same, bound(fresh(handle, build.Retained(api.RoleForeign, web0))))},
+		row{"no node can mount both", given(at, zoned, bound(fresh(zone("b"))))},
+		row{"one node can mount both", given(at, zoned, bound(fresh(zone("a"))))},
+		row{"Kubernetes would bind the claim to an existing volume", but(given(at, source(web0)), unclaimed())},
+		row{"an existing volume is too small", but(given(at, source(web0)), unclaimed(build.Edit(func(v *corev1.PersistentVolume) {
 			v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}
 		})))},
-		row{"an existing volume of another class", but(world(at, source(web0)),
+		row{"an existing volume of another class", but(given(at, source(web0)),
 			unclaimed(build.Edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "other" })))},
 		row{"an existing volume of another attributes class",
-			but(world(at, source(web0)),
+			but(given(at, source(web0)),
 				unclaimed(build.Edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") })))},
-		row{"an existing volume that is reserved for another claim", but(world(at, source(web0)), unclaimed(reservedFor("other")))},
+		row{"an existing volume that is reserved for another claim", but(given(at, source(web0)), unclaimed(reservedFor("other")))},
 		row{"an existing volume that is reserved for the temporary claim",
-			but(world(at, source(web0)), unclaimed(reservedFor(api.TargetName(id, web0, 0))))},
+			but(given(at, source(web0)), unclaimed(reservedFor(api.TargetName(id, web0, 0))))},
 	)
 }
 
@@ -75,27 +75,27 @@ func TestWhyItIsGivenUp(t *testing.T) {
 		return set(moving0(api.MemberCopying, build.EditMember(0, func(m *api.Member) { change(&m.Claims[0]) })))
 	}
 	check(t,
-		row{"the time is over", world(copying(late), pod(0))},
-		row{"the API server refuses a step", but(world(copying(), pod(0)), func(in *Input) { in.Rejected = "exceeded quota" })},
-		row{"a claim was deleted", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[1:])},
-		row{"a claim is being deleted", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.Deleting()))},
-		row{"a claim was replaced", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.UID("uid-other")))},
-		row{"a volume is gone", world(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
-		row{"the record has no id of the set's own", world(set(moving0(api.MemberPending)), pod(0), bare(web0))},
+		row{"the time is over", given(copying(late), pod(0))},
+		row{"the API server refuses a step", but(given(copying(), pod(0)), func(in *Input) { in.Rejected = "exceeded quota" })},
+		row{"a claim was deleted", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[1:])},
+		row{"a claim is being deleted", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.Deleting()))},
+		row{"a claim was replaced", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.UID("uid-other")))},
+		row{"a volume is gone", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
+		row{"the record has no id of the set's own", given(set(moving0(api.MemberPending)), pod(0), bare(web0))},
 		row{"the record says that a member has stopped, and there is no journal",
-			world(set(moving0(api.MemberFinalPass, build.Genuine)), held(0), bare(web0))},
+			given(set(moving0(api.MemberFinalPass, build.Genuine)), held(0), bare(web0))},
 		row{"the record names a volume that the journal does not",
-			world(forged(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), journal(web0), pod(0), source(web0))},
+			given(forged(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), journal(web0), pod(0), source(web0))},
 		row{"the record names a claim that the journal does not",
-			world(forged(func(m *api.Move) { m.Claim = "data-payroll-0" }), journal(web0), pod(0), source(web0))},
-		row{"the set is being deleted: restore undoes it", world(set(moving0(api.MemberCopying), build.Deleting()), journal(web0), pod(0),
+			given(forged(func(m *api.Move) { m.Claim = "data-payroll-0" }), journal(web0), pod(0), source(web0))},
+		row{"the set is being deleted: restore undoes it", given(set(moving0(api.MemberCopying), build.Deleting()), journal(web0), pod(0),
 			source(web0))},
 		row{"the set is created anew: its identity is not known yet",
-			world(set(moving0(api.MemberCopying, func(r *api.Resize) { r.Set.UID, r.ReplaceSet = "", true })), journal(web0), pod(0),
+			given(set(moving0(api.MemberCopying, func(r *api.Resize) { r.Set.UID, r.ReplaceSet = "", true })), journal(web0), pod(0),
 				source(web0))},
-		row{"planned: pause-owner is next", world(set(build.Operation(api.Planned)))},
-		row{"given up: restore releases what is held", world(set(build.Operation(api.Reverting)), journal(web0), pod(0), source(web0))},
-		row{"a record that cannot be read", world(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{}"))})},
+		row{"planned: pause-owner is next", given(set(build.Operation(api.Planned)))},
+		row{"given up: restore releases what is held", given(set(build.Operation(api.Reverting)), journal(web0), pod(0), source(web0))},
+		row{"a record that cannot be read", given(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{}"))})},
 	)
 }
 
@@ -111,9 +111,9 @@ func TestWarnings(t *testing.T) {
 	}
 	known := build.EditMember(0, func(m *api.Member) { m.Claims[0].Warnings = []string{"a sparse file"} })
 	check(t,
-		row{"a warning", world(copying(), pod(0), warns(0, "a sparse file"))},
-		row{"one that is known is not told again", world(copying(known), pod(0), warns(0, "a sparse file", "a socket"))},
-		row{"some were left out", world(copying(), pod(0), warns(3, "a sparse file"))},
-		row{"a long one is cut", world(copying(), pod(0), warns(0, strings.Repeat("ü", 400)))},
+		row{"a warning", given(copying(), pod(0), warns(0, "a sparse file"))},
+		row{"one that is known is not told again", given(copying(known), pod(0), warns(0, "a sparse file", "a socket"))},
+		row{"some were left out", given(copying(), pod(0), warns(3, "a sparse file"))},
+		row{"a long one is cut", given(copying(), pod(0), warns(0, strings.Repeat("ü", 400)))},
 	)
 }

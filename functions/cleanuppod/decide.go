@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Input is what Decide decides on.
@@ -65,11 +65,11 @@ func Decide(in Input) plan.Plan {
 		return p
 	}
 	switch {
-	case !sts.Managed(in.Set):
+	case !statefulset.Managed(in.Set):
 		return in.cancel(doc, api.NotManaged, "the StatefulSet is not opted in any more")
 	case in.resizes() || in.sleeps() || in.scales() || in.paused():
 		return plan.Noop(api.InProgress)
-	case !sts.CleanupAsked(in.Set):
+	case !statefulset.CleanupAsked(in.Set):
 		return in.cancel(doc, api.NoCleanup, "the StatefulSet has no cleanup pod template any more")
 	}
 	if _, problem := in.template(doc); problem != nil {
@@ -118,7 +118,7 @@ func (in Input) scales() bool {
 // the set's record was removed, and the record when the Scaler is gone, or when another client has started some of the members.
 func (in Input) paused() bool {
 	scale := operation.Of(in.Set).Scale
-	return in.Paused && sts.Replicas(in.Set) == 0 || scale != nil && scale.Paused
+	return in.Paused && statefulset.Replicas(in.Set) == 0 || scale != nil && scale.Paused
 }
 
 // cleanUp takes the next step for the ordinals that are left behind.

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // fresh is a document that tells of no operation yet.
@@ -24,7 +24,7 @@ func (in Input) fresh(doc *api.Cleanup, phase api.Phase, reason api.Reason, mess
 	}
 	next.Operation = api.OperationID(in.Set.UID, string(api.KindCleanup), next.Attempt)
 	next.Phase, next.Reason, next.Message = phase, reason, message
-	next.Request, next.Replicas = cleanup.Digest(in.Set), sts.Replicas(in.Set)
+	next.Request, next.Replicas = cleanup.Digest(in.Set), statefulset.Replicas(in.Set)
 	return next
 }
 
@@ -77,7 +77,7 @@ func (in Input) settle(doc *api.Cleanup, ordinals []cleanup.Ordinal) plan.Plan {
 
 // keep stores the document of a cleanup that is over, if it tells anything new.
 func (in Input) keep(doc, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
-	next.Replicas, next.Generation = sts.Replicas(in.Set), in.Set.Status.ObservedGeneration
+	next.Replicas, next.Generation = statefulset.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	if in.Set.DeletionTimestamp == nil {
 		next.Span = in.accounted(next.Span, ordinals)
 	}
@@ -103,7 +103,7 @@ func (in Input) tell(doc *api.Cleanup, reports []api.OrdinalStatus) []plan.Actio
 
 // accounted are the ordinals of which a pod is, or was, seen. One that is being replaced was.
 func (in Input) accounted(before *api.Span, ordinals []cleanup.Ordinal) *api.Span {
-	now, wanted := cleanup.Accounted(in.Set, ordinals), sts.Span(in.Set)
+	now, wanted := cleanup.Accounted(in.Set, ordinals), statefulset.Span(in.Set)
 	if before != nil && before.Start == now.Start {
 		now.End = max(now.End, min(before.End, wanted.End))
 	}

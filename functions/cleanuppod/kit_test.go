@@ -18,7 +18,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -166,7 +166,7 @@ func tells(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		doc := &api.Cleanup{
 			Header:   api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
-			Replicas: sts.Replicas(set), Generation: set.Generation,
+			Replicas: statefulset.Replicas(set), Generation: set.Generation,
 		}
 		for _, option := range options {
 			option(doc)

@@ -8,7 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // left are the ordinals to clean up, from the highest down: those that the set does not ask for, with claims that replicas
@@ -20,7 +20,7 @@ func (in Input) left(doc *api.Cleanup, ordinals []cleanup.Ordinal) []cleanup.Ord
 			return false
 		case o.Wanted:
 			return true
-		case in.Set.DeletionTimestamp != nil && o.Pod != nil && sts.IsPodOf(o.Pod, in.Set):
+		case in.Set.DeletionTimestamp != nil && o.Pod != nil && statefulset.IsPodOf(o.Pod, in.Set):
 			return false // of a set that is being deleted, replicas are stopped here
 		}
 		return len(o.Kept()) == 0 || o.Unknown(in.Set) != ""
@@ -31,14 +31,14 @@ func (in Input) left(doc *api.Cleanup, ordinals []cleanup.Ordinal) []cleanup.Ord
 // StatefulSet controller stops replicas, no other operation has to wait for a cleanup.
 func (in Input) due(left []cleanup.Ordinal) bool {
 	return in.Set.DeletionTimestamp != nil && len(left) > 0 || slices.ContainsFunc(left, func(o cleanup.Ordinal) bool {
-		return o.Pod == nil || !sts.IsPodOf(o.Pod, in.Set)
+		return o.Pod == nil || !statefulset.IsPodOf(o.Pod, in.Set)
 	})
 }
 
 // ending names a replica that the StatefulSet controller is about to stop; empty if there is none.
 func (in Input) ending(ordinals []cleanup.Ordinal) string {
 	for _, o := range ordinals {
-		if in.Set.DeletionTimestamp == nil && !o.Wanted && o.Pod != nil && sts.IsPodOf(o.Pod, in.Set) {
+		if in.Set.DeletionTimestamp == nil && !o.Wanted && o.Pod != nil && statefulset.IsPodOf(o.Pod, in.Set) {
 			return o.Pod.Name
 		}
 	}
@@ -61,7 +61,7 @@ func (in Input) begins(doc *api.Cleanup) bool {
 	switch {
 	case !operation.CleanupRests(doc):
 		return true
-	case in.retried(doc), doc.Request != cleanup.Digest(in.Set), doc.Replicas != sts.Replicas(in.Set):
+	case in.retried(doc), doc.Request != cleanup.Digest(in.Set), doc.Replicas != statefulset.Replicas(in.Set):
 		return true
 	}
 	return in.Set.DeletionTimestamp != nil && !in.Set.DeletionTimestamp.Before(doc.Finished) // in whole seconds
@@ -80,7 +80,7 @@ func (in Input) aborted() bool {
 
 // mayBegin reports whether the event may be the beginning of a cleanup.
 func (in Input) mayBegin() bool {
-	if in.Set == nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) {
+	if in.Set == nil || !statefulset.Managed(in.Set) || !statefulset.CleanupAsked(in.Set) {
 		return false
 	}
 	doc, err := api.LoadCleanup(in.Set)
@@ -93,7 +93,7 @@ func (in Input) Tally() (pending, running int) {
 		return 0, 0
 	}
 	doc, err := api.LoadCleanup(in.Set)
-	if err != nil || !sts.Managed(in.Set) || !sts.CleanupAsked(in.Set) || in.resizes() || in.sleeps() || operation.Of(in.Set).Scaling() {
+	if err != nil || !statefulset.Managed(in.Set) || !statefulset.CleanupAsked(in.Set) || in.resizes() || in.sleeps() || operation.Of(in.Set).Scaling() {
 		return 0, 0
 	}
 	for _, o := range in.left(doc, in.ordinals()) {

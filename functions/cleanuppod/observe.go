@@ -18,7 +18,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Input, error) {
@@ -48,7 +48,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 		return in, err
 	}
 	held := set.DeletionTimestamp != nil && cleanup.Finalized(set)
-	if sts.CleanupAsked(set) && (held || sts.Replicas(set) == 0) {
+	if statefulset.CleanupAsked(set) && (held || statefulset.Replicas(set) == 0) {
 		if err := f.observeRecords(ctx, &in); err != nil {
 			return in, err
 		}
@@ -94,7 +94,7 @@ func keepsAway(scaler *v1alpha1.ScalerSpec, record *api.Scale) bool {
 func (f *Function) observeClaims(ctx context.Context, in *Input) error {
 	return kube.Pages(ctx, f.client, plan.Claims, in.Set.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
-			if _, _, ok := sts.ParseClaimName(in.Set, l.Items[i].Name); ok {
+			if _, _, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name); ok {
 				in.Claims = append(in.Claims, &l.Items[i])
 			}
 		}
@@ -109,11 +109,11 @@ func (in *Input) concerns(pod *corev1.Pod) bool {
 	if in.Set == nil {
 		return false
 	}
-	if _, replica := sts.ParsePodName(in.Set, pod.Name); replica {
+	if _, replica := statefulset.ParsePodName(in.Set, pod.Name); replica {
 		return true
 	}
 	for _, c := range in.Claims {
-		if sts.Mounts(pod, c.Name) {
+		if statefulset.Mounts(pod, c.Name) {
 			return true
 		}
 	}
@@ -139,7 +139,7 @@ func (f *Function) try(ctx context.Context, in *Input) error {
 	if template == nil || problem != nil {
 		return nil
 	}
-	pod := resources.MakeCleanupPod(in.Set, template, api.OperationID(in.Set.UID, string(api.KindCleanup), 0), sts.Span(in.Set).End, nil)
+	pod := resources.MakeCleanupPod(in.Set, template, api.OperationID(in.Set.UID, string(api.KindCleanup), 0), statefulset.Span(in.Set).End, nil)
 	pod.Name, pod.OwnerReferences = "", nil
 	pod.GenerateName = "drydock-"
 	err := fault.FromAPI(f.client.Create(ctx, plan.Pods, in.Set.Namespace, pod, true))

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // goOn takes the next step of a cleanup: with OrderedReady for one ordinal, the highest, with Parallel for several.
@@ -72,7 +72,7 @@ func (in Input) step(doc *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 		return in.tend(doc, o)
 	case given(entry):
 		return plan.Noop(api.CleanupFailed)
-	case pod != nil && sts.IsPodOf(pod, in.Set):
+	case pod != nil && statefulset.IsPodOf(pod, in.Set):
 		return in.stop(doc, o)
 	case pod != nil && in.stuck(pod):
 		return in.obstructed(doc, o, api.ReplicaEnding, hangs(pod))
@@ -138,7 +138,7 @@ func hangs(pod *corev1.Pod) string {
 // user says which pod uses one of the claims, beside one that is done; empty if none does.
 func (in Input) user(claims []*corev1.PersistentVolumeClaim) string {
 	for _, c := range claims {
-		for _, p := range sts.Consumers(in.Pods, c.Name) {
+		for _, p := range statefulset.Consumers(in.Pods, c.Name) {
 			return fmt.Sprintf("pod %s uses claim %s; delete it, or let it end", p.Name, c.Name)
 		}
 	}

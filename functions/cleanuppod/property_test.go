@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -266,7 +266,7 @@ func (in Input) wrong(a plan.Action) string {
 		return fmt.Sprintf("precondition %q %q", a.UID, a.ResourceVersion)
 	case a.Resource == plan.Pods:
 		pod, held := seen.(*corev1.Pod), in.Set != nil && in.Set.DeletionTimestamp != nil && cleanup.Finalized(in.Set)
-		if cleanup.LinkOf(pod, in.Name) == nil && !(held && sts.IsPodOf(pod, in.Set)) {
+		if cleanup.LinkOf(pod, in.Name) == nil && !(held && statefulset.IsPodOf(pod, in.Set)) {
 			return "the pod is none of ours"
 		}
 		return ""
@@ -282,10 +282,10 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	if err != nil || !doc.Active() {
 		return "no cleanup runs"
 	}
-	_, n, _ := sts.ParseClaimName(in.Set, claim.Name)
+	_, n, _ := statefulset.ParseClaimName(in.Set, claim.Name)
 	for _, p := range in.Pods {
 		link, err := api.LoadLink(p)
-		if err != nil || link == nil || p.Status.Phase != corev1.PodSucceeded || p.Name != sts.PodName(in.Set, n) {
+		if err != nil || link == nil || p.Status.Phase != corev1.PodSucceeded || p.Name != statefulset.PodName(in.Set, n) {
 			continue
 		}
 		if link.Role == api.RoleCleaner && link.Operation == doc.Operation && link.Set == (api.SetRef{Name: in.Set.Name, UID: in.Set.UID}) &&
@@ -304,14 +304,14 @@ func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {
 	}
 	doc, _ := api.LoadCleanup(in.Set) //nolint:errcheck // nil fails below
 	link := cleanup.LinkOf(pod, in.Name)
-	n, replica := sts.ParsePodName(in.Set, pod.Name)
-	span := sts.Span(in.Set)
+	n, replica := statefulset.ParsePodName(in.Set, pod.Name)
+	span := statefulset.Span(in.Set)
 	switch {
 	case link == nil || doc == nil || link.Operation != doc.Operation || link.Set.UID != in.Set.UID:
 		return "its link"
 	case !replica || n < span.Start || n < span.End && in.Set.DeletionTimestamp == nil:
 		return "the replica is wanted"
-	case sts.IsPodOf(pod, in.Set):
+	case statefulset.IsPodOf(pod, in.Set):
 		return "the set would take it for a replica"
 	case !slices.Contains(pod.Finalizers, api.CleanupFinalizer):
 		return "nothing holds the name"
@@ -319,7 +319,7 @@ func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {
 		return "not on all claims"
 	}
 	for _, c := range in.Claims {
-		if uid, of := link.Claims[c.Name]; of && (uid != c.UID || !cleanup.Known(c, in.Set) || c.DeletionTimestamp != nil || !sts.Mounts(pod, c.Name)) {
+		if uid, of := link.Claims[c.Name]; of && (uid != c.UID || !cleanup.Known(c, in.Set) || c.DeletionTimestamp != nil || !statefulset.Mounts(pod, c.Name)) {
 			return "claim " + c.Name
 		}
 	}
@@ -377,7 +377,7 @@ func (in Input) after(a plan.Action) Input {
 	}
 	in.Pods = slices.DeleteFunc(in.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil && len(p.Finalizers) == 0 })
 	in.Claims = slices.DeleteFunc(in.Claims, func(c *corev1.PersistentVolumeClaim) bool {
-		return c.DeletionTimestamp != nil && !slices.ContainsFunc(in.Pods, func(p *corev1.Pod) bool { return sts.Mounts(p, c.Name) })
+		return c.DeletionTimestamp != nil && !slices.ContainsFunc(in.Pods, func(p *corev1.Pod) bool { return statefulset.Mounts(p, c.Name) })
 	})
 	return in
 }

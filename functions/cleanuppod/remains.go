@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // orphanFinalizer is on an object whose dependents are to be orphaned, until the garbage collector has done so.
@@ -71,7 +71,7 @@ func (in Input) cancel(doc *api.Cleanup, reason api.Reason, message string) plan
 	}
 	next := in.canceled(doc, reason, message)
 	p := plan.Do(reason, append(in.store(next).Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(in.Set, next, true))...)
-	if !sts.Managed(in.Set) {
+	if !statefulset.Managed(in.Set) {
 		return p
 	}
 	if wait := in.letGo(func(*corev1.Pod) bool { return true }); wait.Kind != plan.KindNoop {
@@ -83,7 +83,7 @@ func (in Input) cancel(doc *api.Cleanup, reason api.Reason, message string) plan
 func (in Input) canceled(doc *api.Cleanup, reason api.Reason, message string) *api.Cleanup {
 	next := operation.Fail(doc, api.Failed, in.Now, reason, message+"; the claims that are left are kept")
 	next.Ordinals = nil
-	next.Request, next.Replicas, next.Generation = cleanup.Digest(in.Set), sts.Replicas(in.Set), in.Set.Status.ObservedGeneration
+	next.Request, next.Replicas, next.Generation = cleanup.Digest(in.Set), statefulset.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	return next
 }
 
@@ -124,7 +124,7 @@ func (in Input) unheld(doc *api.Cleanup) string {
 		return "a resize was under way"
 	case in.aborted():
 		return "aborted"
-	case !sts.CleanupAsked(in.Set):
+	case !statefulset.CleanupAsked(in.Set):
 		return "it has no cleanup pod template"
 	}
 	if _, problem := in.template(doc); problem != nil {
@@ -142,8 +142,8 @@ func (in Input) orphans() bool {
 
 // orphaned reports whether the pod is a replica that nobody controls.
 func (in Input) orphaned(pod *corev1.Pod) bool {
-	_, replica := sts.ParsePodName(in.Set, pod.Name)
-	return replica && metav1.GetControllerOf(pod) == nil && sts.Selects(in.Set, pod.Labels)
+	_, replica := statefulset.ParsePodName(in.Set, pod.Name)
+	return replica && metav1.GetControllerOf(pod) == nil && statefulset.Selects(in.Set, pod.Labels)
 }
 
 // letGoOfSet takes our finalizer away from a set that is being deleted. The claims are kept.

@@ -5,7 +5,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // template is the set's, if nothing is wrong with it. What the API server said about it is known while it is new.
@@ -28,7 +28,7 @@ func (in Input) refused(doc *api.Cleanup) bool {
 // newTemplate is the template if the set's document does not tell yet that it was understood.
 func (in Input) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
 	doc, err := api.LoadCleanup(in.Set)
-	asked := sts.CleanupAsked(in.Set) && sts.Managed(in.Set) && in.Set.DeletionTimestamp == nil
+	asked := statefulset.CleanupAsked(in.Set) && statefulset.Managed(in.Set) && in.Set.DeletionTimestamp == nil
 	judged := doc != nil && doc.Request == cleanup.Digest(in.Set) && (doc.Phase != api.Refused || in.refused(doc))
 	if err != nil || !asked || judged {
 		return nil, nil

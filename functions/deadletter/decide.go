@@ -8,7 +8,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Decide is pure. A failure that is listed already is not listed, and not told, again: its own write may be what made
@@ -52,7 +52,7 @@ const forbidden = 403
 // unlistable says why nothing is written on the set.
 func unlistable(in Input) string {
 	switch {
-	case !sts.Managed(in.Set):
+	case !statefulset.Managed(in.Set):
 		return "the set has not opted in"
 	case in.Set.DeletionTimestamp != nil:
 		return "the set is being deleted"

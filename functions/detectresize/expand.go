@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // moments is how long an event waits for volumes that grow at once. A claim that grows carries no label of Drydock, so no event follows
@@ -123,7 +123,7 @@ func giveUp(in Input, record *api.Resize, why api.Reason, message string) plan.P
 func request(claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := operation.AskFor(claim, e.To)
 	if e.Attributes != nil {
-		plan.Set(patch, sts.AttributesPath, sts.AttributesOf(claim), *e.Attributes, "attributes "+*e.Attributes)
+		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes "+*e.Attributes)
 	}
 	return patch
 }
@@ -133,7 +133,7 @@ func grown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool
 	if has := claim.Status.Capacity[corev1.ResourceStorage]; has.Cmp(e.To) >= 0 {
 		return true
 	}
-	return request(claim, e).Empty() && sts.FileSystemPending(claim, e.To) != nil && len(in.Users(claim.Name)) == 0
+	return request(claim, e).Empty() && statefulset.FileSystemPending(claim, e.To) != nil && len(in.Users(claim.Name)) == 0
 }
 
 // hopeless says why the expansion has to be given up, or nothing.
@@ -153,9 +153,9 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 		case claim == nil || claim.UID != e.UID || claim.DeletionTimestamp != nil:
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while it was to grow; look at it, then ask again with the "+
 				"annotation %s", e.Claim, api.RetryAnnotation)
-		case request(claim, e).Empty() && sts.Infeasible(claim, e.To):
+		case request(claim, e).Empty() && statefulset.Infeasible(claim, e.To):
 			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
-		case e.Attributes != nil && request(claim, e).Empty() && sts.AttributesInfeasible(claim, *e.Attributes):
+		case e.Attributes != nil && request(claim, e).Empty() && statefulset.AttributesInfeasible(claim, *e.Attributes):
 			return api.AttributesInfeasible, fmt.Sprintf("the storage cannot give claim %s the VolumeAttributesClass %s: %s. Other claims may have "+
 				"it. Ask for another class, or correct this one and ask again with %s", e.Claim, *e.Attributes, modifyError(claim),
 				api.RetryAnnotation)
@@ -167,7 +167,7 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 // expanded hands the operation on if claims need another volume or the set other templates; else it ends the operation.
 func expanded(in Input, next *api.Resize) plan.Plan {
 	next.Reason, next.Message = api.ClaimsExpanded, operation.Summary(next, in.Settings.Retention)
-	if next.ReplaceSet && sts.TwoRevisions(in.Set) && !operation.Overdue(next, in.Now) {
+	if next.ReplaceSet && statefulset.TwoRevisions(in.Set) && !operation.Overdue(next, in.Now) {
 		return plan.Wait(api.RolloutRunning, "a partition keeps replicas of an older revision")
 	}
 	if next.ReplaceSet || len(next.Members) > 0 {
@@ -206,7 +206,7 @@ func takeBack(in Input, record *api.Resize) plan.Plan {
 // withdrawRequest returns the patch by which a claim asks for no more than its volume has.
 func withdrawRequest(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	if reason == api.Aborted || reason == api.ExpandInfeasible && sts.Infeasible(claim, e.To) {
+	if reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To) {
 		patch = operation.AskNoMore(claim, e.From, e.To)
 	}
 	withdrawClass(reason, patch, claim, e)

@@ -23,18 +23,18 @@ func TestRequestsOfFields(t *testing.T) {
 	logs := build.Template("logs", "1Gi", "fixed")
 	done := build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "serviceName=db" })
 	check(t,
-		row{"another service: the set is created again", world(asks("serviceName=db"), both())},
-		row{"the set has that service", world(asks("serviceName=db", serves), both())},
-		row{"another process has put the old service back: the request stands", world(asks("serviceName=db", build.Status(done)), both())},
-		row{"labels and a size: one operation", world(asks("data=128Mi,data/labels/tier=gold"), both())},
-		row{"a label of a template that the set does not have", world(asks("tmp/labels/tier=gold"), both())},
-		row{"a template less: its claims stay", world(asks("-logs", logs), both())},
-		row{"a template less that the pods mount", world(asks("-logs", logs, mounts), both())},
-		row{"a template less that the set does not have", world(asks("-logs"), both())},
-		row{"a template more while the set has pods", world(asks("+logs=1Gi@fast:RWO"), both())},
-		row{"a template more without pods", world(asks("+logs=1Gi@fast:RWO", build.Replicas(0)), claims("data-web-0"))},
-		row{"a template more of a class that does not exist", world(asks("+logs=1Gi@nvme:RWO", build.Replicas(0)))},
-		row{"a partition keeps pods of an older revision", world(asks("podManagementPolicy=Parallel", build.Edit(partitioned)), both())},
+		row{"another service: the set is created again", given(asks("serviceName=db"), both())},
+		row{"the set has that service", given(asks("serviceName=db", serves), both())},
+		row{"another process has put the old service back: the request stands", given(asks("serviceName=db", build.Status(done)), both())},
+		row{"labels and a size: one operation", given(asks("data=128Mi,data/labels/tier=gold"), both())},
+		row{"a label of a template that the set does not have", given(asks("tmp/labels/tier=gold"), both())},
+		row{"a template less: its claims stay", given(asks("-logs", logs), both())},
+		row{"a template less that the pods mount", given(asks("-logs", logs, mounts), both())},
+		row{"a template less that the set does not have", given(asks("-logs"), both())},
+		row{"a template more while the set has pods", given(asks("+logs=1Gi@fast:RWO"), both())},
+		row{"a template more without pods", given(asks("+logs=1Gi@fast:RWO", build.Replicas(0)), claims("data-web-0"))},
+		row{"a template more of a class that does not exist", given(asks("+logs=1Gi@nvme:RWO", build.Replicas(0)))},
+		row{"a partition keeps pods of an older revision", given(asks("podManagementPolicy=Parallel", build.Edit(partitioned)), both())},
 	)
 }
 

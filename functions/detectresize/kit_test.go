@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"drydock.dev/shared/world"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,7 +16,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -56,13 +57,13 @@ func told(in Input) []string {
 // roomy is a class whose volumes can grow.
 const roomy = "roomy"
 
-// world is a cluster with the classes fixed, fast and roomy, without quotas and limits.
-func world(groups ...objects) Input {
+// given is a cluster with the classes fixed, fast and roomy, without quotas and limits.
+func given(groups ...objects) Input {
 	var all objects
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Input: resize.Input{Settings: build.Settings(), Observed: build.World(all...), Cluster: &sts.Cluster{
+	return Input{Input: resize.Input{Settings: build.Settings(), Observed: build.World(all...), Cluster: &world.Cluster{
 		Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}, roomy: {AllowVolumeExpansion: ptr.To(true)}}}}}
 }
 

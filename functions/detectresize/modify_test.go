@@ -79,14 +79,14 @@ func TestAttributes(t *testing.T) {
 	}
 	silver := attributed("silver", "silver")
 	check(t,
-		row{"of a class that does not grow: nothing is copied", but(world(asks("data=64Mi%gold"), two()), knows("gold"))},
-		row{"another one than before", but(world(asks("data=64Mi%gold"), two(silver)), knows("gold"))},
-		row{"all have it, and the template has not", but(world(asks("data=64Mi%gold"), two(attributed("gold", "gold"))), knows("gold"))},
-		row{"a claim that grows by a copy gets it with the new volume", but(world(asks("data=128Mi%gold"), two(silver)), knows("gold"))},
-		row{"a claim that gets another class", but(world(asks("data=64Mi@fast%gold"), two(silver)), knows("gold"))},
-		row{"there is no such class", but(world(asks("data=64Mi%gold"), two()), knows("silver"))},
-		row{"it is of another driver", but(world(asks("data=64Mi%gold"), two()), other)},
-		row{"it was asked for, and a user has changed it since", but(world(objects{build.Set("web", build.Replicas(2),
+		row{"of a class that does not grow: nothing is copied", but(given(asks("data=64Mi%gold"), two()), knows("gold"))},
+		row{"another one than before", but(given(asks("data=64Mi%gold"), two(silver)), knows("gold"))},
+		row{"all have it, and the template has not", but(given(asks("data=64Mi%gold"), two(attributed("gold", "gold"))), knows("gold"))},
+		row{"a claim that grows by a copy gets it with the new volume", but(given(asks("data=128Mi%gold"), two(silver)), knows("gold"))},
+		row{"a claim that gets another class", but(given(asks("data=64Mi@fast%gold"), two(silver)), knows("gold"))},
+		row{"there is no such class", but(given(asks("data=64Mi%gold"), two()), knows("silver"))},
+		row{"it is of another driver", but(given(asks("data=64Mi%gold"), two()), other)},
+		row{"it was asked for, and a user has changed it since", but(given(objects{build.Set("web", build.Replicas(2),
 			build.Template("data", "64Mi", "fixed"), build.Edit(func(s *appsv1.StatefulSet) {
 				s.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To("gold")
 			}), build.Resize("data=64Mi%gold"), build.Status(build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "data=64Mi%gold" })))},
@@ -103,14 +103,14 @@ func TestExpandOffline(t *testing.T) {
 	two := append(append(grower("data-web-0", "64Mi", "64Mi"), grower("data-web-1", "64Mi", "64Mi")...), pods()...)
 	foreign := objects{build.Pod("debug", []string{"data-web-0"}, build.Age(time.Hour))}
 	check(t,
-		row{"it begins: no claim asks for more yet", world(offline("data=128Mi"), two)},
-		row{"together, where that is asked for", world(offline("data=128Mi", build.Annotation(api.StrategyAnnotation, "whole")), two)},
-		row{"attributes come first: no member stops for them", but(world(offline("data=128Mi%gold"), two), knows("gold"))},
-		row{"only attributes: no member stops", but(world(offline("data=64Mi%gold"), two), knows("gold"))},
-		row{"a claim cannot shrink in place", world(offline("data=32Mi"), two)},
-		row{"the class does not allow it", world(objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi", "fixed"),
+		row{"it begins: no claim asks for more yet", given(offline("data=128Mi"), two)},
+		row{"together, where that is asked for", given(offline("data=128Mi", build.Annotation(api.StrategyAnnotation, "whole")), two)},
+		row{"attributes come first: no member stops for them", but(given(offline("data=128Mi%gold"), two), knows("gold"))},
+		row{"only attributes: no member stops", but(given(offline("data=64Mi%gold"), two), knows("gold"))},
+		row{"a claim cannot shrink in place", given(offline("data=32Mi"), two)},
+		row{"the class does not allow it", given(objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi", "fixed"),
 			build.Resize("data=128Mi"), build.Annotation(api.ResizeMethodAnnotation, "expand-offline"))}, both())},
-		row{"another pod keeps a volume attached", world(offline("data=128Mi"), two, foreign)},
+		row{"another pod keeps a volume attached", given(offline("data=128Mi"), two, foreign)},
 	)
 }
 
@@ -125,18 +125,18 @@ func TestModifications(t *testing.T) {
 	infeasible := modifying("gold", corev1.PersistentVolumeClaimModifyVolumeInfeasible)
 	inProgress := modifying("gold", corev1.PersistentVolumeClaimModifyVolumeInProgress)
 	on := func(reason api.Reason, claim objects) Input {
-		return world(roomySet(expanding(gold, gaveUp(reason))), first, claim)
+		return given(roomySet(expanding(gold, gaveUp(reason))), first, claim)
 	}
 	check(t,
-		row{"size and attributes are asked for in one write", world(roomySet(one), first, grower("data-web-1", "64Mi", "64Mi"), pods())},
-		row{"the driver is at it", world(roomySet(one), first, now("gold", "", inProgress), pods())},
-		row{"the volume has grown, and has not its attributes", world(roomySet(one), first, now("gold", "silver"), pods())},
-		row{"it has: the operation is done", world(roomySet(one), first, now("gold", "gold"), pods())},
-		row{"it has, and the resizer has not said so yet", world(roomySet(one), first, now("gold", "gold", inProgress), pods())},
-		row{"the storage cannot", world(roomySet(one), first, now("gold", "silver", infeasible), pods())},
-		row{"an earlier class was infeasible", world(roomySet(one), first, now("gold", "silver",
+		row{"size and attributes are asked for in one write", given(roomySet(one), first, grower("data-web-1", "64Mi", "64Mi"), pods())},
+		row{"the driver is at it", given(roomySet(one), first, now("gold", "", inProgress), pods())},
+		row{"the volume has grown, and has not its attributes", given(roomySet(one), first, now("gold", "silver"), pods())},
+		row{"it has: the operation is done", given(roomySet(one), first, now("gold", "gold"), pods())},
+		row{"it has, and the resizer has not said so yet", given(roomySet(one), first, now("gold", "gold", inProgress), pods())},
+		row{"the storage cannot", given(roomySet(one), first, now("gold", "silver", infeasible), pods())},
+		row{"an earlier class was infeasible", given(roomySet(one), first, now("gold", "silver",
 			modifying("platinum", corev1.PersistentVolumeClaimModifyVolumeInfeasible)), pods())},
-		row{"past the deadline", world(roomySet(expanding(settled(0), templatesAreRight, gold, build.Due(-time.Second))), first,
+		row{"past the deadline", given(roomySet(expanding(settled(0), templatesAreRight, gold, build.Due(-time.Second))), first,
 			now("gold", "silver", inProgress), pods())},
 		row{"infeasible: the claim asks for what its volume has", on(api.AttributesInfeasible, now("gold", "silver", infeasible))},
 		row{"aborted: the claim asks for what its volume has", on(api.Aborted, now("gold", "silver", inProgress))},

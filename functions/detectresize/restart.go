@@ -10,16 +10,16 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // toRestart returns the pod that has to be restarted so that the file system on its volume grows, and why it has to wait; "" if it may be stopped
 // now. It is the highest ordinal that may be stopped, the primary last, else the first that has to wait. It is nil if there is none.
 func toRestart(in Input, record *api.Resize) (pod *corev1.Pod, shut string) {
 	for _, e := range pending(in, record) {
-		_, ordinal, _ := sts.ParseClaimName(in.Set, e.Claim)
+		_, ordinal, _ := statefulset.ParseClaimName(in.Set, e.Claim)
 		candidate := in.MemberPod(ordinal)
-		if !restartHelps(in, candidate, sts.FileSystemPending(in.Claim(e.Claim), e.To).Time) {
+		if !restartHelps(in, candidate, statefulset.FileSystemPending(in.Claim(e.Claim), e.To).Time) {
 			continue
 		}
 		why := mustWait(in, record, candidate, ordinal)
@@ -37,21 +37,21 @@ func toRestart(in Input, record *api.Resize) (pod *corev1.Pod, shut string) {
 func pending(in Input, record *api.Resize) []api.Expansion {
 	var all []api.Expansion
 	for _, e := range record.Expansions {
-		since := sts.FileSystemPending(in.Claim(e.Claim), e.To)
+		since := statefulset.FileSystemPending(in.Claim(e.Claim), e.To)
 		if !e.Done && since != nil && in.Now.Sub(since.Time) >= in.Settings.ExpandPatience {
 			all = append(all, e)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b api.Expansion) int {
-		_, x, _ := sts.ParseClaimName(in.Set, a.Claim)
-		_, y, _ := sts.ParseClaimName(in.Set, b.Claim)
+		_, x, _ := statefulset.ParseClaimName(in.Set, a.Claim)
+		_, y, _ := statefulset.ParseClaimName(in.Set, b.Claim)
 		return cmp.Or(cmp.Compare(primary(in, x), primary(in, y)), cmp.Compare(y, x))
 	})
 	return all
 }
 
 func primary(in Input, ordinal int) int {
-	if sts.IsPrimary(in.Set, in.MemberPod(ordinal)) {
+	if statefulset.IsPrimary(in.Set, in.MemberPod(ordinal)) {
 		return 1
 	}
 	return 0
@@ -59,7 +59,7 @@ func primary(in Input, ordinal int) int {
 
 // restartHelps reports whether a restart of the pod would grow the file system: the pod is older than the growth of its volume.
 func restartHelps(in Input, pod *corev1.Pod, since time.Time) bool {
-	return pod != nil && pod.DeletionTimestamp == nil && sts.IsPodOf(pod, in.Set) && !pod.CreationTimestamp.After(since)
+	return pod != nil && pod.DeletionTimestamp == nil && statefulset.IsPodOf(pod, in.Set) && !pod.CreationTimestamp.After(since)
 }
 
 // mustWait returns why the pod must not be stopped now, by the gate of a member that gets other volumes; "" if it may be. A pod whose claim is

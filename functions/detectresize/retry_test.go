@@ -16,8 +16,8 @@ func TestRetryOfACleanupIsLeftToCleanupPod(t *testing.T) {
 	cleaned := build.Annotation(api.CleanupAnnotation, failed.Encode())
 	served := build.Resize("data=64Mi")
 	check(t,
-		row{"the retry is about a resize", world(set(served, retry))},
-		row{"the retry is about a cleanup", world(set(served, retry, template, cleaned))},
+		row{"the retry is about a resize", given(set(served, retry))},
+		row{"the retry is about a cleanup", given(set(served, retry, template, cleaned))},
 	)
 	for name, row := range map[string]struct {
 		options []build.Option
@@ -29,7 +29,7 @@ func TestRetryOfACleanupIsLeftToCleanupPod(t *testing.T) {
 		"one is refused, and a cleanup has failed": {[]build.Option{retry, template, cleaned, build.Resize("much")}, false},
 	} {
 		taken := false
-		for _, a := range Decide(world(set(row.options...), both())).Actions {
+		for _, a := range Decide(given(set(row.options...), both())).Actions {
 			for _, op := range a.Ops {
 				taken = taken || op.Op == "remove" && op.Path == "/metadata/annotations/drydock.dev~1retry"
 			}

@@ -20,7 +20,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podprobe"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const (
@@ -74,10 +74,10 @@ func (f *Function) byKubelets(ctx context.Context, in Input) (map[string]grow.Us
 // nodesOf returns the names of the nodes that members of the set run on, sorted.
 func (f *Function) nodesOf(ctx context.Context, in Input) ([]string, error) {
 	var names []string
-	err := kube.Pages(ctx, f.client, plan.Pods, in.Set.Namespace, sts.SelectorOf(in.Set), &corev1.PodList{}, func(l *corev1.PodList) {
+	err := kube.Pages(ctx, f.client, plan.Pods, in.Set.Namespace, statefulset.SelectorOf(in.Set), &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			pod := &l.Items[i]
-			if sts.IsPodOf(pod, in.Set) && pod.Spec.NodeName != "" && !slices.Contains(names, pod.Spec.NodeName) {
+			if statefulset.IsPodOf(pod, in.Set) && pod.Spec.NodeName != "" && !slices.Contains(names, pod.Spec.NodeName) {
 				names = append(names, pod.Spec.NodeName)
 			}
 		}

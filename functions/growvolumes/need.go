@@ -10,14 +10,14 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/grow"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // need is a template whose claims need more space.
 type need struct {
 	template string
 	rule     api.GrowRule
-	fullest  sts.Claim
+	fullest  statefulset.Claim
 	// from is the size of the fullest claim, target what each claim is to have at least.
 	from, target resource.Quantity
 	// saw is the reason, for people.
@@ -56,11 +56,11 @@ func (in Input) needs() (needs []need, warnings []api.GrowthWarning) {
 }
 
 // members returns the claims of the template that members of the set use, the lowest ordinal first.
-func (in Input) members(template string) []sts.Claim {
-	claims := slices.DeleteFunc(sts.ClaimsOf(in.Set, in.Claims), func(c sts.Claim) bool {
+func (in Input) members(template string) []statefulset.Claim {
+	claims := slices.DeleteFunc(statefulset.ClaimsOf(in.Set, in.Claims), func(c statefulset.Claim) bool {
 		return c.Template != template || !in.Wants(c.Ordinal) || c.DeletionTimestamp != nil
 	})
-	slices.SortFunc(claims, func(a, b sts.Claim) int { return a.Ordinal - b.Ordinal })
+	slices.SortFunc(claims, func(a, b statefulset.Claim) int { return a.Ordinal - b.Ordinal })
 	return claims
 }
 
@@ -101,13 +101,13 @@ func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWa
 }
 
 // sized sets the target of the need. All claims get at least the size of the largest one.
-func (in Input) sized(n need, claims []sts.Claim) (*need, *api.GrowthWarning) {
+func (in Input) sized(n need, claims []statefulset.Claim) (*need, *api.GrowthWarning) {
 	n.from = sizeOf(n.fullest)
 	n.target = n.rule.Max
 	if by := n.rule.By.Of(n.from.Value()); by < n.rule.Max.Value()-n.from.Value() { // no sum overflows
 		n.target = rounded(n.from.Value() + by)
 	}
-	largest := sts.Requested(sts.Template(in.Set, n.template))
+	largest := statefulset.Requested(statefulset.Template(in.Set, n.template))
 	for _, c := range claims {
 		if size := sizeOf(c); size.Cmp(largest) > 0 {
 			largest = size
@@ -127,10 +127,10 @@ func (in Input) sized(n need, claims []sts.Claim) (*need, *api.GrowthWarning) {
 }
 
 // usageOf returns the usage of the claim's volume, or why it is unknown.
-func (in Input) usageOf(c sts.Claim) (grow.Usage, string) {
+func (in Input) usageOf(c statefulset.Claim) (grow.Usage, string) {
 	u, reported := in.Usage[c.Name]
 	switch {
-	case sts.IsBlock(c.PersistentVolumeClaim):
+	case statefulset.IsBlock(c.PersistentVolumeClaim):
 		return u, "raw block volumes report no usage"
 	case !reported:
 		return u, "no report about it"
@@ -160,8 +160,8 @@ func shortage(claim string, u grow.Usage, rule api.GrowRule) string {
 func percent(part, whole int64) int { return int(float64(part) / float64(whole) * 100) }
 
 // sizeOf returns the size of the claim's volume. A claim that asks for more than it has may never get that.
-func sizeOf(c sts.Claim) resource.Quantity {
-	size, has := sts.Owns(c.PersistentVolumeClaim), c.Status.Capacity["storage"]
+func sizeOf(c statefulset.Claim) resource.Quantity {
+	size, has := statefulset.Owns(c.PersistentVolumeClaim), c.Status.Capacity["storage"]
 	if has.Cmp(size) > 0 {
 		return has
 	}
@@ -194,7 +194,7 @@ func (in Input) possible(needs []need) (can []need, warnings []api.GrowthWarning
 // obstacle returns why the template's claims cannot grow without stopping a member; "" if they can. A resize changes every claim of the
 // template that has a volume, also those that no member uses now.
 func (in Input) obstacle(n need) string {
-	if owner := sts.Controller(in.Set); owner != nil && api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
+	if owner := statefulset.Controller(in.Set); owner != nil && api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
 		return fmt.Sprintf("%s %s controls the StatefulSet and sets their size. Raise the size there, or set the annotation %s=%s",
 			owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)
 	}
@@ -205,11 +205,11 @@ func (in Input) obstacle(n need) string {
 			api.ResizeMethodAnnotation, method, api.ResizeAnnotation)
 	}
 	var rigid []string
-	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
-		class := in.Classes[sts.ClassOf(c.PersistentVolumeClaim)]
+	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
+		class := in.Classes[statefulset.ClassOf(c.PersistentVolumeClaim)]
 		expands := class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
-		if c.Template == n.template && c.Spec.VolumeName != "" && !expands && sts.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
-			rigid = append(rigid, fmt.Sprintf("%s (class %q)", c.Name, sts.ClassOf(c.PersistentVolumeClaim)))
+		if c.Template == n.template && c.Spec.VolumeName != "" && !expands && statefulset.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
+			rigid = append(rigid, fmt.Sprintf("%s (class %q)", c.Name, statefulset.ClassOf(c.PersistentVolumeClaim)))
 		}
 	}
 	if len(rigid) > 0 {

@@ -15,13 +15,14 @@ import (
 	"drydock.dev/shared/grow"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Input is what Decide decides on.
 type Input struct {
 	// Observed has the set and its claims, and nothing else.
-	*sts.Observed
+	*world.Observed
 	// Asks reports whether the set asks to grow, by itself or by the default of its namespace.
 	Asks  bool
 	Rules grow.Rules
@@ -41,7 +42,7 @@ const mostClaims = 10_000
 
 // observe reads what Decide needs. The volumes are measured once an event, and only where something could follow.
 func (f *Function) observe(ctx context.Context, ref events.Ref, measured **measurement) (Input, error) {
-	in := Input{Observed: &sts.Observed{Now: time.Now(), Name: ref.Name}}
+	in := Input{Observed: &world.Observed{Now: time.Now(), Name: ref.Name}}
 	set := &appsv1.StatefulSet{}
 	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
 	if err != nil || !found {
@@ -67,7 +68,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, measured **measu
 // observeRules reads the rules of the set, or else those of its namespace.
 func (f *Function) observeRules(ctx context.Context, in *Input) error {
 	var config *corev1.ConfigMap
-	if _, own := in.Set.Annotations[api.GrowAnnotation]; !own && sts.Managed(in.Set) {
+	if _, own := in.Set.Annotations[api.GrowAnnotation]; !own && statefulset.Managed(in.Set) {
 		read := &corev1.ConfigMap{}
 		found, err := f.client.Get(ctx, kube.ConfigMaps, in.Set.Namespace, api.GrowConfigMap, read)
 		if err != nil {
@@ -91,7 +92,7 @@ func (f *Function) observeRules(ctx context.Context, in *Input) error {
 func (f *Function) observeClaims(ctx context.Context, in *Input) error {
 	err := kube.Pages(ctx, f.client, plan.Claims, in.Set.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
-			if _, _, ok := sts.ParseClaimName(in.Set, l.Items[i].Name); ok && len(in.Claims) < mostClaims {
+			if _, _, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name); ok && len(in.Claims) < mostClaims {
 				in.Claims = append(in.Claims, l.Items[i].DeepCopy()) // a pointer would keep the whole page
 			}
 		}
@@ -106,7 +107,7 @@ func (f *Function) observeClaims(ctx context.Context, in *Input) error {
 func (f *Function) observeClasses(ctx context.Context, in *Input) error {
 	in.Classes = map[string]*storagev1.StorageClass{}
 	for _, c := range in.Claims {
-		name := sts.ClassOf(c)
+		name := statefulset.ClassOf(c)
 		if _, read := in.Classes[name]; read || name == "" || c.Status.Phase != corev1.ClaimBound { // tenants write any name on a claim
 			continue
 		}

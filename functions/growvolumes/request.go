@@ -6,7 +6,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // state is how far the request in the resize annotation is.
@@ -60,7 +60,7 @@ func (in Input) standing(memory *api.Growth) (targets map[string]api.Target, is 
 // replaceable reports whether growth may replace a request that is met by its own.
 func (in Input) replaceable(text string) (targets map[string]api.Target, is state, why string) {
 	request, err := api.ParseRequest(text)
-	switch manager := sts.AppliedBy(in.Set, api.ResizeAnnotation); {
+	switch manager := statefulset.AppliedBy(in.Set, api.ResizeAnnotation); {
 	case err != nil:
 		return nil, open, "" // detect-resize says so
 	case request.Auto:
@@ -89,7 +89,7 @@ func (in Input) targets(text string) map[string]api.Target {
 	}
 	known := map[string]api.Target{}
 	for template, target := range request.Targets {
-		if sts.Template(in.Set, template) != nil {
+		if statefulset.Template(in.Set, template) != nil {
 			known[template] = target
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
 
@@ -236,7 +236,7 @@ func TestPrometheusOnTwoNodes(t *testing.T) {
 func TestUnknownSourceOfUsage(t *testing.T) {
 	var out bytes.Buffer
 	f := New(nil, api.Settings{GrowUsage: "prom", GrowTimeout: time.Second}, slog.New(slog.NewTextHandler(&out, nil)))
-	in := Input{Observed: &sts.Observed{Set: build.Set("web")}}
+	in := Input{Observed: &world.Observed{Set: build.Set("web")}}
 	if usage := f.measure(t.Context(), in); len(usage) != 0 || !strings.Contains(out.String(), "DRYDOCK_GROW_USAGE=prom") {
 		t.Errorf("usage %v, log %s", usage, out.String())
 	}

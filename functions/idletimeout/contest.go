@@ -7,7 +7,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 func startedByOthers(in Input, group idle.Group, m idle.Member) plan.Plan {
 	next := countStarts(in, m)
 	if next.Starts < contested {
-		return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), sts.Replicas(m.Set)))
+		return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), statefulset.Replicas(m.Set)))
 	}
 	next.FailedAt, next.Reason = m.Sleep.Phase, api.StartedByOthers
 	return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf(
@@ -32,7 +32,7 @@ func startedByOthers(in Input, group idle.Group, m idle.Member) plan.Plan {
 
 // countStarts returns the sleep with the count of sleeps that the present field manager of the replicas has ended.
 func countStarts(in Input, m idle.Member) *api.Sleep {
-	next, manager := m.Sleep.Clone(), sts.ReplicasManager(m.Set)
+	next, manager := m.Sleep.Clone(), statefulset.ReplicasManager(m.Set)
 	short := next.Quiesced == nil || in.Now.Sub(next.Quiesced.Time) < shortSleep
 	if manager != next.StartedBy || !short {
 		next.Starts = 0

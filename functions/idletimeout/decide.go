@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Input is what Decide decides on.
@@ -105,7 +105,7 @@ func (in Input) judge() (idle.Group, []idle.Verdict) {
 
 // note writes an activity down.
 func note(in Input, m idle.Member) plan.Plan {
-	if !in.Signal.wakes() || !sts.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
+	if !in.Signal.wakes() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
 		return plan.Noop(api.NotIdle)
 	}
 	return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
@@ -133,7 +133,7 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 			Message: fmt.Sprintf("%v; scale the set to what it had, and delete the record", in.unreadable(m)), UID: m.Set.UID}))
 	case in.lost(m) != nil:
 		return wake(in, group, m, in.lost(m), api.WakingUp, "what the set tells about its sleep was lost")
-	case !sts.Managed(m.Set):
+	case !statefulset.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}
 	if m.Busy {
@@ -142,7 +142,7 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 	switch {
 	case m.Err != nil:
 		return refuse(in, m, api.RequestInvalid, m.Complaint())
-	case sts.Replicas(m.Set) == 0:
+	case statefulset.Replicas(m.Set) == 0:
 		return atZero(in, group, m)
 	case !v.Awake:
 		return fallAsleep(in, group, m, v)
@@ -180,7 +180,7 @@ func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if in.paused(m) { // by a person: a wake-up would end that pause
 		return plan.Noop(api.SetPaused)
 	}
-	if left := sts.RollingOut(m.Set); left != "" {
+	if left := statefulset.RollingOut(m.Set); left != "" {
 		return plan.Wait(api.RolloutRunning, "%s", left)
 	}
 	if who := dependent(group, m); who != "" && v.Request != idle.ForPause { // a person may stop what others depend on
@@ -218,7 +218,7 @@ func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Sleep
 func (in Input) mayBegin() bool {
 	group, verdicts := in.judge()
 	for i, m := range group {
-		if !verdicts[i].Awake && !m.Sleep.Active() && sts.Replicas(m.Set) > 0 {
+		if !verdicts[i].Awake && !m.Sleep.Active() && statefulset.Replicas(m.Set) > 0 {
 			return true
 		}
 	}
@@ -231,7 +231,7 @@ func (in Input) toProbe() []idle.Member {
 	var probes []idle.Member
 	for i, m := range group {
 		due := verdicts[i].Request == idle.ForIdle && !m.Sleep.Active() && !in.rests(m, verdicts[i])
-		if due && m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && sts.Managed(m.Set) {
+		if due && m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && statefulset.Managed(m.Set) {
 			probes = append(probes, m)
 		}
 	}
@@ -273,7 +273,7 @@ func (in Input) rank(m idle.Member) int {
 func cleared(probes map[string]Probed, group idle.Group) bool {
 	return !slices.ContainsFunc(group, func(m idle.Member) bool {
 		_, asked := probes[m.Set.Name]
-		return m.Rules.Probe != nil && sts.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
+		return m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
 	})
 }
 
@@ -305,7 +305,7 @@ func dependent(group idle.Group, m idle.Member) string {
 }
 
 func asleep(m idle.Member) bool {
-	return sts.AtZero(m.Set) && (!m.Sleep.Active() || m.Sleep.Phase == api.Asleep)
+	return statefulset.AtZero(m.Set) && (!m.Sleep.Active() || m.Sleep.Phase == api.Asleep)
 }
 
 // dependency names a member that this one depends on and that is not ready, or is empty.

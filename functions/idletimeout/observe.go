@@ -17,7 +17,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // observe reads what Decide needs. Answers are those of the probes that were asked in this event already: each set is asked once.
@@ -80,7 +80,7 @@ func (f *Function) observeRecords(ctx context.Context, namespace string, into ma
 // group reads the opted-in sets of the set's group. One that is not opted in, or in no group, is alone.
 func (f *Function) group(ctx context.Context, set *appsv1.StatefulSet) (idle.Group, error) {
 	name := set.Labels[api.GroupLabel]
-	if name == "" || !sts.Managed(set) {
+	if name == "" || !statefulset.Managed(set) {
 		return idle.Group{idle.MemberOf(set)}, nil
 	}
 	return f.members(ctx, set.Namespace, name)

@@ -20,7 +20,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podprobe"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // prober asks whether a set is in use. Whatever it cannot find out is an error, never "idle".
@@ -129,7 +129,7 @@ func (p *prober) pods(ctx context.Context, set *appsv1.StatefulSet) ([]*corev1.P
 	var pods []*corev1.Pod
 	err = kube.Pages(ctx, p.client, plan.Pods, set.Namespace, selector.String(), &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
-			if sts.IsPodOf(&l.Items[i], set) {
+			if statefulset.IsPodOf(&l.Items[i], set) {
 				pods = append(pods, &l.Items[i])
 			}
 		}
@@ -144,8 +144,8 @@ func (p *prober) running(ctx context.Context, set *appsv1.StatefulSet) ([]*corev
 		return nil, err
 	}
 	running := func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" }
-	if len(pods) != int(sts.Replicas(set)) || !slices.ContainsFunc(pods, running) {
-		return nil, fmt.Errorf("%d of %d pods are there to ask", len(pods), sts.Replicas(set))
+	if len(pods) != int(statefulset.Replicas(set)) || !slices.ContainsFunc(pods, running) {
+		return nil, fmt.Errorf("%d of %d pods are there to ask", len(pods), statefulset.Replicas(set))
 	}
 	if i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return !running(pod) }); i >= 0 {
 		return nil, fmt.Errorf("pod %s does not run", pods[i].Name)

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Record is the record of a sleep. It is written before the set is scaled to zero and removed after the wake-up, so that the
@@ -22,7 +22,7 @@ type Record struct {
 // mayHaveRecords reports whether there may be a record that matters. Who tells that a set is used which runs has none read.
 func (in Input) mayHaveRecords() bool {
 	return !in.Signal.wakes() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
-		return m.Sleep.Active() || sts.Replicas(m.Set) == 0
+		return m.Sleep.Active() || statefulset.Replicas(m.Set) == 0
 	})
 }
 
@@ -46,7 +46,7 @@ func (in Input) remember(m idle.Member, sleep *api.Sleep) []plan.Action {
 // unreadable says why nobody knows how many replicas a set at zero had that does not tell of its sleep any more.
 func (in Input) unreadable(m idle.Member) error {
 	for _, r := range in.Records[m.Set.Name] {
-		if _, err := api.LoadSleepRecord(r.Revision); err != nil && sts.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
+		if _, err := api.LoadSleepRecord(r.Revision); err != nil && statefulset.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (in Input) unreadable(m idle.Member) error {
 
 // lost is the sleep of a set at zero that does not tell of it any more; nil if there is none.
 func (in Input) lost(m idle.Member) *api.Sleep {
-	if sts.Replicas(m.Set) > 0 {
+	if statefulset.Replicas(m.Set) > 0 {
 		return nil
 	}
 	for _, r := range in.Records[m.Set.Name] {
@@ -95,5 +95,5 @@ func (in Input) over(m idle.Member, link *api.Link) bool {
 	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
 		return m.Sleep.Phase.Terminal()
 	}
-	return sts.Replicas(m.Set) > 0 && !in.paused(m)
+	return statefulset.Replicas(m.Set) > 0 && !in.paused(m)
 }

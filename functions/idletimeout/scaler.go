@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // scale adds the count to the patch of the set. If the set has a Scaler, it leaves the patch alone and returns the writes of the Scaler
@@ -19,7 +19,7 @@ import (
 func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action {
 	scaler := in.Scalers[m.Set.Name]
 	if scaler == nil {
-		now := sts.Replicas(m.Set)
+		now := statefulset.Replicas(m.Set)
 		plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const (
@@ -27,14 +27,14 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 	sleep := m.Sleep
 	_, abort := m.Set.Annotations[api.AbortAnnotation]
 	if sleep.Phase != api.Waking {
-		ends := v.Awake || abort || !sts.Managed(m.Set)
+		ends := v.Awake || abort || !statefulset.Managed(m.Set)
 		untouched := sleep.Stopping == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)
 		switch {
-		case untouched && sts.Replicas(m.Set) == 0: // another client was faster, and has to wake it
+		case untouched && statefulset.Replicas(m.Set) == 0: // another client was faster, and has to wake it
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
 		case abort:
 			return giveUp(in, group, m, sleep, api.Aborted, "aborted")
-		case !sts.Managed(m.Set):
+		case !statefulset.Managed(m.Set):
 			return wake(in, group, m, sleep, api.WakingUp, "it is not opted in any more")
 		case v.Awake:
 			return wake(in, group, m, sleep, api.WakingUp, v.Why)
@@ -56,12 +56,12 @@ func (in Input) rejected(m idle.Member) bool { return in.Rejected != "" && m.Set
 
 // stopping scales the set to zero, or waits until its operator has.
 func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
-	sleep, replicas := m.Sleep, sts.Replicas(m.Set)
+	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
 	scaled := sleep.Stopping != nil
 	switch {
 	case in.rejected(m):
 		return giveUp(in, group, m, sleep, api.Rejected, "the API server refuses: "+in.Rejected)
-	case sts.AtZero(m.Set) && (scaled || sleep.OwnerStops):
+	case statefulset.AtZero(m.Set) && (scaled || sleep.OwnerStops):
 		next := sleep.Clone()
 		next.Phase, next.Quiesced, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
 		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("%d replicas come back when somebody needs them", sleep.Replicas)
@@ -75,7 +75,7 @@ func stopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return stoppingByScaler(in, group, m)
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
-	case scaled && sts.Controller(m.Set) == nil: // there is no operator that could be late: another client wants it awake
+	case scaled && statefulset.Controller(m.Set) == nil: // there is no operator that could be late: another client wants it awake
 		return startedByOthers(in, group, m)
 	case scaled && sleep.Round >= rounds:
 		return giveUp(in, group, m, countStarts(in, m), api.StartedByOthers, fmt.Sprintf("%s put %d replicas back %d times", writer(m.Set), replicas, sleep.Round))
@@ -98,11 +98,11 @@ func again(sleep *api.Sleep) *api.Sleep {
 // scaleDown records the number of replicas in the same write that sets it to zero, and keeps the claims of the stopped pods.
 func scaleDown(in Input, m idle.Member, next *api.Sleep) plan.Plan {
 	next.Stopping = operation.Moment(in.Now)
-	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + sts.GracePeriod(m.Set) + in.hooksTake(m)))
+	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + statefulset.GracePeriod(m.Set) + in.hooksTake(m)))
 	patch := plan.PatchOf(plan.StatefulSets, m.Set)
-	if found := sts.WhenScaled(m.Set); found != sts.Retain {
+	if found := statefulset.WhenScaled(m.Set); found != statefulset.Retain {
 		next.WhenScaled = found
-		patch.Replace(sts.WhenScaledPath, sts.Retain, "whenScaled Retain")
+		patch.Replace(statefulset.WhenScaledPath, statefulset.Retain, "whenScaled Retain")
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
 	pause := in.scale(patch, m, 0)
@@ -112,11 +112,11 @@ func scaleDown(in Input, m idle.Member, next *api.Sleep) plan.Plan {
 // sleeping handles a set that sleeps and has no reason to wake. If it has replicas, its operator is late, or another client wants it
 // awake.
 func sleeping(in Input, group idle.Group, m idle.Member) plan.Plan {
-	sleep, replicas := m.Sleep, sts.Replicas(m.Set)
+	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
 	if replicas == 0 {
 		return plan.Noop(api.StaysAsleep)
 	}
-	late := sts.Controller(m.Set) != nil && !sleep.OwnerStops && sleep.Quiesced != nil && in.Now.Sub(sleep.Quiesced.Time) < settle
+	late := statefulset.Controller(m.Set) != nil && !sleep.OwnerStops && sleep.Quiesced != nil && in.Now.Sub(sleep.Quiesced.Time) < settle
 	if late && sleep.Round < rounds {
 		return scaleDown(in, m, again(sleep))
 	}
@@ -124,7 +124,7 @@ func sleeping(in Input, group idle.Group, m idle.Member) plan.Plan {
 }
 
 func writer(set *appsv1.StatefulSet) string {
-	if manager := sts.ReplicasManager(set); manager != "" {
+	if manager := statefulset.ReplicasManager(set); manager != "" {
 		return fmt.Sprintf("field manager %q", manager)
 	}
 	return "somebody"

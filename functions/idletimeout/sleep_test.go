@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -174,7 +174,7 @@ func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
 			s.until(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
-			if n := sts.Replicas(s.sets[0]); n != 0 {
+			if n := statefulset.Replicas(s.sets[0]); n != 0 {
 				t.Errorf("somebody scaled it to zero, and it has %d replicas:\n%s", n, strings.Join(s.log, "\n"))
 			}
 			if sleep := s.sleepOf("web"); sleep.Active() || sleep.Phase == api.Failed && sleep.Reason == api.NotReady {
@@ -321,8 +321,8 @@ func TestI8NobodyWaitsForEverForWhatItNeeds(t *testing.T) {
 			s := story{t: t, now: build.Now, sets: sets}
 			s.until(3*time.Hour, func() bool { return !s.sleepOf("web").Active() })
 			sleep := s.sleepOf("web")
-			if sleep.Active() || !sleep.OwnerStops && sts.Replicas(s.sets[0]) != 3 {
-				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", sts.Replicas(s.sets[0]), sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
+			if sleep.Active() || !sleep.OwnerStops && statefulset.Replicas(s.sets[0]) != 3 {
+				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
 			}
 		})
 	}
@@ -416,7 +416,7 @@ func (s *story) patch(a plan.Action) {
 		if err := json.Unmarshal(after, next); err != nil {
 			s.t.Fatal(err)
 		}
-		wanted := sts.Replicas(next)
+		wanted := statefulset.Replicas(next)
 		next.Status.Replicas, next.Status.ReadyReplicas = wanted, wanted
 		if next.Labels["broken"] != "" {
 			next.Status.ReadyReplicas = 0
@@ -451,7 +451,7 @@ func TestI4EveryCountComesBack(t *testing.T) {
 				build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
 				if after > 0 {
 					s.until(after, func() bool { return false })
-					if sts.Replicas(s.sets[0]) != 0 || sts.WhenScaled(s.sets[0]) != sts.Retain {
+					if statefulset.Replicas(s.sets[0]) != 0 || statefulset.WhenScaled(s.sets[0]) != statefulset.Retain {
 						t.Fatalf("it does not sleep:\n%s", strings.Join(s.log, "\n"))
 					}
 				}
@@ -460,8 +460,8 @@ func TestI4EveryCountComesBack(t *testing.T) {
 				if len(s.records) > 0 {
 					t.Errorf("I9: %d records are left", len(s.records))
 				}
-				if set := s.sets[0]; s.sleepOf("web").Active() || sts.Replicas(set) != 3 || sts.WhenScaled(set) != "Delete" || set.Annotations[api.AbortAnnotation] != "" {
-					t.Errorf("%d replicas, whenScaled %s\n%s", sts.Replicas(set), sts.WhenScaled(set), strings.Join(s.log, "\n"))
+				if set := s.sets[0]; s.sleepOf("web").Active() || statefulset.Replicas(set) != 3 || statefulset.WhenScaled(set) != "Delete" || set.Annotations[api.AbortAnnotation] != "" {
+					t.Errorf("%d replicas, whenScaled %s\n%s", statefulset.Replicas(set), statefulset.WhenScaled(set), strings.Join(s.log, "\n"))
 				}
 			})
 		}

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // giveUp wakes a set whose sleep has failed.
@@ -25,7 +25,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
 	var resume []plan.Action
-	if replicas := sts.Replicas(m.Set); replicas > 0 {
+	if replicas := statefulset.Replicas(m.Set); replicas > 0 {
 		next.Replicas = replicas // nothing was taken away yet, or somebody has said what they want
 		if sleep.Stopping != nil && in.Scalers[m.Set.Name] != nil {
 			resume = in.scale(patch, m, replicas) // it may be about to
@@ -37,7 +37,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	} else if !next.OwnerStops {
 		resume = in.scale(patch, m, next.Replicas)
 	}
-	if sts.Managed(m.Set) && m.Err == nil {
+	if statefulset.Managed(m.Set) && m.Err == nil {
 		touch(patch, m, in.Now)
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
@@ -49,7 +49,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 
 // waking waits until the set is ready. While the set is at zero its sleep does not end, unless another process scaled it to zero.
 func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
-	sleep, replicas := m.Sleep, sts.Replicas(m.Set)
+	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
 	if replicas == 0 && (sleep.OwnerStops || waitsToStart(sleep)) {
 		return starting(in, group, m)
 	}
@@ -65,7 +65,7 @@ func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
 	case replicas == 0 && in.resumes(m) && !operation.Overdue(sleep, in.Now):
 		return plan.Wait(api.WaitingForReady, "its Scaler starts it")
-	case replicas == 0 && !sts.AtZero(m.Set) && !operation.Overdue(sleep, in.Now):
+	case replicas == 0 && !statefulset.AtZero(m.Set) && !operation.Overdue(sleep, in.Now):
 		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
 	case replicas == 0 && !in.resumes(m):
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
@@ -160,9 +160,9 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		next.Ready = operation.Moment(in.Now)
 	}
 	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	stops := sts.Replicas(m.Set) == 0 && !sts.AtZero(m.Set) // while pods are ending, Delete would take their claims along
+	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set) // while pods are ending, Delete would take their claims along
 	if was := m.Sleep.WhenScaled; was != "" && !stops {
-		plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(m.Set), was, "whenScaled "+string(was))
+		plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(m.Set), was, "whenScaled "+string(was))
 	}
 	actions := append(patch.Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
 	for _, r := range in.Records[m.Set.Name] {

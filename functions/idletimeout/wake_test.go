@@ -10,7 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -113,7 +113,7 @@ func TestSetWhoseOperatorNeverComesStarts(t *testing.T) {
 	s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{
 		web(zero, build.Owned("PostgresCluster", "main"), build.Active(0), sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()))}}
 	s.until(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
-	if sleep := s.sleepOf("web"); sleep.Phase != api.Succeeded || sts.Replicas(s.sets[0]) != 3 {
-		t.Errorf("%d replicas, %s %s\n%s", sts.Replicas(s.sets[0]), sleep.Phase, sleep.Message, strings.Join(s.log, "\n"))
+	if sleep := s.sleepOf("web"); sleep.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 {
+		t.Errorf("%d replicas, %s %s\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase, sleep.Message, strings.Join(s.log, "\n"))
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Input is what Decide decides on. Of the set's surroundings it knows the journals of operations, and what follows.
 type Input struct {
-	*sts.Observed
+	*world.Observed
 	Settings api.Settings
 	// Owners are who is to be paused before the planned operation, of a set that needs it: the custom resource that controls
 	// the set, and what scales it.
@@ -101,7 +102,7 @@ func consent(in Input, status operation.Record) plan.Plan {
 		return giveUp(in, status, api.DeadlineExceeded, tookTooLong(in, status))
 	case !ownersApply(in.Set):
 		return goOn(in, status)
-	case sts.Controller(in.Set) != nil && len(in.Owners) == 0:
+	case statefulset.Controller(in.Set) != nil && len(in.Owners) == 0:
 		return plan.Noop(api.OwnerNotPausable) // it was read before the set had an owner
 	}
 	for _, o := range in.Owners {
@@ -187,11 +188,11 @@ func means(in Input, status operation.Record, o Owner) (owners.Means, plan.Plan)
 		return owners.ByStop, consents
 	case wakes:
 		return "", plan.Wait(api.SiblingAwake, "its operator is starting StatefulSet %s, which wakes up", sibling.Name)
-	case sts.Managed(sibling) && sameGroup(sibling, in.Set) && sts.WhenScaled(sibling) == sts.Retain:
+	case statefulset.Managed(sibling) && sameGroup(sibling, in.Set) && statefulset.WhenScaled(sibling) == statefulset.Retain:
 		return "", plan.Wait(api.SiblingAwake, "its operator stops StatefulSet %s too, which is about to sleep", sibling.Name)
 	case canPause && !ownerStops(status):
 		return owners.ByPause, consents
-	case sts.WhenScaled(sibling) != sts.Retain:
+	case statefulset.WhenScaled(sibling) != statefulset.Retain:
 		return "", deletesClaims(in, status, o, sibling.Name)
 	}
 	return "", refuse(in, status, o, "its operator can only stop all its sets, and StatefulSet %s is awake. "+
@@ -208,7 +209,7 @@ func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wake
 			return set, true
 		}
 		asleep := err == nil && sleep.Active()
-		if sts.Replicas(set) > 0 && (!asleep || sts.WhenScaled(set) != sts.Retain) {
+		if statefulset.Replicas(set) > 0 && (!asleep || statefulset.WhenScaled(set) != statefulset.Retain) {
 			return set, false
 		}
 	}
@@ -246,7 +247,7 @@ func hold(in Input, status operation.Record, o Owner, by owners.Means) plan.Plan
 // claims of a set that its operator scales to zero are its own to keep.
 func beforeStop(in Input, status operation.Record, o Owner) plan.Plan {
 	switch {
-	case sts.WhenScaled(in.Set) != sts.Retain:
+	case statefulset.WhenScaled(in.Set) != statefulset.Retain:
 		return deletesClaims(in, status, o, in.Set.Name)
 	case ownerStops(status):
 		return plan.Noop(api.OwnerConsents)
@@ -275,7 +276,7 @@ func goOn(in Input, status operation.Record) plan.Plan {
 	message := "the new volumes are being prepared"
 	switch record := status.(type) {
 	case *api.Sleep:
-		next = operation.Enter(record, api.Stopping, in.Now, in.Settings.QuiesceTimeout+sts.GracePeriod(in.Set))
+		next = operation.Enter(record, api.Stopping, in.Now, in.Settings.QuiesceTimeout+statefulset.GracePeriod(in.Set))
 		message = "the set is scaled to zero"
 	case *api.Resize:
 		next = operation.Enter(record, api.Moving, in.Now, in.Settings.CopyTimeout)

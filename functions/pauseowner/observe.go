@@ -19,11 +19,12 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
-	in := Input{Observed: &sts.Observed{Now: time.Now(), Name: ref.Name}, Settings: f.settings}
+	in := Input{Observed: &world.Observed{Now: time.Now(), Name: ref.Name}, Settings: f.settings}
 	set := &appsv1.StatefulSet{}
 	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
 	if err != nil {
@@ -53,7 +54,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 
 // observeOwners reads who would undo the planned operation, and for a sleep who else belongs to the set's owner.
 func (f *Function) observeOwners(ctx context.Context, in *Input, planned operation.Record) error {
-	controller := sts.Controller(in.Set)
+	controller := statefulset.Controller(in.Set)
 	if controller != nil {
 		owner, err := f.owner(ctx, in.Set.Namespace, *controller)
 		if err != nil {
@@ -102,7 +103,7 @@ func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *m
 	var others []*appsv1.StatefulSet
 	err := kube.Pages(ctx, f.client, plan.StatefulSets, in.Set.Namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
-			if other := sts.Controller(&l.Items[i]); other != nil && other.Kind == controller.Kind && l.Items[i].UID != in.Set.UID {
+			if other := statefulset.Controller(&l.Items[i]); other != nil && other.Kind == controller.Kind && l.Items[i].UID != in.Set.UID {
 				others = append(others, &l.Items[i])
 			}
 		}
@@ -112,7 +113,7 @@ func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *m
 	}
 	tops := map[types.UID]types.UID{controller.UID: in.Owners[0].Ref.UID} // of each controller
 	for _, set := range others {
-		other := sts.Controller(set)
+		other := statefulset.Controller(set)
 		if _, known := tops[other.UID]; !known && in.Owners[0].Ref.UID != controller.UID {
 			top, err := f.owner(ctx, set.Namespace, *other)
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Record is a record of a paused owner, with the owner as it is now.
@@ -61,7 +61,7 @@ func resume(in Input, records operation.Records, record Record) plan.Plan {
 		switch {
 		case !operation.GivenBack(in.Set, status) || record.Row.Resume == owners.AtReady:
 			return plan.Noop(api.OwnerStays)
-		case !sts.Seen(in.Set):
+		case !statefulset.Seen(in.Set):
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const (
@@ -48,7 +48,7 @@ func (w *work) behind(pods ...*corev1.Pod) (why string, known bool) {
 // othersOf returns the pods of the set's other members.
 func (in Input) othersOf(ordinal int) []*corev1.Pod {
 	var pods []*corev1.Pod
-	span := sts.Span(in.Set)
+	span := statefulset.Span(in.Set)
 	for other := span.Start; other < span.End; other++ {
 		if pod := in.MemberPod(other); pod != nil && other != ordinal {
 			pods = append(pods, pod)

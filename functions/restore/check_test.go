@@ -43,13 +43,13 @@ func checked(ordinal int, ago time.Duration) func(*api.Resize) {
 // TestMemberIsStoppedWhenTheOthersHaveCaughtUpTwice: in a rolling resize.
 func TestMemberIsStoppedWhenTheOthersHaveCaughtUpTwice(t *testing.T) {
 	at := func(options ...func(*api.Resize)) Input {
-		return checks(world(rolling3(api.MemberWaiting, options...), others(), pod(2)))
+		return checks(given(rolling3(api.MemberWaiting, options...), others(), pod(2)))
 	}
 	forbids := func(in *Input) { allGood(in); forbidden(in) }
 	told := at(func(r *api.Resize) {
 		r.Reason, r.Message = api.GateClosed, "pod web-2 is not stopped yet: "+lags
 	})
-	stopping := checks(world(rolling3(api.MemberStopping, build.MemberDue(2, time.Minute)), others(), pod(2, build.Held(2))))
+	stopping := checks(given(rolling3(api.MemberStopping, build.MemberDue(2, time.Minute)), others(), pod(2, build.Held(2))))
 	check(t,
 		row{"01 the others have not been asked", at()},
 		row{"02 one has not caught up: that is said", but(at(), oneBehind)},
@@ -65,7 +65,7 @@ func TestMemberIsStoppedWhenTheOthersHaveCaughtUpTwice(t *testing.T) {
 		row{"12 the process died, and one has fallen behind: the pod is released", but(stopping, oneBehind)},
 		row{"13 the process died, and all have caught up still: the eviction follows", but(stopping, allGood)},
 		row{"14 the annotation was damaged meanwhile", checks(at(), build.Annotation(api.MemberCheckAnnotation, "exec:ready"))},
-		row{"15 the member has no pod: none is missed", checks(world(rolling3(api.MemberWaiting), others()),
+		row{"15 the member has no pod: none is missed", checks(given(rolling3(api.MemberWaiting), others()),
 			build.Replicas(2))},
 	)
 }
@@ -73,7 +73,7 @@ func TestMemberIsStoppedWhenTheOthersHaveCaughtUpTwice(t *testing.T) {
 // TestFirstGoodAnswerIsNotedAndForgotten: what the golden files do not show.
 func TestFirstGoodAnswerIsNotedAndForgotten(t *testing.T) {
 	at := func(options ...func(*api.Resize)) Input {
-		return checks(world(rolling3(api.MemberWaiting, options...), others(), pod(2)))
+		return checks(given(rolling3(api.MemberWaiting, options...), others(), pod(2)))
 	}
 	for says, row := range map[string]struct {
 		in    Input
@@ -102,7 +102,7 @@ func TestFirstGoodAnswerIsNotedAndForgotten(t *testing.T) {
 
 // TestMemberCheckIsNotAskedBeforeMembersStopTogether: a check tells nothing of use where all are missed.
 func TestMemberCheckIsNotAskedBeforeMembersStopTogether(t *testing.T) {
-	in := checks(world(whole2(build.Members(api.MemberWaiting, web0, web1)), pod(0), pod(1)))
+	in := checks(given(whole2(build.Members(api.MemberWaiting, web0, web1)), pod(0), pod(1)))
 	check(t, row{"they are stopped", in})
 	expectAsked(t, in)
 }
@@ -112,7 +112,7 @@ func TestMemberIsMovedWhenItHasCaughtUp(t *testing.T) {
 	fresh := build.UID("uid-fresh")
 	at := func(due time.Duration, options ...build.Option) Input {
 		record := moving0(api.MemberStarting, build.MemberDue(0, due))
-		return checks(world(set(record), journal(web0), pod(0, append(options, fresh)...), switched(web0)))
+		return checks(given(set(record), journal(web0), pod(0, append(options, fresh)...), switched(web0)))
 	}
 	damaged := func(in Input) Input { return checks(in, build.Annotation(api.MemberCheckAnnotation, "")) }
 	check(t,
@@ -135,19 +135,19 @@ func TestPodsAreAskedOnlyWhenTheDecisionNeedsIt(t *testing.T) {
 		in   Input
 		want []string
 	}{
-		"the gate is open otherwise":  {checks(world(waiting(), others(), pod(2))), []string{"web-0", "web-1"}},
-		"the set has no check":        {world(waiting(), others(), pod(2)), nil},
-		"the annotation is damaged":   {checks(world(waiting(), others(), pod(2)), build.Annotation(api.MemberCheckAnnotation, "x")), nil},
-		"another member is not ready": {checks(world(waiting(), others(notReady()), pod(2))), nil},
-		"the stop is not approved":    {checks(world(waiting(), others(), pod(2)), build.Annotation(api.CutoverAnnotation, "approve")), nil},
-		"the member is copied":        {checks(world(rolling3(api.MemberCopying), others(), pod(2))), nil},
-		"the first answer is fresh":   {checks(world(waiting(checked(2, 0)), others(), pod(2))), nil},
-		"the member ends":             {checks(world(rolling3(api.MemberStopping), others(), ending(2))), nil},
-		"the operation is aborted":    {checks(world(waiting(), others(), pod(2)), build.Annotation(api.AbortAnnotation, "")), nil},
-		"the member starts":           {checks(world(fresh, pod(0, build.UID("uid-fresh"), notReady()), switched(web0))), nil},
-		"the member is ready":         {checks(world(fresh, pod(0, build.UID("uid-fresh")), switched(web0))), []string{"web-0"}},
-		"the operation is given up":   {checks(world(givenUp, journal(web0), pod(0, build.UID("uid-fresh")), switched(web0))), nil},
-		"the answers are there":       {but(checks(world(waiting(), others(), pod(2))), allGood), nil},
+		"the gate is open otherwise":  {checks(given(waiting(), others(), pod(2))), []string{"web-0", "web-1"}},
+		"the set has no check":        {given(waiting(), others(), pod(2)), nil},
+		"the annotation is damaged":   {checks(given(waiting(), others(), pod(2)), build.Annotation(api.MemberCheckAnnotation, "x")), nil},
+		"another member is not ready": {checks(given(waiting(), others(notReady()), pod(2))), nil},
+		"the stop is not approved":    {checks(given(waiting(), others(), pod(2)), build.Annotation(api.CutoverAnnotation, "approve")), nil},
+		"the member is copied":        {checks(given(rolling3(api.MemberCopying), others(), pod(2))), nil},
+		"the first answer is fresh":   {checks(given(waiting(checked(2, 0)), others(), pod(2))), nil},
+		"the member ends":             {checks(given(rolling3(api.MemberStopping), others(), ending(2))), nil},
+		"the operation is aborted":    {checks(given(waiting(), others(), pod(2)), build.Annotation(api.AbortAnnotation, "")), nil},
+		"the member starts":           {checks(given(fresh, pod(0, build.UID("uid-fresh"), notReady()), switched(web0))), nil},
+		"the member is ready":         {checks(given(fresh, pod(0, build.UID("uid-fresh")), switched(web0))), []string{"web-0"}},
+		"the operation is given up":   {checks(given(givenUp, journal(web0), pod(0, build.UID("uid-fresh")), switched(web0))), nil},
+		"the answers are there":       {but(checks(given(waiting(), others(), pod(2))), allGood), nil},
 	} {
 		t.Run(says, func(t *testing.T) { expectAsked(t, row.in, row.want...) })
 	}

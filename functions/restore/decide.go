@@ -11,12 +11,13 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Input is the input of Decide.
 type Input struct {
-	*sts.Observed
+	*world.Observed
 	Namespace string
 	Settings  api.Settings
 	// Waited is for how long this event has waited for the same thing.
@@ -96,7 +97,7 @@ func proceed(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 func letAllGo(in Input) plan.Plan {
 	var actions []plan.Action
 	for _, pod := range in.Pods {
-		if sts.Held(pod) {
+		if statefulset.Held(pod) {
 			actions = append(actions, release(pod)...)
 		}
 	}
@@ -184,7 +185,7 @@ func holdsNow(member *api.Member, pod *corev1.Pod) bool {
 // heldPod returns the pod of the member that is held since the record says so; nil if there is none any more.
 func (in Input) heldPod(member *api.Member) *corev1.Pod {
 	pod := in.MemberPod(member.Ordinal)
-	if pod == nil || pod.UID != member.Pod || !sts.Held(pod) {
+	if pod == nil || pod.UID != member.Pod || !statefulset.Held(pod) {
 		return nil
 	}
 	return pod

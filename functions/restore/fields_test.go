@@ -40,14 +40,14 @@ func TestOperationOfFields(t *testing.T) {
 	serves := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "db" })
 	logs := build.Template("logs", "1Gi", "fixed")
 	check(t,
-		row{"the journal is made first", world(at(api.Moving, change), pod(0))},
-		row{"then the order to create the set is written down", world(at(api.Moving, change), journalled(change), pod(0))},
-		row{"the set has the service: it is done", world(at(api.Moving, change, serves), journalled(change), pod(0))},
-		row{"it is aborted when the set has the service: that goes back", world(at(api.Reverting, change, serves), journalled(change), pod(0))},
-		row{"it is aborted before that: nothing is to be undone", world(at(api.Reverting, change), journalled(change), pod(0))},
-		row{"a template more, and the set was scaled up meanwhile: it waits", world(at(api.Moving, adds), journalled(adds), pod(0))},
-		row{"a template more, and the set has no pods", world(at(api.Moving, adds, build.Replicas(0)), journalled(adds))},
-		row{"it is aborted when a template is away: that does not come back", world(at(api.Reverting, removes), journalled(removes), pod(0))},
-		row{"it is aborted before a template is away", world(at(api.Reverting, removes, logs), journalled(removes), pod(0))},
+		row{"the journal is made first", given(at(api.Moving, change), pod(0))},
+		row{"then the order to create the set is written down", given(at(api.Moving, change), journalled(change), pod(0))},
+		row{"the set has the service: it is done", given(at(api.Moving, change, serves), journalled(change), pod(0))},
+		row{"it is aborted when the set has the service: that goes back", given(at(api.Reverting, change, serves), journalled(change), pod(0))},
+		row{"it is aborted before that: nothing is to be undone", given(at(api.Reverting, change), journalled(change), pod(0))},
+		row{"a template more, and the set was scaled up meanwhile: it waits", given(at(api.Moving, adds), journalled(adds), pod(0))},
+		row{"a template more, and the set has no pods", given(at(api.Moving, adds, build.Replicas(0)), journalled(adds))},
+		row{"it is aborted when a template is away: that does not come back", given(at(api.Reverting, removes), journalled(removes), pod(0))},
+		row{"it is aborted before a template is away", given(at(api.Reverting, removes, logs), journalled(removes), pod(0))},
 	)
 }

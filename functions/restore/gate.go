@@ -11,7 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // gate decides whether members that wait may be stopped now, and stops them. In a rolling resize it is one; else all, together.
@@ -109,9 +109,9 @@ func (w *work) closed(member *api.Member) string {
 		return ""
 	case pod.DeletionTimestamp != nil:
 		return fmt.Sprintf("pod %s is ending", pod.Name)
-	case !sts.Started(pod):
+	case !statefulset.Started(pod):
 		return fmt.Sprintf("pod %s has not started", pod.Name)
-	case !sts.IsPodOf(pod, w.Set):
+	case !statefulset.IsPodOf(pod, w.Set):
 		return fmt.Sprintf("pod %s does not belong to StatefulSet %s", pod.Name, w.Name)
 	case resize.GoesLater(w.Observed, w.record, member):
 		return fmt.Sprintf("pod %s has become the primary, so another member is moved first", pod.Name)
@@ -130,7 +130,7 @@ func (w *work) closed(member *api.Member) string {
 func (w *work) claimKept(member *api.Member) string {
 	for _, move := range member.Claims {
 		if claim := w.Claim(move.Claim); claim != nil && !move.Moved && !move.InPlace {
-			if held := sts.HeldByOthers("claim", claim); held != "" {
+			if held := statefulset.HeldByOthers("claim", claim); held != "" {
 				return held
 			}
 		}

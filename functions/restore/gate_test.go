@@ -31,40 +31,40 @@ func TestGateOfRollingResize(t *testing.T) {
 	}
 	pending := build.Edit(func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending })
 	check(t,
-		row{"another member is not ready", world(waiting, others(notReady()), pod(2))},
-		row{"another member is missing", world(waiting, pod(0), pod(2))},
-		row{"another member is ending", world(waiting, others(build.Deleting()), pod(2))},
+		row{"another member is not ready", given(waiting, others(notReady()), pod(2))},
+		row{"another member is missing", given(waiting, pod(0), pod(2))},
+		row{"another member is ending", given(waiting, others(build.Deleting()), pod(2))},
 		row{"another member is ready for less than minReadySeconds",
-			world(with(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = 120 })), others(), pod(2))},
-		row{"the member itself is not ready: it is stopped first", world(waiting, others(), pod(2, notReady()))},
-		row{"the member's pod has never started", world(waiting, others(), pod(2, pending))},
-		row{"the member's pod is ending", world(waiting, others(), pod(2, build.Deleting()))},
-		row{"the member has no pod yet", world(waiting, others())},
-		row{"a pod of another owner has the member's name", world(waiting, others(), pod(2, build.Owned("Job", "other")))},
-		row{"the set rolls out another revision", world(with(build.Edit(rollsOut)), pod(0, revision("r1")), pod(1, revision("r2")),
+			given(with(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = 120 })), others(), pod(2))},
+		row{"the member itself is not ready: it is stopped first", given(waiting, others(), pod(2, notReady()))},
+		row{"the member's pod has never started", given(waiting, others(), pod(2, pending))},
+		row{"the member's pod is ending", given(waiting, others(), pod(2, build.Deleting()))},
+		row{"the member has no pod yet", given(waiting, others())},
+		row{"a pod of another owner has the member's name", given(waiting, others(), pod(2, build.Owned("Job", "other")))},
+		row{"the set rolls out another revision", given(with(build.Edit(rollsOut)), pod(0, revision("r1")), pod(1, revision("r2")),
 			pod(2, revision("r1")))},
 		row{"the member has the revision that its replacement gets, others not yet",
-			world(with(build.Edit(rollsOut)), pod(0, revision("r1")), pod(1, revision("r2")), pod(2, revision("r2")))},
-		row{"another pod uses the member's claim", world(waiting, others(), pod(2),
+			given(with(build.Edit(rollsOut)), pod(0, revision("r1")), pod(1, revision("r2")), pod(2, revision("r2")))},
+		row{"another pod uses the member's claim", given(waiting, others(), pod(2),
 			objects{build.With(build.Pod("backup", []string{web2}),
 				build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }))})},
-		row{"another pod that has ended names the member's claim still", world(waiting, others(), pod(2),
+		row{"another pod that has ended names the member's claim still", given(waiting, others(), pod(2),
 			objects{build.With(build.Pod("backup", []string{web2}, build.InPhase(corev1.PodSucceeded)),
 				build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }))})},
-		row{"the member's claim is gone: its pod, which has the data, runs on", but(world(waiting, others(), pod(2)), func(in *Input) {
+		row{"the member's claim is gone: its pod, which has the data, runs on", but(given(waiting, others(), pod(2)), func(in *Input) {
 			in.Claims = slices.DeleteFunc(in.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == web2 })
 		})},
-		row{"the member's claim was deleted, and only its running pod keeps it: a stop would be in vain", but(world(waiting, others(), pod(2)),
+		row{"the member's claim was deleted, and only its running pod keeps it: a stop would be in vain", but(given(waiting, others(), pod(2)),
 			func(in *Input) {
 				i := slices.IndexFunc(in.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == web2 })
 				in.Claims = slices.Clone(in.Claims)
 				in.Claims[i] = build.With(in.Claims[i].DeepCopy(), build.Deleting())
 			})},
-		row{"the member is copied still", world(rolling3(api.MemberCopying), others(), pod(2))},
-		row{"its mover was evicted: another one is made first", but(world(waiting, others(), pod(2)), withoutMovers)},
-		row{"its mover waits, but its Job is being deleted, since the cutover was shut a moment ago", world(waiting, others(), pod(2),
+		row{"the member is copied still", given(rolling3(api.MemberCopying), others(), pod(2))},
+		row{"its mover was evicted: another one is made first", but(given(waiting, others(), pod(2)), withoutMovers)},
+		row{"its mover waits, but its Job is being deleted, since the cutover was shut a moment ago", given(waiting, others(), pod(2),
 			objects{build.Job(2, 1, build.Deleting()), build.Mover(build.Job(2, 1), onNode, build.Waits())})},
-		row{"its mover was evicted, and another one copies: that has to wait first", world(waiting, others(), pod(2),
+		row{"its mover was evicted, and another one copies: that has to wait first", given(waiting, others(), pod(2),
 			objects{build.Job(2, 1), build.Mover(build.Job(2, 1), onNode)})},
 	)
 }
@@ -77,8 +77,8 @@ func TestPrimaryIsStoppedLast(t *testing.T) {
 		return append(all, append(pod(0), pod(1, build.Label("role", "primary"))...)...)
 	}
 	check(t,
-		row{"another member is still to be moved", world(at(api.MemberPending))},
-		row{"it is the last", world(at(api.MemberMoved))},
+		row{"another member is still to be moved", given(at(api.MemberPending))},
+		row{"it is the last", given(at(api.MemberMoved))},
 	)
 }
 
@@ -86,15 +86,15 @@ func TestPrimaryIsStoppedLast(t *testing.T) {
 func TestGateOfWholeResize(t *testing.T) {
 	waiting := whole2(build.Members(api.MemberWaiting, web0, web1))
 	check(t,
-		row{"a member was started again since it was copied: its mover is gone", world(waiting, pod(0), pod(1, build.UID("uid-other")))},
-		row{"the mover of a member was evicted: none is stopped", but(world(waiting, pod(0), pod(1)), func(in *Input) {
+		row{"a member was started again since it was copied: its mover is gone", given(waiting, pod(0), pod(1, build.UID("uid-other")))},
+		row{"the mover of a member was evicted: none is stopped", but(given(waiting, pod(0), pod(1)), func(in *Input) {
 			movers, _ := in.MoversOfMember(id, 1)
 			in.Pods = slices.DeleteFunc(slices.Clone(in.Pods), func(p *corev1.Pod) bool { return slices.Contains(movers, p) })
 		})},
-		row{"a member is not ready: all stop anyway", world(waiting, pod(0), pod(1, notReady()))},
-		row{"a member has no pod yet: none is stopped", world(waiting, pod(0))},
+		row{"a member is not ready: all stop anyway", given(waiting, pod(0), pod(1, notReady()))},
+		row{"a member has no pod yet: none is stopped", given(waiting, pod(0))},
 		row{"one member has no pod and none is wanted, the other runs: the name of one is taken, the other is stopped",
-			world(append(objects{build.With(waiting[0].(*appsv1.StatefulSet).DeepCopy(), build.Replicas(1))}, waiting[1:]...), pod(0))},
+			given(append(objects{build.With(waiting[0].(*appsv1.StatefulSet).DeepCopy(), build.Replicas(1))}, waiting[1:]...), pod(0))},
 	)
 }
 
@@ -103,18 +103,18 @@ func TestGateOfWholeResize(t *testing.T) {
 func TestMemberThatWasScaledUpWhileItWaitedIsCopiedBeforeItStops(t *testing.T) {
 	cold := build.EditMember(0, func(m *api.Member) { m.Pod, m.Node = "", "" })
 	waiting := alone(api.MemberWaiting, cold)
-	if p := Decide(world(waiting, pod(0))); p.Kind == plan.KindDo && build.Stored(p).Members[0].Phase != api.MemberWaiting {
+	if p := Decide(given(waiting, pod(0))); p.Kind == plan.KindDo && build.Stored(p).Members[0].Phase != api.MemberWaiting {
 		t.Errorf("it is stopped: %s", p)
 	}
 	unplaced := alone(api.MemberWaiting, build.EditMember(0, func(m *api.Member) { m.Pod = "" }))
-	if p := Decide(world(unplaced, pod(0))); build.Stored(p) == nil || build.Stored(p).Members[0].Phase != api.MemberStopping {
+	if p := Decide(given(unplaced, pod(0))); build.Stored(p) == nil || build.Stored(p).Members[0].Phase != api.MemberStopping {
 		t.Errorf("no node had room for a mover beside its pod, and it is not stopped: %s", p)
 	}
 	single := build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
 	onePod := append(set(moving0(api.MemberWaiting, cold)), append(journal(web0), append(source(web0, single), target(web0)...)...)...)
-	if p := Decide(world(onePod, pod(0))); build.Stored(p) == nil || build.Stored(p).Members[0].Phase != api.MemberStopping {
+	if p := Decide(given(onePod, pod(0))); build.Stored(p) == nil || build.Stored(p).Members[0].Phase != api.MemberStopping {
 		t.Errorf("no mover can use its claim beside its pod, and it is not stopped: %s", p)
 	}
 }
@@ -122,7 +122,7 @@ func TestMemberThatWasScaledUpWhileItWaitedIsCopiedBeforeItStops(t *testing.T) {
 // TestClaimThatLeavesKeepsItsPodRunning: a pod is not stopped whose other claim was deleted, since its replacement would get an empty one.
 func TestClaimThatLeavesKeepsItsPodRunning(t *testing.T) {
 	with := func(phase api.MemberPhase, logs objects, pods objects) Input {
-		return world(set(moving0(phase), build.Template("logs", "1Gi", "fixed")), journal(web0), source(web0), target(web0), logs, pods)
+		return given(set(moving0(phase), build.Template("logs", "1Gi", "fixed")), journal(web0), source(web0), target(web0), logs, pods)
 	}
 	claim := build.Claim("logs-web-0", "1Gi", build.Deleting())
 	leaves := objects{claim, build.VolumeOf(claim)}
@@ -138,7 +138,7 @@ func TestClaimThatLeavesKeepsItsPodRunning(t *testing.T) {
 // TestCutover: people decide when members stop.
 func TestCutover(t *testing.T) {
 	at := func(options ...build.Option) Input {
-		return world(set(moving0(api.MemberWaiting), options...), journal(web0), source(web0), target(web0), pod(0))
+		return given(set(moving0(api.MemberWaiting), options...), journal(web0), source(web0), target(web0), pod(0))
 	}
 	cutover := func(text string) build.Option { return build.Annotation(api.CutoverAnnotation, text) }
 	again := at(cutover("approve"))
@@ -158,9 +158,9 @@ func TestCutover(t *testing.T) {
 		row{"outside the window", at(cutover("Mon 11:00-13:00 UTC"))},
 		row{"a window that cannot be read", at(cutover("tonight"))},
 		row{"every member is moved: it is not asked for any more",
-			world(set(moving0(api.MemberMoved), cutover("approve")), journal(web0), switched(web0), pod(0, build.UID("uid-other")))},
-		row{"only templates change: that is approved, too", world(oldSet(templatesOnly, cutover("approve")), pod(0))},
-		row{"only templates change, and they are as they should be", world(set(templatesOnly, cutover("approve")), pod(0))},
+			given(set(moving0(api.MemberMoved), cutover("approve")), journal(web0), switched(web0), pod(0, build.UID("uid-other")))},
+		row{"only templates change: that is approved, too", given(oldSet(templatesOnly, cutover("approve")), pod(0))},
+		row{"only templates change, and they are as they should be", given(set(templatesOnly, cutover("approve")), pod(0))},
 		row{"the operation is aborted at the gate", at(cutover("approve"), build.Annotation(api.AbortAnnotation, ""))},
 		row{"the operation's time is over at the gate", func() Input {
 			in := at(cutover("approve"))
@@ -180,12 +180,12 @@ func TestTemplatesBeforeTheFirstStop(t *testing.T) {
 	})
 	all := append(append(source(web0), target(web0)...), pod(0)...)
 	check(t,
-		row{"the set has its old templates: the order to create it is written down", world(oldSet(record), journal(web0), all)},
-		row{"the gate is shut: nothing is ordered", world(oldSet(record, build.Annotation(api.CutoverAnnotation, "approve")), journal(web0),
+		row{"the set has its old templates: the order to create it is written down", given(oldSet(record), journal(web0), all)},
+		row{"the gate is shut: nothing is ordered", given(oldSet(record, build.Annotation(api.CutoverAnnotation, "approve")), journal(web0),
 			all)},
-		row{"a partition keeps pods of an older revision", world(oldSet(record, partition), journal(web0), all)},
-		row{"the set has its new templates: the member is stopped", world(set(record), journal(web0), all)},
-		row{"another controller's finalizer is on the set", world(oldSet(record, build.Finalizers("example.com/keep")), journal(web0),
+		row{"a partition keeps pods of an older revision", given(oldSet(record, partition), journal(web0), all)},
+		row{"the set has its new templates: the member is stopped", given(set(record), journal(web0), all)},
+		row{"another controller's finalizer is on the set", given(oldSet(record, build.Finalizers("example.com/keep")), journal(web0),
 			all)},
 	)
 }

@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // finalPass looks after a member while backup has it copied.
@@ -125,7 +125,7 @@ func givesBack(member *api.Member) bool {
 
 // keeps reports whether the pod keeps its member from being started: it is held, or it is a lock, with or without its finalizer.
 func keeps(pod *corev1.Pod) bool {
-	return sts.Held(pod) || pod != nil && pod.DeletionTimestamp == nil && resources.LocksName(pod)
+	return statefulset.Held(pod) || pod != nil && pod.DeletionTimestamp == nil && resources.LocksName(pod)
 }
 
 // dying reports whether a pod that is given back has to stay held for a moment: it was deleted by force, so its object would go at once, and the
@@ -133,17 +133,17 @@ func keeps(pod *corev1.Pod) bool {
 // that does not report: the user answers for it with the force.
 func (in Input) dying(pod *corev1.Pod) bool {
 	forced := pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
-	if !forced || !sts.Held(pod) || in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.QuiesceTimeout {
+	if !forced || !statefulset.Held(pod) || in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.QuiesceTimeout {
 		return false
 	}
 	node := in.Nodes[pod.Spec.NodeName]
-	return node != nil && sts.NodeReady(node) && sts.NotStopped(pod, node) != ""
+	return node != nil && statefulset.NodeReady(node) && statefulset.NotStopped(pod, node) != ""
 }
 
 // release takes the hold off a pod. A lock is deleted while it still has the finalizer: the fence lets restore delete only such pods.
 func release(pod *corev1.Pod) []plan.Action {
 	switch {
-	case pod.DeletionTimestamp == nil && resources.LocksName(pod) && sts.Held(pod):
+	case pod.DeletionTimestamp == nil && resources.LocksName(pod) && statefulset.Held(pod):
 		return []plan.Action{plan.Delete(plan.Pods, pod)}
 	case pod.DeletionTimestamp == nil && resources.LocksName(pod):
 		return []plan.Action{plan.Evict(pod)}

@@ -5,7 +5,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // growing expands the volumes of a stopped member: its claims ask for the new size as soon as the volumes are detached. It releases the member
@@ -49,11 +49,11 @@ func (w *work) grow(member *api.Member, move *api.Move) string {
 	switch {
 	case move.Moved:
 		return ""
-	case ask.Empty() && sts.Infeasible(claim, move.To):
+	case ask.Empty() && statefulset.Infeasible(claim, move.To):
 		w.given = revert(w.Input, w.before, api.ExpandInfeasible, operation.CannotGrow(claim, move.To))
 	case w.Attached(move.OldVolume):
 		return fmt.Sprintf("volume %s is still attached to a node", move.OldVolume)
-	case !member.Locked && !sts.Unmounted(w.MemberPod(member.Ordinal)):
+	case !member.Locked && !statefulset.Unmounted(w.MemberPod(member.Ordinal)):
 		return fmt.Sprintf("volume %s is not unmounted yet", move.OldVolume)
 	}
 	w.do(api.ExpansionRunning, ask.Actions()...)
@@ -67,7 +67,7 @@ func (in Input) grown(move *api.Move) bool {
 		return false
 	}
 	has := claim.Status.Capacity["storage"]
-	return has.Cmp(move.To) >= 0 || operation.AskFor(claim, move.To).Empty() && sts.FileSystemPending(claim, move.To) != nil
+	return has.Cmp(move.To) >= 0 || operation.AskFor(claim, move.To).Empty() && statefulset.FileSystemPending(claim, move.To) != nil
 }
 
 // stillGrows returns which claim's file system has not grown although its pod runs; "" if all have.

@@ -91,18 +91,18 @@ func TestGrowthWhileHeld(t *testing.T) {
 	stopped := append(held(2, unmounted()), others()...)
 	away := append(held(2, unmounted()), append(pod(0), pod(1, notReady())...)...)
 	grows := func(claim objects, pods objects, options ...func(*api.Resize)) Input {
-		return world(growing3(api.MemberGrowing, claim, append([]func(*api.Resize){heldSince(soon)}, options...)...), pods)
+		return given(growing3(api.MemberGrowing, claim, append([]func(*api.Resize){heldSince(soon)}, options...)...), pods)
 	}
 	refuses := func(in *Input) { in.Rejected = "exceeded quota: team" }
 	starts := func(claim objects, pods ...objects) Input {
-		return world(append([]objects{growing3(api.MemberStarting, claim, heldSince(soon))}, pods...)...)
+		return given(append([]objects{growing3(api.MemberStarting, claim, heldSince(soon))}, pods...)...)
 	}
 	replaced := pod(2, build.UID("uid-new"))
 	check(t,
-		row{"nothing is copied: the member is stopped when the gate is open", world(growing3(api.MemberWaiting, before), pod(2), others())},
-		row{"another pod uses the claim, too", world(growing3(api.MemberWaiting, before), pod(2), others(),
+		row{"nothing is copied: the member is stopped when the gate is open", given(growing3(api.MemberWaiting, before), pod(2), others())},
+		row{"another pod uses the claim, too", given(growing3(api.MemberWaiting, before), pod(2), others(),
 			objects{build.Pod("debug", []string{web2}, onNode)})},
-		row{"the pod has ended: the claims are next", world(growing3(api.MemberStopping, before, heldSince(soon)), held(2), others())},
+		row{"the pod has ended: the claims are next", given(growing3(api.MemberStopping, before, heldSince(soon)), held(2), others())},
 		row{"the node has not unmounted the volume", grows(before, append(held(2, mounted()), others()...))},
 		row{"the volume is attached: nothing is asked for", but(grows(before, stopped), attached(web2))},
 		row{"the volume is detached: the claim asks for more", grows(before, stopped)},
@@ -115,7 +115,7 @@ func TestGrowthWhileHeld(t *testing.T) {
 		row{"the hold was taken off: it waits for its turn again", grows(asked, append(replaced, others()...))},
 		row{"the storage cannot", grows(asks(web2, "128Mi", "64Mi", infeasible("128Mi", "the pool has 80Mi left")), stopped)},
 		row{"the API server refuses the request", but(grows(before, stopped), refuses)},
-		row{"it takes too long", but(world(growing3(api.MemberGrowing, before, heldSince(-time.Second)), stopped), attached(web2))},
+		row{"it takes too long", but(given(growing3(api.MemberGrowing, before, heldSince(-time.Second)), stopped), attached(web2))},
 		row{"the claim is being deleted", grows(asks(web2, "128Mi", "64Mi", build.Deleting(), build.Finalizers(protection)), stopped)},
 	)
 }
@@ -126,7 +126,7 @@ func TestGrowthWhileHeldThatIsGivenUp(t *testing.T) {
 		all := growing3(api.MemberGrowing, claim, heldSince(time.Minute), func(r *api.Resize) {
 			r.Phase, r.FailedAt, r.Reason, r.Message = api.Reverting, api.Moving, reason, "because"
 		})
-		return world(append([]objects{all, others()}, pods...)...)
+		return given(append([]objects{all, others()}, pods...)...)
 	}
 	stopped, runs := held(2, unmounted()), pod(2, build.UID("uid-new"))
 	check(t,

@@ -60,17 +60,17 @@ func TestNoPodStartsOnHalfOfARollback(t *testing.T) {
 	reserved := returning(web0, build.Reserved(manifest(web0, new0, "128Mi")))
 	check(t,
 		row{"one claim is being deleted: the other is, too, before it is replaced",
-			world(at(api.Moving), stopped, doomed(web0), reserved, source(logs0), returning(logs0))},
-		row{"and the hold is lost", world(at(api.Moving), replaced, doomed(web0), reserved, source(logs0), returning(logs0))},
-		row{"and the rollback is given up", world(at(api.Reverting), stopped, doomed(web0), reserved, source(logs0), returning(logs0))},
-		row{"both are being deleted", world(at(api.Moving), stopped, doomed(web0), reserved, doomed(logs0),
+			given(at(api.Moving), stopped, doomed(web0), reserved, source(logs0), returning(logs0))},
+		row{"and the hold is lost", given(at(api.Moving), replaced, doomed(web0), reserved, source(logs0), returning(logs0))},
+		row{"and the rollback is given up", given(at(api.Reverting), stopped, doomed(web0), reserved, source(logs0), returning(logs0))},
+		row{"both are being deleted", given(at(api.Moving), stopped, doomed(web0), reserved, doomed(logs0),
 			returning(logs0, build.Reserved(manifest(logs0, "pv-new-"+logs0, "128Mi"))))},
-		row{"one claim has its old volume back, and the rollback is given up", world(at(api.Reverting), stopped, rolledBack(web0), source(logs0),
+		row{"one claim has its old volume back, and the rollback is given up", given(at(api.Reverting), stopped, rolledBack(web0), source(logs0),
 			returning(logs0))},
-		row{"both have, and it is given up", world(at(api.Reverting), stopped, rolledBack(web0), rolledBack(logs0))},
-		row{"it is given up before anything was deleted", world(at(api.Reverting), stopped, source(web0), returning(web0), source(logs0),
+		row{"both have, and it is given up", given(at(api.Reverting), stopped, rolledBack(web0), rolledBack(logs0))},
+		row{"it is given up before anything was deleted", given(at(api.Reverting), stopped, source(web0), returning(web0), source(logs0),
 			returning(logs0))},
-		row{"the volume of the other one is gone", world(at(api.Moving), stopped, doomed(web0), reserved, source(logs0))},
+		row{"the volume of the other one is gone", given(at(api.Moving), stopped, doomed(web0), reserved, source(logs0))},
 	)
 }
 
@@ -85,17 +85,17 @@ func TestMembersAreRolledBackTogether(t *testing.T) {
 	claims := append(append(append(source(web0), returning(web0)...), source(web1)...), returning(web1)...)
 	half := append(append(source(web0), returning(web0)...), rolledBack(web1)...)
 	check(t,
-		row{"one has stopped, the other not", world(at(api.Moving, build.Members(api.MemberStopping, web0, web1), stopped), ending(0), held(1),
+		row{"one has stopped, the other not", given(at(api.Moving, build.Members(api.MemberStopping, web0, web1), stopped), ending(0), held(1),
 			claims)},
-		row{"the other has, too", world(at(api.Moving, build.Members(api.MemberStopping, web0, web1), stopped), held(0), held(1), claims)},
+		row{"the other has, too", given(at(api.Moving, build.Members(api.MemberStopping, web0, web1), stopped), held(0), held(1), claims)},
 		row{"one is stopped, the other one waits to be stopped again",
-			world(at(api.Moving, build.Members(api.MemberWaiting, web0), build.Members(api.MemberStopping, web1), stopped), pod(0), held(1),
+			given(at(api.Moving, build.Members(api.MemberWaiting, web0), build.Members(api.MemberStopping, web1), stopped), pod(0), held(1),
 				claims)},
-		row{"it is given up before a claim was deleted", world(at(api.Reverting, both), held(0), held(1), claims)},
-		row{"one has its old volume back, and it is given up: the other one follows", world(at(api.Reverting, both), held(0), held(1), half)},
+		row{"it is given up before a claim was deleted", given(at(api.Reverting, both), held(0), held(1), claims)},
+		row{"one has its old volume back, and it is given up: the other one follows", given(at(api.Reverting, both), held(0), held(1), half)},
 		row{"one has its old volume back, and the other one waits to be stopped again",
-			world(at(api.Moving, build.Members(api.MemberWaiting, web0), build.Members(api.MemberSwapping, web1)), pod(0), held(1), half)},
+			given(at(api.Moving, build.Members(api.MemberWaiting, web0), build.Members(api.MemberSwapping, web1)), pod(0), held(1), half)},
 		row{"one has its old volume back, and the pod of the other was started by others",
-			world(at(api.Moving, both), pod(0, build.UID("uid-other")), held(1), half)},
+			given(at(api.Moving, both), pod(0, build.UID("uid-other")), held(1), half)},
 	)
 }

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // maxStops is how often a member is stopped in one operation: again because its hold was lost, or the stop took too long.
@@ -56,9 +56,9 @@ func (w *work) stopping(member *api.Member) {
 	switch {
 	case pod == nil || pod.UID != member.Pod:
 		w.lost(member, fmt.Sprintf("pod %s-%d was replaced while it was being stopped", w.Name, member.Ordinal))
-	case !sts.Held(pod) && pod.DeletionTimestamp != nil:
+	case !statefulset.Held(pod) && pod.DeletionTimestamp != nil:
 		w.lost(member, fmt.Sprintf("pod %s was deleted before it was held", pod.Name)) // it accepts no finalizer any more
-	case !sts.Held(pod):
+	case !statefulset.Held(pod):
 		w.do(api.Quiescing, w.holdPod(member, pod)...)
 	case w.tooLong(member):
 		w.giveBack(fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name, w.MayWrite(member, pod)))
@@ -100,7 +100,7 @@ func (w *work) tellToStop(member *api.Member, pod *corev1.Pod) {
 
 // stopsBefore is a member that has to have stopped before this one is told to; nil if there is none.
 func (w *work) stopsBefore(member *api.Member) *api.Member {
-	if !sts.Ordered(w.Set) {
+	if !statefulset.Ordered(w.Set) {
 		return nil
 	}
 	for i := range w.record.Members {
@@ -115,7 +115,7 @@ func (w *work) stopsBefore(member *api.Member) *api.Member {
 func (w *work) stopAbove(member *api.Member) int {
 	n := 0
 	for _, m := range w.record.Members {
-		if sts.Ordered(w.Set) && m.Ordinal > member.Ordinal && m.Phase != api.MemberMoved {
+		if statefulset.Ordered(w.Set) && m.Ordinal > member.Ordinal && m.Phase != api.MemberMoved {
 			n++
 		}
 	}
@@ -128,7 +128,7 @@ func (w *work) awaitStop(member *api.Member, pod *corev1.Pod) {
 		return
 	}
 	if why := w.MayWrite(member, pod); why != "" {
-		w.waitFor(sts.Done(pod), "%s", why) // of the end of its pod an event comes
+		w.waitFor(statefulset.Done(pod), "%s", why) // of the end of its pod an event comes
 		return
 	}
 	w.stopped(member)
@@ -226,9 +226,9 @@ func (w *work) deadline(member *api.Member, phase api.MemberPhase) *metav1.Time 
 	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
 	switch phase {
 	case api.MemberStopping:
-		after = w.Settings.QuiesceTimeout + time.Duration(1+w.stopAbove(member))*sts.GracePeriod(w.Set)
+		after = w.Settings.QuiesceTimeout + time.Duration(1+w.stopAbove(member))*statefulset.GracePeriod(w.Set)
 		if w.record.Strategy == api.StrategyRolling { // the others wait for it
-			after = limit + sts.GracePeriod(w.Set)
+			after = limit + statefulset.GracePeriod(w.Set)
 		}
 	case api.MemberFinalPass:
 		if after = 2 * limit; limit == 0 {

@@ -61,25 +61,25 @@ func TestStopOfOneMember(t *testing.T) {
 	waiting, stopping := rolling3(api.MemberWaiting), rolling3(api.MemberStopping, build.MemberDue(2, time.Minute))
 	late := build.MemberDue(2, -time.Second)
 	check(t,
-		row{"01 the gate is open: the API server is asked first, then the pod is held and evicted", world(waiting, others(), pod(2))},
-		row{"02 a budget does not allow it: only why is written", but(world(waiting, others(), pod(2)), forbidden)},
-		row{"03 the process died before the pod was held", world(stopping, others(), pod(2))},
-		row{"04 the process died before the eviction", world(stopping, others(), pod(2, build.Held(2)))},
+		row{"01 the gate is open: the API server is asked first, then the pod is held and evicted", given(waiting, others(), pod(2))},
+		row{"02 a budget does not allow it: only why is written", but(given(waiting, others(), pod(2)), forbidden)},
+		row{"03 the process died before the pod was held", given(stopping, others(), pod(2))},
+		row{"04 the process died before the eviction", given(stopping, others(), pod(2, build.Held(2)))},
 		row{"05 the budget does not allow it any more: the pod is released",
-			but(world(stopping, others(), pod(2, build.Held(2))), forbidden)},
+			but(given(stopping, others(), pod(2, build.Held(2))), forbidden)},
 		row{"06 another member is lost before the eviction: the pod is released",
-			world(stopping, others(notReady()), pod(2, build.Held(2)))},
-		row{"07 it ends", world(stopping, others(), ending(2))},
-		row{"08 another member is lost while it ends: the pod is released", world(stopping, others(notReady()), ending(2))},
-		row{"09 it has stopped: backup makes the final pass", world(stopping, others(), held(2))},
-		row{"10 it does not stop in time: it is released", world(rolling3(api.MemberStopping, late), others(), ending(2))},
-		row{"11 the fourth time, the operation is given up", world(rolling3(api.MemberStopping, late, stops(2, maxStops)), others(),
+			given(stopping, others(notReady()), pod(2, build.Held(2)))},
+		row{"07 it ends", given(stopping, others(), ending(2))},
+		row{"08 another member is lost while it ends: the pod is released", given(stopping, others(notReady()), ending(2))},
+		row{"09 it has stopped: backup makes the final pass", given(stopping, others(), held(2))},
+		row{"10 it does not stop in time: it is released", given(rolling3(api.MemberStopping, late), others(), ending(2))},
+		row{"11 the fourth time, the operation is given up", given(rolling3(api.MemberStopping, late, stops(2, maxStops)), others(),
 			ending(2))},
-		row{"12 during the final pass it is waited for", world(rolling3(api.MemberFinalPass, build.MemberDue(2, time.Minute)), others(),
+		row{"12 during the final pass it is waited for", given(rolling3(api.MemberFinalPass, build.MemberDue(2, time.Minute)), others(),
 			held(2))},
 		row{"13 another member is lost during the final pass: the pod is released",
-			world(rolling3(api.MemberFinalPass), others(notReady()), held(2))},
-		row{"14 the final pass takes too long: the pod is released", world(rolling3(api.MemberFinalPass, late), others(), held(2))},
+			given(rolling3(api.MemberFinalPass), others(notReady()), held(2))},
+		row{"14 the final pass takes too long: the pod is released", given(rolling3(api.MemberFinalPass, late), others(), held(2))},
 	)
 }
 
@@ -88,20 +88,20 @@ func TestHoldThatIsLost(t *testing.T) {
 	stopping, final := alone(api.MemberStopping), alone(api.MemberFinalPass)
 	other := build.UID("uid-other")
 	check(t,
-		row{"the pod was deleted before it was held: it is held no more", world(stopping, pod(0, build.Deleting()))},
-		row{"the pod is gone", world(stopping)},
-		row{"the pod was replaced", world(stopping, pod(0, other))},
+		row{"the pod was deleted before it was held: it is held no more", given(stopping, pod(0, build.Deleting()))},
+		row{"the pod is gone", given(stopping)},
+		row{"the pod was replaced", given(stopping, pod(0, other))},
 		row{"the finalizer was removed before the pod was told to stop: it is put back",
-			world(stopping, pod(0, build.MemberLink(api.RoleHeld, 0)))},
-		row{"the finalizer was removed from a pod that ends", world(stopping, ending(0, build.Finalizers()))},
-		row{"the finalizer was removed during the final pass: the copy counts for nothing", world(final, held(0, build.Finalizers()))},
-		row{"the pod is gone during the final pass", world(final)},
-		row{"the pod was replaced during the final pass", world(final, pod(0, other))},
-		row{"the pod was replaced during the final pass, and the new one is held by another operation", world(final, held(0, other))},
-		row{"a claim is deleted while its pod stops: the operation is given up, and the claim put back", world(
+			given(stopping, pod(0, build.MemberLink(api.RoleHeld, 0)))},
+		row{"the finalizer was removed from a pod that ends", given(stopping, ending(0, build.Finalizers()))},
+		row{"the finalizer was removed during the final pass: the copy counts for nothing", given(final, held(0, build.Finalizers()))},
+		row{"the pod is gone during the final pass", given(final)},
+		row{"the pod was replaced during the final pass", given(final, pod(0, other))},
+		row{"the pod was replaced during the final pass, and the new one is held by another operation", given(final, held(0, other))},
+		row{"a claim is deleted while its pod stops: the operation is given up, and the claim put back", given(
 			append(set(moving0(api.MemberStopping)), append(journal(web0),
 				append(source(web0, build.Deleting()), target(web0)...)...)...), ending(0))},
-		row{"a claim was replaced during the final pass", world(
+		row{"a claim was replaced during the final pass", given(
 			append(set(moving0(api.MemberFinalPass)), append(journal(web0),
 				append(source(web0, build.UID("uid-other")), target(web0)...)...)...), held(0))},
 	)
@@ -113,17 +113,17 @@ func TestPodThatWasDeletedByForceIsReleasedWhenItsContainersHaveEnded(t *testing
 	long := build.Edit(func(p *corev1.Pod) {
 		p.DeletionTimestamp = ptr.To(metav1.NewTime(build.Now.Add(-build.Settings().QuiesceTimeout - time.Second)))
 	})
-	stopping, given := rolling3(api.MemberStopping), rolling3(api.MemberCopying)
+	stopping, returned := rolling3(api.MemberStopping), rolling3(api.MemberCopying)
 	reverting := set(build.Operation(api.Reverting, build.Members(api.MemberStopping, web0)))
 	silent := func(in *Input) { in.Nodes = nil }
 	check(t,
-		row{"another member is lost: the pod is not released yet", world(stopping, others(notReady()), ending(2, forced))},
-		row{"the member was given back: the pod is not released yet", world(given, others(), ending(2, forced))},
-		row{"the member was given back, and the containers have ended", world(given, others(), held(2, forced))},
-		row{"the node does not report them for long", world(given, others(), ending(2, forced, long))},
-		row{"the node does not exist", but(world(given, others(), ending(2, forced)), silent)},
-		row{"the operation is given up: the pod is not released yet", world(reverting, journal(web0), source(web0), ending(0, forced))},
-		row{"the operation is given up, and the containers have ended", world(reverting, journal(web0), source(web0), held(0, forced))},
+		row{"another member is lost: the pod is not released yet", given(stopping, others(notReady()), ending(2, forced))},
+		row{"the member was given back: the pod is not released yet", given(returned, others(), ending(2, forced))},
+		row{"the member was given back, and the containers have ended", given(returned, others(), held(2, forced))},
+		row{"the node does not report them for long", given(returned, others(), ending(2, forced, long))},
+		row{"the node does not exist", but(given(returned, others(), ending(2, forced)), silent)},
+		row{"the operation is given up: the pod is not released yet", given(reverting, journal(web0), source(web0), ending(0, forced))},
+		row{"the operation is given up, and the containers have ended", given(reverting, journal(web0), source(web0), held(0, forced))},
 	)
 }
 
@@ -131,12 +131,12 @@ func TestPodThatWasDeletedByForceIsReleasedWhenItsContainersHaveEnded(t *testing
 func TestProofThatMemberHasStopped(t *testing.T) {
 	stopping := alone(api.MemberStopping)
 	edit := func(change func(*corev1.Pod)) objects { return held(0, build.Edit(change)) }
-	unproven := func(objects ...objects) Input { return world(append(objects, stopping)...) }
+	unproven := func(objects ...objects) Input { return given(append(objects, stopping)...) }
 	network := func(v *corev1.PersistentVolume) {
 		v.Spec.CSI, v.Spec.NFS = nil, &corev1.NFSVolumeSource{Server: "files", Path: "/a"}
 	}
 	onNFS := func(grace int64) Input {
-		in := world(stopping, edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To(grace) }))
+		in := given(stopping, edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To(grace) }))
 		network(in.Volumes[old0])
 		return in
 	}
@@ -183,22 +183,22 @@ func TestMembersThatStopTogether(t *testing.T) {
 	}
 	late := build.MemberDue(1, -time.Second)
 	check(t,
-		row{"all have converged: both are held, the highest ordinal is told to stop", world(waiting, pod(0), pod(1))},
+		row{"all have converged: both are held, the highest ordinal is told to stop", given(waiting, pod(0), pod(1))},
 		row{"the pods of a parallel set are told to stop together",
-			world(concurrent(build.Operation(api.Moving, build.Members(api.MemberWaiting, web0, web1))), pod(0), pod(1))},
-		row{"one is copied still", world(whole2(build.Members(api.MemberWaiting, web0), build.Members(api.MemberCopying, web1)), pod(0),
+			given(concurrent(build.Operation(api.Moving, build.Members(api.MemberWaiting, web0, web1))), pod(0), pod(1))},
+		row{"one is copied still", given(whole2(build.Members(api.MemberWaiting, web0), build.Members(api.MemberCopying, web1)), pod(0),
 			pod(1))},
-		row{"the highest one ends, the other waits for it", world(whole2(both), pod(0, build.Held(0)), ending(1))},
-		row{"the highest one has stopped, the other is told to stop", world(whole2(both), pod(0, build.Held(0)), held(1))},
+		row{"the highest one ends, the other waits for it", given(whole2(both), pod(0, build.Held(0)), ending(1))},
+		row{"the highest one has stopped, the other is told to stop", given(whole2(both), pod(0, build.Held(0)), held(1))},
 		row{"the highest one is in its final pass, the other ends",
-			world(whole2(build.Members(api.MemberStopping, web0), build.Members(api.MemberFinalPass, web1)), ending(0), held(1))},
-		row{"one does not stop in time: both are released", world(whole2(both, late), pod(0, build.Held(0)), ending(1))},
-		row{"one is lost: both are released", world(whole2(build.Members(api.MemberFinalPass, web0),
+			given(whole2(build.Members(api.MemberStopping, web0), build.Members(api.MemberFinalPass, web1)), ending(0), held(1))},
+		row{"one does not stop in time: both are released", given(whole2(both, late), pod(0, build.Held(0)), ending(1))},
+		row{"one is lost: both are released", given(whole2(build.Members(api.MemberFinalPass, web0),
 			build.Members(api.MemberStopping, web1)), held(0), pod(1, build.UID("uid-other")))},
 		row{"one is lost, and the finalizer of the other was removed: it is not put back on a pod that is released",
-			world(whole2(both), pod(0, build.MemberLink(api.RoleHeld, 0)), pod(1, build.UID("uid-other")))},
+			given(whole2(both), pod(0, build.MemberLink(api.RoleHeld, 0)), pod(1, build.UID("uid-other")))},
 		row{"one is lost in a parallel set: the other is not told to stop any more",
-			world(concurrent(build.Operation(api.Moving, both)), pod(0, build.Held(0)), pod(1, build.UID("uid-other")))},
+			given(concurrent(build.Operation(api.Moving, both)), pod(0, build.Held(0)), pod(1, build.UID("uid-other")))},
 	)
 }
 
@@ -214,25 +214,25 @@ func TestLockOfMemberWithoutPod(t *testing.T) {
 	}
 	stopping := at(api.MemberStopping, build.MemberDue(0, time.Minute))
 	check(t,
-		row{"01 no pod is wanted: the name is taken", world(at(api.MemberWaiting))},
-		row{"02 the process died before the name was taken", world(stopping)},
-		row{"03 another pod uses the claim", world(stopping, lock(0), objects{build.Pod("debug", []string{web0})})},
+		row{"01 no pod is wanted: the name is taken", given(at(api.MemberWaiting))},
+		row{"02 the process died before the name was taken", given(stopping)},
+		row{"03 another pod uses the claim", given(stopping, lock(0), objects{build.Pod("debug", []string{web0})})},
 		row{"03 another pod uses the claim for too long: the name is given back",
-			world(at(api.MemberStopping, build.MemberDue(0, -time.Second)), lock(0), objects{build.Pod("debug", []string{web0})})},
-		row{"04 a node has the volume attached", world(stopping, lock(0), objects{build.Attachment(old0)})},
-		row{"05 the name is taken, and nothing uses the claim: backup copies", world(stopping, lock(0))},
-		row{"06 the set was scaled up before the name was taken: it starts", world(stopping, pod(0))},
-		row{"07 the name could not be taken in time", world(at(api.MemberStopping, build.MemberDue(0, -time.Second)))},
-		row{"08 the lock is gone during the final pass", world(at(api.MemberFinalPass))},
+			given(at(api.MemberStopping, build.MemberDue(0, -time.Second)), lock(0), objects{build.Pod("debug", []string{web0})})},
+		row{"04 a node has the volume attached", given(stopping, lock(0), objects{build.Attachment(old0)})},
+		row{"05 the name is taken, and nothing uses the claim: backup copies", given(stopping, lock(0))},
+		row{"06 the set was scaled up before the name was taken: it starts", given(stopping, pod(0))},
+		row{"07 the name could not be taken in time", given(at(api.MemberStopping, build.MemberDue(0, -time.Second)))},
+		row{"08 the lock is gone during the final pass", given(at(api.MemberFinalPass))},
 		row{"09 the lock is being deleted during the final pass, and kept by its finalizer",
-			world(at(api.MemberFinalPass), lock(0, build.Deleting()))},
+			given(at(api.MemberFinalPass), lock(0, build.Deleting()))},
 		row{"10 the claim is on its new volume: the lock goes",
-			world(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
+			given(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
 				build.Replicas(0)), journal(web0)...), lock(0), switched(web0))},
 		row{"11 the lock is deleted first, then its finalizer goes",
-			world(append(set(moving0(api.MemberStarting, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
+			given(append(set(moving0(api.MemberStarting, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
 				build.Replicas(0)), journal(web0)...), lock(0, build.Deleting()), switched(web0))},
-		row{"12 no pod is wanted: the member is moved", world(append(set(moving0(api.MemberStarting,
+		row{"12 no pod is wanted: the member is moved", given(append(set(moving0(api.MemberStarting,
 			build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
 			build.Replicas(0)), journal(web0)...), switched(web0))},
 	)
@@ -247,13 +247,13 @@ func TestLockThatLostItsFinalizerGoes(t *testing.T) {
 		"the operation was given up": append(set(givenUp(api.MemberCopying)), journal(web0)...),
 		"no record tells of it":      {build.Set("web")},
 	} {
-		p := Decide(world(at, bare, source(web0)))
+		p := Decide(given(at, bare, source(web0)))
 		if !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbEvict && a.Name == "web-0" }) {
 			t.Errorf("%s, and no pod of the name can ever start: %s", name, p)
 		}
 	}
 	starts := append(set(moving0(api.MemberStarting)), journal(web0)...)
-	if p := Decide(world(starts, bare, oldVolume(web0), copied(web0))); slices.ContainsFunc(p.Actions,
+	if p := Decide(given(starts, bare, oldVolume(web0), copied(web0))); slices.ContainsFunc(p.Actions,
 		func(a plan.Action) bool { return a.Verb == plan.VerbEvict }) {
 		t.Errorf("the claim is not there, and its pod may start: %s", p)
 	}
@@ -265,21 +265,21 @@ func TestHoldsThatNothingNeeds(t *testing.T) {
 	another := build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleHeld, Namespace: build.Namespace,
 		Set: api.SetRef{Name: "web"}, Member: ptr.To(0)})
 	check(t,
-		row{"the operation has ended", world(set(done), pod(0, build.Held(0)), source(web0))},
-		row{"it has ended, and the pod ends", world(set(done), held(0), source(web0))},
-		row{"no record tells of it", world(objects{build.Set("web")}, held(0), source(web0))},
-		row{"a lock of an operation that has ended", world(set(done), lock(0), source(web0))},
-		row{"a lock of an operation that has ended, and the claim is gone: a person has to look", world(set(done), lock(0))},
+		row{"the operation has ended", given(set(done), pod(0, build.Held(0)), source(web0))},
+		row{"it has ended, and the pod ends", given(set(done), held(0), source(web0))},
+		row{"no record tells of it", given(objects{build.Set("web")}, held(0), source(web0))},
+		row{"a lock of an operation that has ended", given(set(done), lock(0), source(web0))},
+		row{"a lock of an operation that has ended, and the claim is gone: a person has to look", given(set(done), lock(0))},
 		row{"a lock that lacks its claim does not keep the next member from being stopped",
-			world(set(build.Operation(api.Moving, build.Members(api.MemberWaiting, web1)), build.Replicas(2)), journal(web1), lock(0, another),
+			given(set(build.Operation(api.Moving, build.Members(api.MemberWaiting, web1)), build.Replicas(2)), journal(web1), lock(0, another),
 				pod(1), source(web1), target(web1))},
 		row{"the journal is there: the undoing of the operation releases it",
-			world(objects{build.Set("web")}, journal(web0), held(0), source(web0))},
-		row{"the member waits at the gate again", world(append(set(moving0(api.MemberWaiting)), journal(web0)...), held(0), source(web0),
+			given(objects{build.Set("web")}, journal(web0), held(0), source(web0))},
+		row{"the member waits at the gate again", given(append(set(moving0(api.MemberWaiting)), journal(web0)...), held(0), source(web0),
 			target(web0))},
 		row{"the member was moved, and its old pod is still held",
-			world(append(set(moving0(api.MemberMoved)), journal(web0)...), held(0), switched(web0))},
-		row{"the pod is held by an operation before this one", world(alone(api.MemberWaiting), held(0, another))},
-		row{"a pod with another finalizer only", world(set(done), pod(0, build.Finalizers("example.com/keep")), source(web0))},
+			given(append(set(moving0(api.MemberMoved)), journal(web0)...), held(0), switched(web0))},
+		row{"the pod is held by an operation before this one", given(alone(api.MemberWaiting), held(0, another))},
+		row{"a pod with another finalizer only", given(set(done), pod(0, build.Finalizers("example.com/keep")), source(web0))},
 	)
 }

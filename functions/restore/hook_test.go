@@ -59,9 +59,9 @@ const (
 // TestHookBeforeAMemberIsStopped: it runs when all else lets the member stop.
 func TestHookBeforeAMemberIsStopped(t *testing.T) {
 	at := func(more ...objects) Input {
-		return hooks(world(append([]objects{rolling3(api.MemberWaiting), others(), pod(2)}, more...)...))
+		return hooks(given(append([]objects{rolling3(api.MemberWaiting), others(), pod(2)}, more...)...))
 	}
-	shut := hooks(world(rolling3(api.MemberWaiting), others(notReady()), pod(2)))
+	shut := hooks(given(rolling3(api.MemberWaiting), others(notReady()), pod(2)))
 	leaving := hookJob(beforeIt, 2)
 	leaving[0] = build.With(leaving[0].(*batchv1.Job), build.Deleting(), build.Finalizers("foregroundDeletion"))
 	check(t,
@@ -76,13 +76,13 @@ func TestHookBeforeAMemberIsStopped(t *testing.T) {
 		row{"09 it has failed with many words", at(hookJob(beforeIt, 2, batchv1.JobFailed), hookPod(strings.Repeat("word ", 2000)))},
 		row{"10 the template was damaged meanwhile", hooks(at(), build.Annotation(api.BeforeMemberAnnotation, "{"))},
 		row{"11 the annotation was removed while it ran: it does not matter any more",
-			world(rolling3(api.MemberWaiting), others(), pod(2), hookJob(beforeIt, 2))},
-		row{"12 the hook of an earlier attempt does not count", hooks(world(rolling3(api.MemberWaiting,
+			given(rolling3(api.MemberWaiting), others(), pod(2), hookJob(beforeIt, 2))},
+		row{"12 the hook of an earlier attempt does not count", hooks(given(rolling3(api.MemberWaiting,
 			build.EditMember(2, func(m *api.Member) { m.Attempt = 2 })), others(), pod(2), hookJob(beforeIt, 2, batchv1.JobComplete)))},
-		row{"13 the gate is shut after it has succeeded", hooks(world(rolling3(api.MemberWaiting), others(notReady()), pod(2),
+		row{"13 the gate is shut after it has succeeded", hooks(given(rolling3(api.MemberWaiting), others(notReady()), pod(2),
 			hookJob(beforeIt, 2, batchv1.JobComplete)))},
 		row{"14 the operation is aborted while it runs", hooks(at(hookJob(beforeIt, 2)), build.Annotation(api.AbortAnnotation, ""))},
-		row{"15 the member has no pod: it has no hook", hooks(world(rolling3(api.MemberWaiting), others()), build.Replicas(2))},
+		row{"15 the member has no pod: it has no hook", hooks(given(rolling3(api.MemberWaiting), others()), build.Replicas(2))},
 		row{"16 the others have to have caught up before it", checks(at())},
 		row{"17 the others have fallen behind by it", but(checks(at(hookJob(beforeIt, 2, batchv1.JobComplete))), oneBehind)},
 	)
@@ -91,7 +91,7 @@ func TestHookBeforeAMemberIsStopped(t *testing.T) {
 // TestHooksBeforeMembersThatStopTogether: all of them run first.
 func TestHooksBeforeMembersThatStopTogether(t *testing.T) {
 	at := func(more ...objects) Input {
-		return hooks(world(append([]objects{whole2(build.Members(api.MemberWaiting, web0, web1)), pod(0), pod(1)}, more...)...))
+		return hooks(given(append([]objects{whole2(build.Members(api.MemberWaiting, web0, web1)), pod(0), pod(1)}, more...)...))
 	}
 	both := func(of0, of1 []batchv1.JobConditionType) []objects {
 		job1 := hookJob(beforeIt, 1, of1...)
@@ -113,7 +113,7 @@ func TestHookAfterAMemberHasStarted(t *testing.T) {
 	fresh := build.UID("uid-fresh")
 	at := func(options []func(*api.Resize), more ...objects) Input {
 		record := moving0(api.MemberStarting, append([]func(*api.Resize){build.MemberDue(0, time.Minute)}, options...)...)
-		return hooks(world(append([]objects{set(record), journal(web0), pod(0, fresh), switched(web0)}, more...)...))
+		return hooks(given(append([]objects{set(record), journal(web0), pod(0, fresh), switched(web0)}, more...)...))
 	}
 	ready := []func(*api.Resize){build.EditMember(0, func(m *api.Member) { m.Ready = m.Released })}
 	late := append(ready, build.MemberDue(0, -time.Second))
@@ -137,8 +137,8 @@ func TestHooksGoWithTheirOperation(t *testing.T) {
 	gone := hookJob(beforeIt, 0, batchv1.JobComplete)
 	gone[0] = build.With(gone[0].(*batchv1.Job), build.Deleting(), build.Finalizers("foregroundDeletion"))
 	check(t,
-		row{"the operation has succeeded", hooks(world(finishing, journal(web0), pod(0), tidied(), hookJob(beforeIt, 0, batchv1.JobComplete)))},
-		row{"a hook is being deleted", hooks(world(finishing, journal(web0), pod(0), tidied(), gone))},
-		row{"the operation is given up while a hook runs", hooks(world(reverts, journal(web0), pod(0), source(web0), hookJob(beforeIt, 0)))},
+		row{"the operation has succeeded", hooks(given(finishing, journal(web0), pod(0), tidied(), hookJob(beforeIt, 0, batchv1.JobComplete)))},
+		row{"a hook is being deleted", hooks(given(finishing, journal(web0), pod(0), tidied(), gone))},
+		row{"the operation is given up while a hook runs", hooks(given(reverts, journal(web0), pod(0), source(web0), hookJob(beforeIt, 0)))},
 	)
 }

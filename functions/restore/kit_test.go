@@ -20,7 +20,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -75,7 +75,7 @@ func releasesWithoutClaim(in Input, p plan.Plan) string {
 		for _, v := range pod.Spec.Volumes {
 			name := v.PersistentVolumeClaim.ClaimName
 			claim := in.Claim(name)
-			if claim == nil || claim.DeletionTimestamp != nil || in.Volume(claim.Spec.VolumeName) == nil || !sts.Bound(claim,
+			if claim == nil || claim.DeletionTimestamp != nil || in.Volume(claim.Spec.VolumeName) == nil || !statefulset.Bound(claim,
 				in.Volume(claim.Spec.VolumeName)) {
 				return fmt.Sprintf("pod %s is released, and its claim %s is not bound", pod.Name, name)
 			}
@@ -84,7 +84,7 @@ func releasesWithoutClaim(in Input, p plan.Plan) string {
 	return ""
 }
 
-func world(groups ...objects) Input {
+func given(groups ...objects) Input {
 	all := objects{build.Node()}
 	for _, g := range groups {
 		all = append(all, g...)
@@ -118,7 +118,7 @@ func waitingMovers(all objects) objects {
 
 // withoutMovers is the situation after all movers' pods have gone.
 func withoutMovers(in *Input) {
-	in.Pods = slices.DeleteFunc(slices.Clone(in.Pods), func(p *corev1.Pod) bool { return sts.IsMoverOf(p, id) })
+	in.Pods = slices.DeleteFunc(slices.Clone(in.Pods), func(p *corev1.Pod) bool { return statefulset.IsMoverOf(p, id) })
 }
 
 // but is the input with something else known.

@@ -20,7 +20,7 @@ func TestDecisionReadsLinksOnce(t *testing.T) {
 			all = append(all, append(append(source(name), target(name)...), job, build.Mover(job, build.Waits(), onNode))...)
 			all = append(all, held(i)...)
 		}
-		in := world(set(build.Operation(api.Moving, build.Members(phase, claims...)), build.Replicas(int32(members))), journal(claims...), all)
+		in := given(set(build.Operation(api.Moving, build.Members(phase, claims...)), build.Replicas(int32(members))), journal(claims...), all)
 		return testing.AllocsPerRun(1, func() { Decide(in) })
 	}
 	for _, phase := range []api.MemberPhase{api.MemberSwapping, api.MemberStarting} {

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // swapping puts the new volumes behind the claims of a held member, and releases it when all of them are bound. Where all members stop
@@ -109,7 +109,7 @@ func (w *work) back(member *api.Member) {
 	}
 	w.say(true, api.StartedByOthers, "pod %s-%d is stopped once more after stop %d of at most %d: another process has started it, or "+
 		"another pod has used its claims, before they were swapped", w.Name, member.Ordinal, member.Stops, maxStops)
-	if pod := w.MemberPod(member.Ordinal); pod != nil && (sts.Held(pod) && pod.UID == member.Pod ||
+	if pod := w.MemberPod(member.Ordinal); pod != nil && (statefulset.Held(pod) && pod.UID == member.Pod ||
 		resources.IsLock(pod, w.record.Operation)) {
 		w.do(api.StartedByOthers, release(pod)...)
 	}
@@ -147,7 +147,7 @@ func (w *work) followed() bool {
 func (in Input) bound(member *api.Member) bool {
 	for _, move := range member.Claims {
 		claim, volume := in.Claim(move.Claim), in.Volume(move.Volume())
-		if claim == nil || volume == nil || claim.DeletionTimestamp != nil || !sts.Bound(claim, volume) {
+		if claim == nil || volume == nil || claim.DeletionTimestamp != nil || !statefulset.Bound(claim, volume) {
 			return false
 		}
 	}
@@ -169,7 +169,7 @@ func (w *work) start(member *api.Member) {
 // starting waits until the member serves again.
 func (w *work) starting(member *api.Member) {
 	pod := w.MemberPod(member.Ordinal)
-	if pod != nil && pod.UID == member.Pod && (sts.Held(pod) || member.Locked) {
+	if pod != nil && pod.UID == member.Pod && (statefulset.Held(pod) || member.Locked) {
 		if !w.bound(member) { // another process has deleted a claim since
 			w.enter(member, api.MemberSwapping)
 			w.reason = api.SwitchRunning
@@ -189,11 +189,11 @@ func (w *work) starting(member *api.Member) {
 	switch {
 	case !w.Wants(member.Ordinal):
 		w.moved(member)
-	case pod != nil && pod.UID != member.Pod && sts.PodReady(pod) && w.stray(member) != "":
+	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod) && w.stray(member) != "":
 		w.given = w.strayed(member)
-	case pod != nil && pod.UID != member.Pod && sts.PodReady(pod) && w.stillGrows(member) != "" && !w.tooLong(member):
+	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod) && w.stillGrows(member) != "" && !w.tooLong(member):
 		w.waitFor(true, "%s", w.stillGrows(member))
-	case pod != nil && pod.UID != member.Pod && sts.PodReady(pod):
+	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod):
 		w.follows(member, pod)
 	case w.tooLong(member):
 		w.given = w.notReady(member, "was not ready", "look at the pod")

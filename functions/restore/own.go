@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // disowned returns where the record on the set disagrees with the operation's journal; empty if they agree. Every user with the right to
@@ -56,7 +56,7 @@ func settled(record *api.Resize) bool {
 // untouched reports whether nothing of the set is held or on its way to another volume.
 func untouched(in Input, record *api.Resize) bool {
 	for i := range record.Members {
-		if pod := in.MemberPod(record.Members[i].Ordinal); pod != nil && sts.Held(pod) {
+		if pod := in.MemberPod(record.Members[i].Ordinal); pod != nil && statefulset.Held(pod) {
 			return false
 		}
 	}
@@ -109,7 +109,7 @@ func belongs(in Input, journal *api.Resize, volume *corev1.PersistentVolume) boo
 	}
 	for _, move := range journal.Moves() {
 		claim := in.Claim(move.Claim)
-		if claim != nil && sts.Bound(claim, volume) || volume.Labels[api.OperationLabel] == "" &&
+		if claim != nil && statefulset.Bound(claim, volume) || volume.Labels[api.OperationLabel] == "" &&
 			provisioned(in, journal.Operation, move.Claim, volume) {
 			return true
 		}
@@ -147,7 +147,7 @@ func provisioned(in Input, id, claim string, volume *corev1.PersistentVolume) bo
 	if !isCopy(volume, id, claim) {
 		return false
 	}
-	if target := in.Claim(volume.Spec.ClaimRef.Name); target != nil && sts.IsTarget(target, id) && sts.Bound(target, volume) {
+	if target := in.Claim(volume.Spec.ClaimRef.Name); target != nil && statefulset.IsTarget(target, id) && statefulset.Bound(target, volume) {
 		return true
 	}
 	return !older(in, id, volume)

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // pins are the member's mover pods, if all of them have made their copies and only keep the volumes attached to the node, so that the
@@ -19,7 +19,7 @@ import (
 func (s swap) pins() []*corev1.Pod {
 	pods, jobs := s.MoversOfMember(s.record.Operation, s.member.Ordinal)
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil || sts.Done(pod) || !resize.Pins(pod) {
+		if pod.DeletionTimestamp != nil || statefulset.Done(pod) || !resize.Pins(pod) {
 			return nil
 		}
 	}
@@ -30,7 +30,7 @@ func (s swap) pins() []*corev1.Pod {
 		}
 	}
 	for _, claim := range []*corev1.PersistentVolumeClaim{s.claim, s.TargetClaim(s.record.Operation, s.move)} {
-		if claim != nil && sts.OnePodOnly(claim) {
+		if claim != nil && statefulset.OnePodOnly(claim) {
 			return nil
 		}
 	}
@@ -44,7 +44,7 @@ func (s swap) pinned() bool { return len(s.pins()) > 0 }
 // scheduler places no pod on such a claim, so none has come since.
 func (s swap) onlyPinned(target *corev1.PersistentVolumeClaim) bool {
 	pins := s.pins()
-	others := slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return sts.Mounts(pod, target.Name) && !slices.Contains(pins, pod) })
+	others := slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return statefulset.Mounts(pod, target.Name) && !slices.Contains(pins, pod) })
 	return len(pins) > 0 && !others && slices.Contains(target.Finalizers, claimProtection) && len(target.Finalizers) == 1
 }
 

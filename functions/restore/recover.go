@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // recoverLost continues an operation from its journal, when its StatefulSet is gone, is another one of the same name, or has lost its
@@ -135,7 +135,7 @@ func undoLost(in Input, record *api.Resize, revision *appsv1.ControllerRevision)
 
 // learn completes a member of a journal from the live objects: the journal was written when the operation began.
 func (w *work) learn(member *api.Member) {
-	if pod := w.MemberPod(member.Ordinal); pod != nil && api.Linked(pod, w.record.Operation, api.RoleHeld) && sts.Held(pod) {
+	if pod := w.MemberPod(member.Ordinal); pod != nil && api.Linked(pod, w.record.Operation, api.RoleHeld) && statefulset.Held(pod) {
 		if member.Pod = pod.UID; w.MayWrite(member, pod) == "" {
 			member.Stopped = operation.Moment(w.Now)
 		}

@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // recreate replaces the set around its running pods by one of the given shape: the set is deleted without its pods, and the set that
@@ -67,10 +67,10 @@ func withdraw(in Input, record *api.Resize) []plan.Action {
 
 // differ reports whether the set is not of the shape.
 func differ(set *appsv1.StatefulSet, shape api.Shape) bool {
-	return len(sts.Unmet(set, shape.Fields)) > 0 || slices.ContainsFunc(shape.Templates, func(t api.TemplateTarget) bool {
+	return len(statefulset.Unmet(set, shape.Fields)) > 0 || slices.ContainsFunc(shape.Templates, func(t api.TemplateTarget) bool {
 		target := t.Target()
 		target.Exact = true // the plan has said what becomes of a template that is larger
-		return sts.Differs(set, t.Name, target)
+		return statefulset.Differs(set, t.Name, target)
 	})
 }
 

@@ -32,10 +32,10 @@ func TestCleanupFinalizerGoesBeforeTheSetAndComesBackWithIt(t *testing.T) {
 	all := append(append(source(web0), target(web0)...), pod(0)...)
 	at := oldSet(record, asks, build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel, api.FinalizerForCleanup))
 	check(t,
-		row{"the finalizer goes first", world(at, journal(web0), all)},
-		row{"then the order is written down", world(oldSet(record, asks), journal(web0), all)},
+		row{"the finalizer goes first", given(at, journal(web0), all)},
+		row{"then the order is written down", given(oldSet(record, asks), journal(web0), all)},
 	)
-	p := Decide(world(oldSet(record, asks), journal(web0), all))
+	p := Decide(given(oldSet(record, asks), journal(web0), all))
 	set, err := api.LoadManifest(storedOrder(t, journal(web0)[0].(*appsv1.ControllerRevision), p))
 	if err != nil || len(set.Finalizers) != 1 || set.Finalizers[0] != api.CleanupFinalizer ||
 		set.Labels[api.FinalizerLabel] != api.FinalizerForCleanup {
@@ -61,7 +61,7 @@ func managed(o metav1.Object) {
 // asCreated is the set as the API server has just created it for the order in the journal.
 func asCreated(t *testing.T, order objects) *appsv1.StatefulSet {
 	t.Helper()
-	p := Decide(world(order, source(web0), target(web0)))
+	p := Decide(given(order, source(web0), target(web0)))
 	if p.String() != "do SwitchRunning: create statefulsets web" {
 		t.Fatal(p)
 	}
@@ -81,7 +81,7 @@ func TestCreatedSetGetsItsManagersAndBlockingOwnersBack(t *testing.T) {
 	if len(made.OwnerReferences) != 1 || *made.OwnerReferences[0].BlockOwnerDeletion {
 		t.Fatalf("it is created with owners %v, which the API server may refuse", made.OwnerReferences)
 	}
-	in := world(objects{made}, order, source(web0), target(web0))
+	in := given(objects{made}, order, source(web0), target(web0))
 	const withdrawn = "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {-recreate}; patch statefulsets web "
 	const path = "/metadata/ownerReferences/0/blockOwnerDeletion"
 	if p := Decide(in); p.String() != withdrawn+"{blockOwnerDeletion of Database main}" || p.Actions[1].Ops[1].Path != path {
@@ -93,7 +93,7 @@ func TestCreatedSetGetsItsManagersAndBlockingOwnersBack(t *testing.T) {
 	}
 	blocks := made.DeepCopy()
 	blocks.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
-	p := Decide(world(objects{blocks}, order, source(web0), target(web0)))
+	p := Decide(given(objects{blocks}, order, source(web0), target(web0)))
 	if p.String() != identity {
 		t.Fatal(p)
 	}
@@ -112,7 +112,7 @@ func TestCrashAfterTheCreationIsResumed(t *testing.T) {
 	order := orderFor(oldSet(status, managed), status)
 	made := asCreated(t, order)
 	delete(order[0].(*appsv1.ControllerRevision).Annotations, api.RecreateAnnotation)
-	p := Decide(world(objects{made}, order, source(web0), target(web0)))
+	p := Decide(given(objects{made}, order, source(web0), target(web0)))
 	if p.String() != "do SwitchRunning: patch statefulsets web {+status, managedFields}" {
 		t.Error(p)
 	}
@@ -138,7 +138,7 @@ func TestManagersOfACreatedSet(t *testing.T) {
 // TestUnknownFieldsOfASetSurvive: this build knows no field of a newer Kubernetes.
 func TestUnknownFieldsOfASetSurvive(t *testing.T) {
 	status := moving0(api.MemberWaiting, build.ReplacesSet)
-	in := world(oldSet(status), journal(web0), pod(0), source(web0), target(web0))
+	in := given(oldSet(status), journal(web0), pod(0), source(web0), target(web0))
 	future := [][]string{{"spec", "futureSetField"}, {"spec", "template", "spec", "futurePodField"}, {"metadata", "futureField"}}
 	for _, path := range future {
 		if err := unstructured.SetNestedField(in.Manifest.Object, "kept", path...); err != nil {
@@ -146,7 +146,7 @@ func TestUnknownFieldsOfASetSurvive(t *testing.T) {
 		}
 	}
 	order := storedOrder(t, journal(web0)[0].(*appsv1.ControllerRevision), Decide(in))
-	p := Decide(world(objects{order}, source(web0), target(web0)))
+	p := Decide(given(objects{order}, source(web0), target(web0)))
 	made := p.Actions[0].Object.(*unstructured.Unstructured)
 	for _, path := range future {
 		if value, _, _ := unstructured.NestedString(made.Object, path...); value != "kept" {
@@ -161,7 +161,7 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 	build.Finalizers(api.SwitchFinalizer)(frozen[0])
 	frozen[0].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Backup", Name: "daily", UID: "uid-daily",
 		BlockOwnerDeletion: ptr.To(true)}})
-	in := world(set(moving0(api.MemberSwapping)), journal(web0), held(0), frozen, copied(web0))
+	in := given(set(moving0(api.MemberSwapping)), journal(web0), held(0), frozen, copied(web0))
 	if err := unstructured.SetNestedField(in.ClaimManifests[web0].Object, "kept", "spec", "futureField"); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 	}
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: build.Namespace, Name: web0}
 	volume.Status.Phase = corev1.VolumeAvailable
-	p = Decide(world(set(moving0(api.MemberSwapping)), journal(web0), held(0), oldVolume(web0), objects{volume}))
+	p = Decide(given(set(moving0(api.MemberSwapping)), journal(web0), held(0), oldVolume(web0), objects{volume}))
 	if p.String() != "do SwitchRunning: create persistentvolumeclaims data-web-0" {
 		t.Fatal(p)
 	}
@@ -191,7 +191,7 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 }
 
 func TestClaimThatHasChangedSinceItWasReadIsReadAgain(t *testing.T) {
-	in := world(set(moving0(api.MemberSwapping)), journal(web0), held(0), doomed(web0), copied(web0))
+	in := given(set(moving0(api.MemberSwapping)), journal(web0), held(0), doomed(web0), copied(web0))
 	in.ClaimManifests[web0].SetResourceVersion("another")
 	if p := Decide(in); p.String() != "wait SwitchRunning (claim data-web-0 has changed and is read again)" {
 		t.Error(p)
@@ -233,7 +233,7 @@ func TestClaimGoesBackWithTheAttributesOfItsVolume(t *testing.T) {
 	frozen := doomed(web0)
 	claim, old := frozen[0].(*corev1.PersistentVolumeClaim), frozen[1].(*corev1.PersistentVolume)
 	claim.Spec.VolumeAttributesClassName, old.Spec.VolumeAttributesClassName = ptr.To("gold"), ptr.To("silver")
-	p := Decide(world(oldSet(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), frozen, copied(web0)))
+	p := Decide(given(oldSet(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), frozen, copied(web0)))
 	if p.String() != "do SwitchRunning: check persistentvolumeclaims data-web-0; patch persistentvolumes pv-data-web-0 {+claim, reserved for data-web-0}" {
 		t.Fatal(p)
 	}

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // replace removes the finalizers of a claim that restore or another process has deleted, once a volume is reserved for its name.
@@ -59,7 +59,7 @@ func (s swap) mustStay() string {
 	}
 	for _, finalizer := range s.claim.Finalizers {
 		if finalizer != api.SwitchFinalizer && finalizer != claimProtection {
-			return fmt.Sprintf("claim %s has the finalizer %s: %s", s.claim.Name, finalizer, sts.FinalizerHint(finalizer))
+			return fmt.Sprintf("claim %s has the finalizer %s: %s", s.claim.Name, finalizer, statefulset.FinalizerHint(finalizer))
 		}
 	}
 	if other := s.first(); other != "" {
@@ -95,11 +95,11 @@ func (s swap) guard() (step, bool) {
 		return step{}, false
 	case pod == nil:
 		return act([]plan.Action{plan.Create(plan.Pods, resources.MakeLock(s.Set, s.record.Operation, s.member.Ordinal, s.Settings))}), true
-	case sts.Held(pod):
+	case statefulset.Held(pod):
 		return step{}, false
 	case pod.DeletionTimestamp != nil:
 		return wait("pod %s is ending", pod.Name), true
-	case !sts.Started(pod):
+	case !statefulset.Started(pod):
 		return act([]plan.Action{plan.Evict(pod)}), true // the fence lets restore delete held pods only
 	}
 	return step{}, false
@@ -111,8 +111,8 @@ func (s swap) otherUser() string {
 	stays := s.old != nil && s.claim.Spec.VolumeName == s.old.Name && !s.goesOn() || s.new != nil && s.claim.Spec.VolumeName == s.new.Name
 	own, pins := s.MemberPod(s.member.Ordinal), s.pins()
 	for _, pod := range s.Pods {
-		harmless := pod.UID == s.member.Pod && sts.Held(pod) || slices.Contains(pins, pod)
-		if sts.Mounts(pod, s.claim.Name) && pod.Spec.NodeName != "" && !harmless && !(stays && pod == own) {
+		harmless := pod.UID == s.member.Pod && statefulset.Held(pod) || slices.Contains(pins, pod)
+		if statefulset.Mounts(pod, s.claim.Name) && pod.Spec.NodeName != "" && !harmless && !(stays && pod == own) {
 			return pod.Name
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // claimProtection is Kubernetes' own finalizer on a claim. It stays while a pod names the claim (kubernetes pkg/volume/util,
@@ -36,7 +36,7 @@ func reserved(volume *corev1.PersistentVolume) string {
 // holderOf says what keeps a claim that is being deleted.
 func holderOf(in Input, claim *corev1.PersistentVolumeClaim) string {
 	for _, pod := range in.Pods {
-		if sts.Mounts(pod, claim.Name) {
+		if statefulset.Mounts(pod, claim.Name) {
 			return "pod " + pod.Name
 		}
 	}
@@ -95,7 +95,7 @@ func offers(volume *corev1.PersistentVolume, modes []corev1.PersistentVolumeAcce
 // fits returns the size that the claim asks for, but at most the volume's capacity. A claim that failed to grow asks for more, and
 // Kubernetes binds no claim to a reserved volume that is too small.
 func fits(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) resource.Quantity {
-	return least(sts.Requested(claim), volume.Spec.Capacity[corev1.ResourceStorage])
+	return least(statefulset.Requested(claim), volume.Spec.Capacity[corev1.ResourceStorage])
 }
 
 func least(a, b resource.Quantity) resource.Quantity {

@@ -9,7 +9,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // retire gives old volumes their own reclaim policy back when their window is over, unless a rollback puts them back or they are the same
@@ -22,15 +23,15 @@ func retire(in Input, record *api.Resize) plan.Plan {
 		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
 			continue // the status may name any
 		}
-		switch over := sts.Expired(volume, in.Now) && !awaited(record, name); {
+		switch over := world.Expired(volume, in.Now) && !awaited(record, name); {
 		case over && shares(in, volume):
 			warning := fmt.Sprintf("the old volume %s stays as it is, with the reclaim policy Retain: it is the same storage as another volume in "+
 				"use, whose data would go with it", name)
-			released = append(released, append(plan.LeaveVolume(volume).Actions(), tell(in, api.VolumeReleased, warning))...)
+			released = append(released, append(world.LeaveVolume(volume).Actions(), tell(in, api.VolumeReleased, warning))...)
 		case over:
-			released = append(released, plan.ReleaseVolume(volume).Actions()...)
+			released = append(released, world.ReleaseVolume(volume).Actions()...)
 		case orphan(in, record, volume, link) && link.Role == api.RoleForeign:
-			released = append(released, plan.LeaveVolume(volume).Actions()...)
+			released = append(released, world.LeaveVolume(volume).Actions()...)
 		case orphan(in, record, volume, link):
 			adopted = append(adopted, adopt(in, volume, *link).Actions()...)
 		}
@@ -48,7 +49,7 @@ func retire(in Input, record *api.Resize) plan.Plan {
 // name.
 func shares(in Input, volume *corev1.PersistentVolume) bool {
 	for name, other := range in.Volumes {
-		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && sts.SameStorage(volume, other) {
+		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && statefulset.SameStorage(volume, other) {
 			return true
 		}
 	}
@@ -58,7 +59,7 @@ func shares(in Input, volume *corev1.PersistentVolume) bool {
 // orphan reports whether no set and no journal names the operation that holds the volume.
 func orphan(in Input, record *api.Resize, volume *corev1.PersistentVolume, link *api.Link) bool {
 	runs := record != nil && record.Active() && record.Operation == link.Operation
-	return !runs && in.Journal(link.Operation) == nil && sts.MayBeOrphan(volume, in.Now)
+	return !runs && in.Journal(link.Operation) == nil && world.MayBeOrphan(volume, in.Now)
 }
 
 // adopt gives an orphan its window. If it is reserved for the name of a claim, it gets a claim UID that no claim has, so that Kubernetes

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // revert gives the operation up: held pods are released, and each member stays on its present volumes.
@@ -133,16 +133,16 @@ func (s swap) untouched() bool {
 	case s.claim == nil && s.Set == nil: // who deleted the set, too, has the data on the retained volume
 		return true
 	case s.claim == nil: // it took its volume along, as its reclaim policy says
-		return s.old == nil && !s.whole && !sts.Held(s.MemberPod(s.member.Ordinal))
+		return s.old == nil && !s.whole && !statefulset.Held(s.MemberPod(s.member.Ordinal))
 	case s.claim.DeletionTimestamp != nil: // by another process, with the set, or under a running pod
 		with := s.Set == nil || s.Set.DeletionTimestamp != nil
-		return !slices.Contains(s.claim.Finalizers, api.SwitchFinalizer) && (with || !sts.Held(s.MemberPod(s.member.Ordinal)))
+		return !slices.Contains(s.claim.Finalizers, api.SwitchFinalizer) && (with || !statefulset.Held(s.MemberPod(s.member.Ordinal)))
 	case s.old != nil && s.claim.Spec.VolumeName == s.old.Name:
 		return true
 	}
 	pod := s.MemberPod(s.member.Ordinal)
 	elsewhere := s.claim.Spec.VolumeName != "" && (s.new == nil || s.claim.Spec.VolumeName != s.new.Name)
-	return elsewhere && !sts.Held(pod) // it is given up, or on a volume that was released already
+	return elsewhere && !statefulset.Held(pod) // it is given up, or on a volume that was released already
 }
 
 func (w *work) stuckReverting(member *api.Member) {

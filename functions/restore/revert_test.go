@@ -28,19 +28,19 @@ func TestWhyAnOperationIsGivenUp(t *testing.T) {
 		append(journal(web0), append(source(web0), target(web0)...)...)...)
 	waiting := append(alone(api.MemberWaiting), pod(0)...)
 	check(t,
-		row{"the API server would not create the set again", but(world(waiting),
+		row{"the API server would not create the set again", but(given(waiting),
 			func(in *Input) { in.Refused = "spec.volumeClaimTemplates: too small" })},
-		row{"the API server refuses a step, and there is time", but(world(waiting), func(in *Input) { in.Rejected = "not allowed" })},
+		row{"the API server refuses a step, and there is time", but(given(waiting), func(in *Input) { in.Rejected = "not allowed" })},
 		row{"the API server refuses a step, and the time is over",
-			but(world(late, pod(0)), func(in *Input) { in.Rejected = "not allowed" })},
+			but(given(late, pod(0)), func(in *Input) { in.Rejected = "not allowed" })},
 		row{"the API server fails, and there is time: the event comes again",
-			but(world(waiting), func(in *Input) { in.Failing = "webhook does not answer" })},
-		row{"the API server fails, and the time is over", but(world(late, pod(0)),
+			but(given(waiting), func(in *Input) { in.Failing = "webhook does not answer" })},
+		row{"the API server fails, and the time is over", but(given(late, pod(0)),
 			func(in *Input) { in.Failing = "webhook does not answer" })},
 		row{"an order to create the set is withdrawn with the decision",
-			world(set(moving0(api.MemberWaiting), build.Annotation(api.AbortAnnotation, "")),
+			given(set(moving0(api.MemberWaiting), build.Annotation(api.AbortAnnotation, "")),
 				objects{build.With(journal(web0)[0], build.Annotation(api.RecreateAnnotation, "{}"))}, pod(0), source(web0), target(web0))},
-		row{"it is aborted while a member is swapped", world(append(set(moving0(api.MemberSwapping),
+		row{"it is aborted while a member is swapped", given(append(set(moving0(api.MemberSwapping),
 			build.Annotation(api.AbortAnnotation, "")), append(journal(web0), held(0)...)...), source(web0), copied(web0))},
 	)
 }
@@ -53,44 +53,44 @@ func TestReverting(t *testing.T) {
 	reserved := copied(web0, build.Reserved(manifest(web0, new0, "128Mi")))
 	late := build.Due(-time.Second)
 	check(t,
-		row{"the member was never stopped", world(at(api.MemberCopying), pod(0), source(web0), target(web0), objects{build.Job(0, 1)})},
+		row{"the member was never stopped", given(at(api.MemberCopying), pod(0), source(web0), target(web0), objects{build.Job(0, 1)})},
 		row{"claim and volume went before anything was begun, as when the set is scaled down with whenScaled Delete: nothing is left to undo",
-			world(at(api.MemberPending))},
-		row{"claim and volume went while the pod is held: it is not released without them", world(at(api.MemberStopping), held(0))},
-		row{"the pod is held and runs: it goes on running", world(at(api.MemberStopping), pod(0, build.Held(0)), source(web0),
+			given(at(api.MemberPending))},
+		row{"claim and volume went while the pod is held: it is not released without them", given(at(api.MemberStopping), held(0))},
+		row{"the pod is held and runs: it goes on running", given(at(api.MemberStopping), pod(0, build.Held(0)), source(web0),
 			target(web0))},
-		row{"the pod has stopped: it is released", world(at(api.MemberFinalPass), held(0), source(web0), target(web0))},
-		row{"the lock goes", world(at(api.MemberFinalPass, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
+		row{"the pod has stopped: it is released", given(at(api.MemberFinalPass), held(0), source(web0), target(web0))},
+		row{"the lock goes", given(at(api.MemberFinalPass, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
 			lock(0), source(web0), target(web0))},
 		row{"the new volume is reserved, and the claim not touched: the reservation is withdrawn",
-			world(at(api.MemberSwapping), held(0), source(web0), reserved)},
+			given(at(api.MemberSwapping), held(0), source(web0), reserved)},
 		row{"the claim is marked: it is not deleted, and the pod is released",
-			world(at(api.MemberSwapping), held(0), source(web0, build.Finalizers(protection, api.SwitchFinalizer)), copied(web0))},
+			given(at(api.MemberSwapping), held(0), source(web0, build.Finalizers(protection, api.SwitchFinalizer)), copied(web0))},
 		row{"the claim is being deleted: the swap is completed",
-			world(at(api.MemberSwapping), held(0), doomed(web0, protection), reserved)},
-		row{"the claim is gone: it is created on its new volume", world(at(api.MemberSwapping), held(0), oldVolume(web0), reserved)},
-		row{"the claim is on its new volume: the member is moved", world(at(api.MemberSwapping), held(0), switched(web0))},
-		row{"the pod was released: the member is moved", world(at(api.MemberSwapping), pod(0, build.UID("uid-fresh")), switched(web0))},
-		row{"the member was starting", world(at(api.MemberStarting), held(0), switched(web0))},
+			given(at(api.MemberSwapping), held(0), doomed(web0, protection), reserved)},
+		row{"the claim is gone: it is created on its new volume", given(at(api.MemberSwapping), held(0), oldVolume(web0), reserved)},
+		row{"the claim is on its new volume: the member is moved", given(at(api.MemberSwapping), held(0), switched(web0))},
+		row{"the pod was released: the member is moved", given(at(api.MemberSwapping), pod(0, build.UID("uid-fresh")), switched(web0))},
+		row{"the member was starting", given(at(api.MemberStarting), held(0), switched(web0))},
 		row{"the member was starting, and its claim is gone: it is not released without it",
-			world(at(api.MemberStarting), held(0), oldVolume(web0), copied(web0, build.TakenBy(web0, "uid-successor"), build.Released()))},
+			given(at(api.MemberStarting), held(0), oldVolume(web0), copied(web0, build.TakenBy(web0, "uid-successor"), build.Released()))},
 		row{"the claim is deleted by hand while the pod is held: it comes back on its old volume",
-			world(at(api.MemberFinalPass), held(0), oldVolume(web0), target(web0))},
+			given(at(api.MemberFinalPass), held(0), oldVolume(web0), target(web0))},
 		row{"the claim is being deleted by hand while the pod is held",
-			world(at(api.MemberFinalPass), held(0), source(web0, build.Deleting()), target(web0))},
+			given(at(api.MemberFinalPass), held(0), source(web0, build.Deleting()), target(web0))},
 		row{"the claim is being deleted by hand under a pod that runs: that is not ours",
-			world(at(api.MemberCopying), pod(0), source(web0, build.Deleting()), target(web0))},
+			given(at(api.MemberCopying), pod(0), source(web0, build.Deleting()), target(web0))},
 		row{"another controller keeps the claim that is being deleted: people are told after the deadline",
-			world(at(api.MemberSwapping, late), held(0), doomed(web0, "example.com/keep"), reserved)},
-		row{"all is released: what was made goes", world(at(api.MemberKept), pod(0), source(web0), target(web0), objects{build.Job(0, 1)})},
-		row{"a slow plan has deleted the claim since: it goes back to its old volume", world(at(api.MemberKept), pod(0),
+			given(at(api.MemberSwapping, late), held(0), doomed(web0, "example.com/keep"), reserved)},
+		row{"all is released: what was made goes", given(at(api.MemberKept), pod(0), source(web0), target(web0), objects{build.Job(0, 1)})},
+		row{"a slow plan has deleted the claim since: it goes back to its old volume", given(at(api.MemberKept), pod(0),
 			source(web0, build.Deleting(), build.Finalizers(claimProtection, api.SwitchFinalizer)), target(web0))},
-		row{"a copy that was never used goes, whatever its class says", world(at(api.MemberKept), pod(0), source(web0), copied(web0))},
+		row{"a copy that was never used goes, whatever its class says", given(at(api.MemberKept), pod(0), source(web0), copied(web0))},
 		row{"a volume of others on which the copy would have been made stays",
-			world(at(api.MemberKept), pod(0), source(web0), target(web0)[:1],
+			given(at(api.MemberKept), pod(0), source(web0), target(web0)[:1],
 				objects{build.With(target(web0)[1].(*corev1.PersistentVolume), build.Retained(api.RoleForeign, web0))})},
-		row{"nothing is left: it is told", world(set(givenUp(api.MemberKept)), pod(0), bare(web0))},
-		row{"a part of the members is moved: it is told", world(set(build.Operation(api.Reverting, build.Members(api.MemberMoved, web0),
+		row{"nothing is left: it is told", given(set(givenUp(api.MemberKept)), pod(0), bare(web0))},
+		row{"a part of the members is moved: it is told", given(set(build.Operation(api.Reverting, build.Members(api.MemberMoved, web0),
 			build.Members(api.MemberKept, web1), because), build.Replicas(2)),
 			pod(0), pod(1), tidied(), bare(web1))},
 	)
@@ -106,22 +106,22 @@ func bare(name string) objects {
 // than restore, which had decided to give the old volume back. The pod runs on another volume, so the operation must not wait for the
 // claim.
 func TestReservationForANameThatIsTakenIsWithdrawn(t *testing.T) {
-	given := build.Operation(api.Reverting, build.Members(api.MemberCopying, web0))
+	returned := build.Operation(api.Reverting, build.Members(api.MemberCopying, web0))
 	elsewhere := build.Claim(web0, "128Mi", build.On("pv-x"), build.UID("uid-x"))
 	old := oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))
-	at := append(set(given), append(journal(web0), old...)...)
-	runs := world(at, pod(0), objects{elsewhere, build.VolumeOf(elsewhere)})
+	at := append(set(returned), append(journal(web0), old...)...)
+	runs := given(at, pod(0), objects{elsewhere, build.VolumeOf(elsewhere)})
 	p := Decide(runs)
 	if p.Kind != plan.KindDo || len(writesOf(p)) != 1 || writesOf(p)[0].Resource != plan.Volumes || writesOf(p)[0].Name != old0 ||
 		!slices.Contains(writesOf(p)[0].Words, "no longer reserved") {
 		t.Fatalf("volume %s stays reserved for the name of a claim that is bound to another one: %s", old0, p)
 	}
 	spent := oldVolume(web0, build.TakenBy(web0, "uid-web"), build.Released())
-	p = Decide(world(set(given), journal(web0), spent, pod(0), objects{elsewhere, build.VolumeOf(elsewhere)}))
+	p = Decide(given(set(returned), journal(web0), spent, pod(0), objects{elsewhere, build.VolumeOf(elsewhere)}))
 	if stored := build.Stored(p); stored == nil || stored.Members[0].Phase != api.MemberKept {
 		t.Errorf("the member is not at rest: %s", p)
 	}
-	if p := Decide(world(at, held(0), objects{elsewhere, build.VolumeOf(elsewhere)})); p.Kind != plan.KindWait {
+	if p := Decide(given(at, held(0), objects{elsewhere, build.VolumeOf(elsewhere)})); p.Kind != plan.KindWait {
 		t.Errorf("a held pod would start on a volume that nobody knows: %s", p)
 	}
 }
@@ -132,23 +132,23 @@ func TestTemplatesAfterAnOperationWasGivenUp(t *testing.T) {
 	partly := build.Operation(api.Reverting, build.Members(api.MemberMoved, web0), build.Members(api.MemberKept, web1), build.ReplacesSet,
 		because)
 	check(t,
-		row{"no member is moved: the order is written down", world(set(record), journal(web0), pod(0), source(web0))},
-		row{"no member is moved, and the set has its old templates", world(oldSet(record), journal(web0), pod(0), source(web0))},
-		row{"a member is moved: the new templates stay", world(set(partly, build.Replicas(2)), journal(web0, web1), pod(0), pod(1),
+		row{"no member is moved: the order is written down", given(set(record), journal(web0), pod(0), source(web0))},
+		row{"no member is moved, and the set has its old templates", given(oldSet(record), journal(web0), pod(0), source(web0))},
+		row{"a member is moved: the new templates stay", given(set(partly, build.Replicas(2)), journal(web0, web1), pod(0), pod(1),
 			switched(web0), source(web1))},
 		row{"a finalizer would hold the set, and there is time",
-			world(set(record, build.Finalizers("example.com/keep")), journal(web0), pod(0), source(web0))},
+			given(set(record, build.Finalizers("example.com/keep")), journal(web0), pod(0), source(web0))},
 		row{"a finalizer would hold the set until the deadline: the new templates stay",
-			world(set(givenUp(api.MemberKept, build.ReplacesSet, build.Due(-time.Second)), build.Finalizers("example.com/keep")),
+			given(set(givenUp(api.MemberKept, build.ReplacesSet, build.Due(-time.Second)), build.Finalizers("example.com/keep")),
 				journal(web0), pod(0), source(web0))},
 		row{"a partition keeps pods of an older revision: the new templates stay",
-			world(set(record, build.Edit(func(s *appsv1.StatefulSet) {
+			given(set(record, build.Edit(func(s *appsv1.StatefulSet) {
 				rollsOut(s)
 				s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType,
 					RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](1)}}
 			})), journal(web0), pod(0), source(web0))},
 		row{"the API server would not create the set with its old templates: the new ones stay",
-			but(world(set(record), journal(web0), pod(0), source(web0)), func(in *Input) { in.Refused = "no" })},
+			but(given(set(record), journal(web0), pod(0), source(web0)), func(in *Input) { in.Refused = "no" })},
 	)
 }
 
@@ -181,24 +181,24 @@ func TestRollback(t *testing.T) {
 		delete(v.Annotations, api.OperationAnnotation)
 	})
 	check(t,
-		row{"the member waits: it is stopped, no mover is needed", world(at(api.Moving, api.MemberWaiting), pod(0), source(web0), back())},
-		row{"it has stopped: nothing is copied", world(at(api.Moving, api.MemberStopping), held(0), source(web0), back())},
-		row{"the old volume is reserved", world(at(api.Moving, api.MemberSwapping), held(0), source(web0), back())},
+		row{"the member waits: it is stopped, no mover is needed", given(at(api.Moving, api.MemberWaiting), pod(0), source(web0), back())},
+		row{"it has stopped: nothing is copied", given(at(api.Moving, api.MemberStopping), held(0), source(web0), back())},
+		row{"the old volume is reserved", given(at(api.Moving, api.MemberSwapping), held(0), source(web0), back())},
 		row{"another claim was bound to the old volume in the last moment: it is not taken away",
-			world(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(build.TakenBy("debug", "uid-debug")))},
-		row{"the link of the old volume is lost", world(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(unlinked))},
+			given(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(build.TakenBy("debug", "uid-debug")))},
+		row{"the link of the old volume is lost", given(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(unlinked))},
 		row{"the link of the old volume says that it is a copy",
-			world(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(build.Link(api.RoleTarget, web0)))},
-		row{"it is given up: the old volume has its window again", world(at(api.Reverting, api.MemberKept), pod(0), source(web0), back())},
+			given(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(build.Link(api.RoleTarget, web0)))},
+		row{"it is returned up: the old volume has its window again", given(at(api.Reverting, api.MemberKept), pod(0), source(web0), back())},
 		row{"it is given up, and the link of the old volume is lost",
-			world(at(api.Reverting, api.MemberKept), pod(0), source(web0), back(unlinked))},
+			given(at(api.Reverting, api.MemberKept), pod(0), source(web0), back(unlinked))},
 		row{"it is given up, and the link of the old volume says that it is a copy",
-			world(at(api.Reverting, api.MemberKept), pod(0), source(web0), back(build.Link(api.RoleTarget, web0)))},
+			given(at(api.Reverting, api.MemberKept), pod(0), source(web0), back(build.Link(api.RoleTarget, web0)))},
 		row{"it has succeeded: the volume that was in use is kept",
-			world(at(api.Finishing, api.MemberMoved), pod(0, build.UID("uid-fresh")), oldVolume(web0),
+			given(at(api.Finishing, api.MemberMoved), pod(0, build.UID("uid-fresh")), oldVolume(web0),
 				objects{successor(web0, new0, "128Mi")}, back(build.TakenBy(web0, "uid-successor")))},
 		row{"it has succeeded, and the claim was deleted by hand: both volumes are kept",
-			world(at(api.Finishing, api.MemberMoved), oldVolume(web0), back())},
-		row{"the set is gone: the old volume has its window again", world(journal, source(web0), back())},
+			given(at(api.Finishing, api.MemberMoved), oldVolume(web0), back())},
+		row{"the set is gone: the old volume has its window again", given(journal, source(web0), back())},
 	)
 }

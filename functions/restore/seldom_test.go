@@ -27,18 +27,18 @@ func TestSwapInRareSituations(t *testing.T) {
 	})
 	unread := func(in *Input) { in.ClaimManifests = nil }
 	check(t,
-		row{"the claim has changed since it was read: it is not reserved for", but(world(at, source(web0), copied(web0)), unread)},
+		row{"the claim has changed since it was read: it is not reserved for", but(given(at, source(web0), copied(web0)), unread)},
 		row{"a claim that has failed to grow goes back: it asks for what its old volume has",
-			world(lost, pod(0, other), source(web0, wantsMore, build.Deleting(), build.Finalizers(api.SwitchFinalizer, protection))[:1],
+			given(lost, pod(0, other), source(web0, wantsMore, build.Deleting(), build.Finalizers(api.SwitchFinalizer, protection))[:1],
 				oldVolume(web0), copied(web0))},
 		row{"the reservation was not seen by the volume controller when the claim was deleted: the claim stays",
-			world(at, doomed(web0, protection), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.Released()))},
+			given(at, doomed(web0, protection), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.Released()))},
 		row{"the set wants no such member any more: the claim is let go without a lock",
-			world(set(moving0(api.MemberSwapping), build.Replicas(0)), journal(web0), doomed(web0, protection)[:1], back, copied(web0))},
+			given(set(moving0(api.MemberSwapping), build.Replicas(0)), journal(web0), doomed(web0, protection)[:1], back, copied(web0))},
 		row{"the pod is not held any more, and is ending: the claim stays until it has gone",
-			world(lost, pod(0, other, build.Deleting()), doomed(web0, protection)[:1], back, copied(web0))},
+			given(lost, pod(0, other, build.Deleting()), doomed(web0, protection)[:1], back, copied(web0))},
 		row{"the successor was deleted when it was bound: its volume is reserved again",
-			world(at, oldVolume(web0), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.TakenBy(web0, "uid-successor")))},
+			given(at, oldVolume(web0), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.TakenBy(web0, "uid-successor")))},
 	)
 }
 
@@ -47,7 +47,7 @@ func TestClaimThatFailedToGrowGoesBackWithTheSizeOfItsVolume(t *testing.T) {
 	claim := source(web0, build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = build.Claim(web0, "1Gi").Spec.Resources.Requests
 	}), build.Deleting(), build.Finalizers(api.SwitchFinalizer, protection))[:1]
-	p := Decide(world(set(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), claim, oldVolume(web0), copied(web0)))
+	p := Decide(given(set(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), claim, oldVolume(web0), copied(web0)))
 	if len(writesOf(p)) != 1 || writesOf(p)[0].Name != old0 {
 		t.Fatalf("volume %s is not reserved: %s", old0, p)
 	}
@@ -92,17 +92,17 @@ func TestStopInRareSituations(t *testing.T) {
 	both := append(append(source(web0), source(web1)...), append(returning(web0), returning(web1)...)...)
 	check(t,
 		row{"another member is lost in the moment in which the stop is proven: the pod is released",
-			world(rolling3(api.MemberStopping, build.MemberDue(2, time.Minute)), others(notReady()), held(2))},
+			given(rolling3(api.MemberStopping, build.MemberDue(2, time.Minute)), others(notReady()), held(2))},
 		row{"in a rolling rollback, a member that has stopped does not wait for the others",
-			world(rollback(build.Members(api.MemberWaiting, web0), build.Members(api.MemberStopping, web1)), both, pod(0), held(1))},
+			given(rollback(build.Members(api.MemberWaiting, web0), build.Members(api.MemberStopping, web1)), both, pod(0), held(1))},
 		row{"a member has its new volumes while the final pass of another one runs",
-			world(set(build.Operation(api.Moving, build.Members(api.MemberFinalPass, web0), build.Members(api.MemberSwapping, web1)),
+			given(set(build.Operation(api.Moving, build.Members(api.MemberFinalPass, web0), build.Members(api.MemberSwapping, web1)),
 				build.Replicas(2)), journal(web0, web1), source(web0), target(web0), switched(web1), held(0), held(1))},
 		row{"the first of two members serves on its new volumes: backup goes on with the other one",
-			world(set(build.Operation(api.Moving, build.Rolling, build.Members(api.MemberPending, web0), build.Members(api.MemberStarting,
+			given(set(build.Operation(api.Moving, build.Rolling, build.Members(api.MemberPending, web0), build.Members(api.MemberStarting,
 				web1)), build.Replicas(2)), journal(web0, web1), source(web0), switched(web1), pod(0), pod(1, build.UID("uid-new")))},
 		row{"a pod serves, but its claim is being deleted, and a mover keeps that: the mover ends before the member counts as moved",
-			world(set(moving0(api.MemberStarting)), journal(web0), oldVolume(web0), pinning(), pod(0, build.UID("uid-new")),
+			given(set(moving0(api.MemberStarting)), journal(web0), oldVolume(web0), pinning(), pod(0, build.UID("uid-new")),
 				objects{successor(web0, new0, "128Mi", build.Deleting())}, copied(web0, build.TakenBy(web0, "uid-successor")))},
 	)
 }
@@ -111,7 +111,7 @@ func TestStopInRareSituations(t *testing.T) {
 func TestClaimOfAnotherControllerKeepsTheGateShut(t *testing.T) {
 	foreign := build.Finalizers(protection, "example.com/keep")
 	at := func(record *api.Resize, claim objects) Input {
-		return world(set(record), journal(web0), claim, target(web0), pod(0))
+		return given(set(record), journal(web0), claim, target(web0), pod(0))
 	}
 	first := Decide(at(moving0(api.MemberWaiting), source(web0, foreign)))
 	again := build.Stored(first)
@@ -132,7 +132,7 @@ func TestClaimThatLeavesDoesNotEndTheOperation(t *testing.T) {
 	logs := build.Claim("logs-web-0", "1Gi", build.Deleting())
 	leaves := objects{logs, build.VolumeOf(logs)}
 	with := func(phase api.MemberPhase, claims objects, pods objects) Input {
-		return world(set(moving0(phase), build.Template("logs", "1Gi", "fixed")), journal(web0), claims, leaves, pods)
+		return given(set(moving0(phase), build.Template("logs", "1Gi", "fixed")), journal(web0), claims, leaves, pods)
 	}
 	copying := append(source(web0), target(web0)...)
 	check(t,
@@ -146,7 +146,7 @@ func TestClaimThatLeavesDoesNotEndTheOperation(t *testing.T) {
 // TestEndInRareSituations: as TestSwapInRareSituations.
 func TestEndInRareSituations(t *testing.T) {
 	record := givenUp(api.MemberKept, build.ReplacesSet, build.Due(-time.Second))
-	late := world(set(record), journal(web0), bare(web0), pod(0))
+	late := given(set(record), journal(web0), bare(web0), pod(0))
 	late.Rejected = "exceeded quota: team"
 	finishing := build.Operation(api.Finishing, build.Members(api.MemberMoved, web0))
 	successorOf := successor(web0, new0, "128Mi", build.Annotation(api.ReplicaOfAnnotation, "uid-before"))
@@ -157,9 +157,9 @@ func TestEndInRareSituations(t *testing.T) {
 	check(t,
 		row{"the API server refuses to give the set its old templates, and time is over: it keeps the new ones", late},
 		row{"a claim that counts as one of the set that was replaced counts as one of the new set",
-			world(set(finishing), objects{before}, marked, pod(0))},
-		row{"the dead letters of an operation that has succeeded are forgotten", world(set(dead, letters), switchedAndTidied(), pod(0))},
-		row{"those of one that has failed are kept", world(set(givenUp(api.MemberKept), letters), bare(web0), pod(0))},
+			given(set(finishing), objects{before}, marked, pod(0))},
+		row{"the dead letters of an operation that has succeeded are forgotten", given(set(dead, letters), switchedAndTidied(), pod(0))},
+		row{"those of one that has failed are kept", given(set(givenUp(api.MemberKept), letters), bare(web0), pod(0))},
 	)
 }
 
@@ -176,10 +176,10 @@ func TestSetThatIsOnlyGivenTemplatesHasNoJournalAtFirst(t *testing.T) {
 	kept := givenUp(api.MemberKept, build.ReplacesSet)
 	order := build.Annotation(api.RecreateAnnotation, "{}")
 	check(t,
-		row{"the journal is made first", world(oldSet(templates), pod(0))},
+		row{"the journal is made first", given(oldSet(templates), pod(0))},
 		row{"a finalizer of another controller comes after the order was written: the order is withdrawn",
-			world(set(kept, build.Finalizers("example.com/keep")), objects{build.With(journal(web0)[0].(*appsv1.ControllerRevision), order)},
+			given(set(kept, build.Finalizers("example.com/keep")), objects{build.With(journal(web0)[0].(*appsv1.ControllerRevision), order)},
 				bare(web0), pod(0))},
-		row{"the order stays while the gate is open", world(oldSet(ordered), journal(web0), source(web0), target(web0), pod(0))},
+		row{"the order stays while the gate is open", given(oldSet(ordered), journal(web0), source(web0), target(web0), pod(0))},
 	)
 }

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 func (s swap) successor() api.Link {
@@ -42,7 +42,7 @@ func (s swap) create() step {
 	case s.move.InPlace && volume != nil: // it may have grown
 		target.Size = least(s.move.To, volume.Spec.Capacity[corev1.ResourceStorage])
 	}
-	if volume == nil || s.Set == nil || sts.Template(s.Set, s.move.Template) == nil {
+	if volume == nil || s.Set == nil || statefulset.Template(s.Set, s.move.Template) == nil {
 		return wait("claim %s was deleted; its data is on volume %s", s.move.Claim, s.move.OldVolume)
 	}
 	claim := resources.MakeClaim(s.Manifest, s.move.Template, s.move.Claim)
@@ -53,8 +53,8 @@ func (s swap) create() step {
 // unless they do not match; then the claim, which has no volume and no data, is deleted.
 func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
 	if volume != nil {
-		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], sts.Requested(claim)
-		differs := sts.ClassOf(claim) != volume.Spec.StorageClassName || attributes(claim) != attributesOf(volume)
+		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], statefulset.Requested(claim)
+		differs := statefulset.ClassOf(claim) != volume.Spec.StorageClassName || attributes(claim) != attributesOf(volume)
 		if differs || wants.Cmp(has) > 0 || !offers(volume, claim.Spec.AccessModes) {
 			return act([]plan.Action{plan.Delete(plan.Claims, claim)})
 		}

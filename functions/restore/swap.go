@@ -8,7 +8,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // swap puts another volume behind the name of one claim, while the pod that uses the claim is held. Every step is recognised from the
@@ -77,7 +78,7 @@ func swapOf(in Input, record *api.Resize, member *api.Member, move *api.Move) sw
 // ended counts, too: it may have written to the volume after the copy.
 func (in Input) intruder(record *api.Resize, own types.UID, move *api.Move) *corev1.Pod {
 	for _, pod := range in.Pods {
-		if sts.Mounts(pod, move.Claim) && pod.UID != own && pod.Spec.NodeName != "" && !sts.IsMoverOf(pod, record.Operation) {
+		if statefulset.Mounts(pod, move.Claim) && pod.UID != own && pod.Spec.NodeName != "" && !statefulset.IsMoverOf(pod, record.Operation) {
 			return pod
 		}
 	}
@@ -92,7 +93,7 @@ func (s swap) next() step {
 	case s.claim.DeletionTimestamp != nil:
 		return s.replace()
 	case s.misplaced():
-		if held := sts.HeldByOthers("claim", s.claim); held != "" {
+		if held := statefulset.HeldByOthers("claim", s.claim); held != "" {
 			return wait("%s", held)
 		}
 		return act([]plan.Action{plan.Delete(plan.Claims, s.claim)})
@@ -103,7 +104,7 @@ func (s swap) next() step {
 	case s.claim.Spec.VolumeName == "":
 		return unbound(s.claim, s.reserved())
 	}
-	if s.ends && !sts.Held(s.MemberPod(s.member.Ordinal)) { // the operation is given up, so its volumes wait for no claim any more
+	if s.ends && !statefulset.Held(s.MemberPod(s.member.Ordinal)) { // the operation is given up, so its volumes wait for no claim any more
 		if back := append(s.unreserve(s.new), s.unreserve(s.old)...); len(back) > 0 {
 			return act(s.ifClaimUnchanged(back))
 		}
@@ -125,7 +126,7 @@ func (s swap) begin() step {
 	if (s.ends || !s.held || !s.whole) && !s.goesAlong() {
 		return s.stay()
 	}
-	if held := sts.HeldByOthers("claim", s.claim); held != "" {
+	if held := statefulset.HeldByOthers("claim", s.claim); held != "" {
 		return wait("%s", held) // a deletion cannot be taken back
 	}
 	free, done := s.free()
@@ -162,9 +163,9 @@ func (s swap) free() (next step, done bool) {
 	link := api.Link{Operation: s.record.Operation, Role: api.RoleTarget, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
 	source := link
 	source.Role = api.RoleSource
-	actions := plan.HoldVolume(s.new, ownLink(s.new, link)).Actions()
+	actions := world.HoldVolume(s.new, ownLink(s.new, link)).Actions()
 	if s.old != nil { // else the copy is all that there is
-		actions = append(actions, plan.HoldVolume(s.old, ownLink(s.old, source)).Actions()...)
+		actions = append(actions, world.HoldVolume(s.old, ownLink(s.old, source)).Actions()...)
 	}
 	actions = append(actions, s.endMovers()...)
 	target := s.TargetClaim(s.record.Operation, s.move)

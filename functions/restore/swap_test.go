@@ -27,35 +27,35 @@ func TestSwapOfOneClaim(t *testing.T) {
 	goes := build.Deleting()
 	check(t,
 		row{"01 both volumes are retained, mover and temporary claim go",
-			world(at, source(web0), target(web0), objects{build.Job(0, 1, build.Complete())})},
+			given(at, source(web0), target(web0), objects{build.Job(0, 1, build.Complete())})},
 		row{"02 an old volume that another process has set back is retained again",
-			world(at, source(web0)[:1], objects{build.VolumeOf(build.Claim(web0, "64Mi"))}, copied(web0))},
+			given(at, source(web0)[:1], objects{build.VolumeOf(build.Claim(web0, "64Mi"))}, copied(web0))},
 		row{"03 a finalizer of another controller would keep the claim after its deletion, so it is not begun",
-			world(at, source(web0, build.Finalizers(protection, "example.com/keep")), target(web0))},
+			given(at, source(web0, build.Finalizers(protection, "example.com/keep")), target(web0))},
 		row{"04 a temporary claim that is kept by another controller is waited for",
-			world(at, source(web0), target(web0, goes, build.Finalizers(protection, "example.com/keep"))[:1], copied(web0))},
+			given(at, source(web0), target(web0, goes, build.Finalizers(protection, "example.com/keep"))[:1], copied(web0))},
 		row{"05 a temporary claim that a pod uses is waited for",
-			world(at, source(web0), target(web0, goes)[:1], copied(web0),
+			given(at, source(web0), target(web0, goes)[:1], copied(web0),
 				objects{build.Pod("debug", []string{api.TargetName(id, web0, 0)})})},
-		row{"06 the new volume is free: it is reserved for the name, with the claim to come", world(at, source(web0), copied(web0))},
+		row{"06 the new volume is free: it is reserved for the name, with the claim to come", given(at, source(web0), copied(web0))},
 		row{"07 the volume controller has not seen the reservation yet",
-			world(at, source(web0), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.Released()))},
-		row{"08 the old claim gets our finalizer before it is deleted", world(at, source(web0), reserved)},
-		row{"09 it is deleted", world(at, source(web0, build.Finalizers(protection, api.SwitchFinalizer)), reserved)},
+			given(at, source(web0), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.Released()))},
+		row{"08 the old claim gets our finalizer before it is deleted", given(at, source(web0), reserved)},
+		row{"09 it is deleted", given(at, source(web0, build.Finalizers(protection, api.SwitchFinalizer)), reserved)},
 		row{"10 only the held pod uses it: protection and finalizer are taken off, and the new claim is created",
-			world(at, doomed(web0, protection), reserved)},
-		row{"11 the process died when the old claim was gone", world(at, oldVolume(web0), reserved)},
-		row{"12 the new claim is being bound", world(at, oldVolume(web0), objects{bare}, reserved)},
+			given(at, doomed(web0, protection), reserved)},
+		row{"11 the process died when the old claim was gone", given(at, oldVolume(web0), reserved)},
+		row{"12 the new claim is being bound", given(at, oldVolume(web0), objects{bare}, reserved)},
 		row{"13 the volume is bound to it: what people wrote on the old claim comes back",
-			world(at, oldVolume(web0), objects{bare}, copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), taken))},
-		row{"14 the claim itself is not bound yet", world(at, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Pending())},
+			given(at, oldVolume(web0), objects{bare}, copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), taken))},
+		row{"14 the claim itself is not bound yet", given(at, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Pending())},
 			copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), taken))},
 		row{"15 the manifest has served: it goes, and the pod is released",
-			world(at, oldVolume(web0), objects{successor(web0, new0, "128Mi")},
+			given(at, oldVolume(web0), objects{successor(web0, new0, "128Mi")},
 				copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), taken))},
-		row{"16 the process died after the manifest was removed", world(at, switched(web0))},
+		row{"16 the process died after the manifest was removed", given(at, switched(web0))},
 		row{"17 the claim is lost since the volume does not name its UID any more: it does again",
-			world(at, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))}, reserved)},
+			given(at, oldVolume(web0), objects{successor(web0, new0, "128Mi", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))}, reserved)},
 	)
 }
 
@@ -66,34 +66,34 @@ func TestSwapOfOneClaimWhoseHoldIsGone(t *testing.T) {
 	back := manifest(web0, old0, "64Mi")
 	reserved := copied(web0, build.Reserved(manifest(web0, new0, "128Mi")))
 	check(t,
-		row{"nothing was begun: the member is copied again", world(at, runs, source(web0), target(web0))},
-		row{"the held pod's finalizer was removed and the pod is gone: the member is copied again", world(at, source(web0), copied(web0))},
-		row{"the new volume is reserved: that is withdrawn first", world(at, runs, source(web0), reserved)},
-		row{"the claim was marked: it is not deleted", world(at, runs, source(web0, build.Finalizers(protection, api.SwitchFinalizer)),
+		row{"nothing was begun: the member is copied again", given(at, runs, source(web0), target(web0))},
+		row{"the held pod's finalizer was removed and the pod is gone: the member is copied again", given(at, source(web0), copied(web0))},
+		row{"the new volume is reserved: that is withdrawn first", given(at, runs, source(web0), reserved)},
+		row{"the claim was marked: it is not deleted", given(at, runs, source(web0, build.Finalizers(protection, api.SwitchFinalizer)),
 			copied(web0))},
 		row{"the claim was deleted while its pod was held: nothing tells what has happened since, so it goes back",
-			world(at, doomed(web0, protection), reserved)},
+			given(at, doomed(web0, protection), reserved)},
 		row{"a replacement waits for the claim that is being deleted, on no node: the claim goes back",
-			world(at, pod(0, build.UID("uid-other"), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = "" })), doomed(web0, protection),
+			given(at, pod(0, build.UID("uid-other"), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = "" })), doomed(web0, protection),
 				reserved)},
 		row{"a replacement runs on the claim that is being deleted: its name gets the old volume",
-			world(at, runs, doomed(web0, protection), copied(web0))},
+			given(at, runs, doomed(web0, protection), copied(web0))},
 		row{"a replacement waits on no node, and the old volume is reserved: the pod goes first, and its name is locked then",
-			world(at, pod(0, build.UID("uid-other"), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending })),
+			given(at, pod(0, build.UID("uid-other"), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending })),
 				doomed(web0, protection)[:1], oldVolume(web0, build.Reserved(back)), copied(web0))},
 		row{"the pod's name is locked: the claim that is being deleted is let go, and created on its old volume",
-			world(at, lock(0), doomed(web0, protection)[:1], oldVolume(web0, build.Reserved(back)), copied(web0))},
+			given(at, lock(0), doomed(web0, protection)[:1], oldVolume(web0, build.Reserved(back)), copied(web0))},
 		row{"the claim is on its old volume again, and the pod's name is locked still",
-			world(at, lock(0), objects{successor(web0, old0, "64Mi", build.Finalizers(protection, "example.com/keep"))},
+			given(at, lock(0), objects{successor(web0, old0, "64Mi", build.Finalizers(protection, "example.com/keep"))},
 				oldVolume(web0, build.TakenBy(web0, "uid-successor")), copied(web0))},
 		row{"the old volume is reserved, and there is no pod: its name is locked before the claim goes",
-			world(at, doomed(web0, protection)[:1], oldVolume(web0, build.Reserved(back)), copied(web0))},
+			given(at, doomed(web0, protection)[:1], oldVolume(web0, build.Reserved(back)), copied(web0))},
 		row{"the claim is gone, its old volume is reserved: it is created on that",
-			world(at, oldVolume(web0, build.Reserved(back)), copied(web0))},
+			given(at, oldVolume(web0, build.Reserved(back)), copied(web0))},
 		row{"the claim is on its old volume again: the member is copied again",
-			world(at, objects{successor(web0, old0, "64Mi", build.Finalizers(protection, "example.com/keep"))},
+			given(at, objects{successor(web0, old0, "64Mi", build.Finalizers(protection, "example.com/keep"))},
 				oldVolume(web0, build.TakenBy(web0, "uid-successor")), copied(web0))},
-		row{"another pod uses the claim of a held member", world(at, held(0), source(web0), copied(web0),
+		row{"another pod uses the claim of a held member", given(at, held(0), source(web0), copied(web0),
 			objects{build.Pod("debug", []string{web0}, build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }))})},
 	)
 }
@@ -105,18 +105,18 @@ func TestPodThatUsedTheClaimBesideTheSwapMakesTheCopyStale(t *testing.T) {
 	record := moving0(api.MemberSwapping)
 	reserved := copied(web0, build.Reserved(manifest(web0, new0, "128Mi")))
 	debug := objects{build.Pod("debug", []string{web0}, build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }))}
-	if seen := build.Stored(Decide(world(at(record), doomed(web0, protection), reserved, debug))); seen != nil {
+	if seen := build.Stored(Decide(given(at(record), doomed(web0, protection), reserved, debug))); seen != nil {
 		record = seen
 	}
-	if p := Decide(world(at(record), doomed(web0, protection), reserved, debug)); p.Kind != plan.KindWait {
+	if p := Decide(given(at(record), doomed(web0, protection), reserved, debug)); p.Kind != plan.KindWait {
 		t.Errorf("the pod is not waited for: %s", p)
 	}
-	if p := Decide(world(at(record), doomed(web0, protection), reserved)); writesOf(p)[0].Name != new0 || slices.ContainsFunc(p.Actions,
+	if p := Decide(given(at(record), doomed(web0, protection), reserved)); writesOf(p)[0].Name != new0 || slices.ContainsFunc(p.Actions,
 		func(a plan.Action) bool { return a.Verb == plan.VerbCreate }) {
 		t.Errorf("the pod has gone, and the claim gets a copy without its writes: %s", p)
 	}
 	back := oldVolume(web0, build.TakenBy(web0, "uid-successor"))
-	p := Decide(world(at(record), objects{successor(web0, old0, "64Mi", build.Finalizers(protection, "example.com/keep"))}, back, copied(web0)))
+	p := Decide(given(at(record), objects{successor(web0, old0, "64Mi", build.Finalizers(protection, "example.com/keep"))}, back, copied(web0)))
 	if again := build.Stored(p); again == nil || again.Member(0).Phase != api.MemberCopying || again.Member(0).Claims[0].Copies == 0 {
 		t.Errorf("the member is not copied again, to another volume: %s", p)
 	}
@@ -132,12 +132,12 @@ func TestClaimOnAVolumeThatIsNotReservedForItAnyMoreGoesBack(t *testing.T) {
 		return objects{successor(web0, new0, "128Mi", append([]build.Option{build.Pending()}, options...)...)}
 	}
 	check(t,
-		row{"the claim was never bound: it goes", world(at, late(build.Finalizers(protection)), back, withdrawn)},
-		row{"another controller would keep it", world(at, late(build.Finalizers(protection, "example.com/keep")), back, withdrawn)},
+		row{"the claim was never bound: it goes", given(at, late(build.Finalizers(protection)), back, withdrawn)},
+		row{"another controller would keep it", given(at, late(build.Finalizers(protection, "example.com/keep")), back, withdrawn)},
 		row{"it is being deleted: its name gets the old volume",
-			world(at, late(build.Finalizers(protection), build.Deleting()), back, withdrawn)},
+			given(at, late(build.Finalizers(protection), build.Deleting()), back, withdrawn)},
 		row{"the claim is bound, so its pod may have written to it: it stays",
-			world(at, objects{successor(web0, new0, "128Mi", build.Finalizers(protection))}, back, copied(web0, build.TakenBy(web0, "uid-successor")))},
+			given(at, objects{successor(web0, new0, "128Mi", build.Finalizers(protection))}, back, copied(web0, build.TakenBy(web0, "uid-successor")))},
 	)
 }
 
@@ -152,57 +152,57 @@ func TestSwapOfClaimThatOthersTouched(t *testing.T) {
 	})
 	check(t,
 		row{"the claim was deleted by hand before anything was begun: its name gets the verified copy",
-			world(at, oldVolume(web0), copied(web0))},
+			given(at, oldVolume(web0), copied(web0))},
 		row{"the claim is being deleted by hand before its temporary claim has gone",
-			world(at, source(web0, build.Deleting()), target(web0))},
-		row{"the claim is being deleted by hand: the copy is reserved for it", world(at, source(web0, build.Deleting()), copied(web0))},
+			given(at, source(web0, build.Deleting()), target(web0))},
+		row{"the claim is being deleted by hand: the copy is reserved for it", given(at, source(web0, build.Deleting()), copied(web0))},
 		row{"a claim that is being deleted is kept by another controller",
-			world(at, doomed(web0, protection, "example.com/keep"), reserved)},
+			given(at, doomed(web0, protection, "example.com/keep"), reserved)},
 		row{"a running pod uses the claim that is being deleted",
-			world(at, doomed(web0, protection), reserved, objects{build.Pod("debug", []string{web0},
+			given(at, doomed(web0, protection), reserved, objects{build.Pod("debug", []string{web0},
 				build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }))})},
 		row{"the StatefulSet controller made the claim first: it is bound to the reserved volume",
-			world(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""))})},
+			given(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""))})},
 		row{"the StatefulSet controller made the claim first, larger than the volume: it is empty, and goes",
-			world(at, oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.On(""))})},
+			given(at, oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.On(""))})},
 		row{"the claim that the StatefulSet controller made first is being deleted: it is linked, or the fence would not let it go",
-			world(at, oldVolume(web0), objects{build.Claim(web0, "64Mi", build.Pending(), build.Deleting())}, reserved)},
+			given(at, oldVolume(web0), objects{build.Claim(web0, "64Mi", build.Pending(), build.Deleting())}, reserved)},
 		row{"the StatefulSet controller made the claim first, of another class",
-			world(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), build.OfClass("fast"))})},
+			given(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), build.OfClass("fast"))})},
 		row{"the StatefulSet controller made the claim first, of another access mode",
-			world(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), many)})},
+			given(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), many)})},
 		row{"the StatefulSet controller made the claim first, of another attributes class",
-			world(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), gold)})},
+			given(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), gold)})},
 		row{"claim and volume have the same attributes class: it is waited for",
-			world(at, oldVolume(web0), objects{build.With(reserved[0].(*corev1.PersistentVolume).DeepCopy(), class)},
+			given(at, oldVolume(web0), objects{build.With(reserved[0].(*corev1.PersistentVolume).DeepCopy(), class)},
 				objects{build.Claim(web0, "64Mi", build.On(""), gold)})},
 		row{"the claim is on a third volume: a person has to look",
-			world(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On("pv-x"))})},
-		row{"the copy is gone: the member is copied again", world(at, source(web0))},
-		row{"the copy is being deleted: the member is copied again", world(at, source(web0), copied(web0, build.Deleting()))},
-		row{"the old volume is gone, the claim names it still", world(at, source(web0)[:1], copied(web0))},
+			given(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On("pv-x"))})},
+		row{"the copy is gone: the member is copied again", given(at, source(web0))},
+		row{"the copy is being deleted: the member is copied again", given(at, source(web0), copied(web0, build.Deleting()))},
+		row{"the old volume is gone, the claim names it still", given(at, source(web0)[:1], copied(web0))},
 		row{"the old volume is gone, the claim is being deleted: the verified copy is reserved",
-			world(at, doomed(web0, protection)[:1], copied(web0))},
+			given(at, doomed(web0, protection)[:1], copied(web0))},
 		row{"the old volume is gone, and the copy is not verified",
-			world(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Claims[0].Digest = "" }))),
+			given(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Claims[0].Digest = "" }))),
 				append(journal(web0), held(0)...)...), source(web0)[:1], copied(web0))},
 		row{"the old volume is gone, the claim is being deleted, and the copy is not verified",
-			world(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Claims[0].Digest = "" }))),
+			given(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Claims[0].Digest = "" }))),
 				append(journal(web0), held(0)...)...), doomed(web0, protection)[:1], copied(web0))},
 		row{"the fourth stop was in vain: the operation is given up",
-			world(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Stops = maxStops }))),
+			given(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Stops = maxStops }))),
 				journal(web0)...),
 				pod(0, build.UID("uid-other")), source(web0), copied(web0))},
-		row{"the record names a copy that was not provisioned for the operation", world(append(set(moving0(api.MemberSwapping,
+		row{"the record names a copy that was not provisioned for the operation", given(append(set(moving0(api.MemberSwapping,
 			build.EditMember(0,
 				func(m *api.Member) { m.Claims[0].NewVolume = "pv-data-payroll-0" }))), append(journal(web0), held(0)...)...),
 			source(web0), objects{build.VolumeOf(build.Claim("data-payroll-0", "64Mi"), build.Released())})},
-		row{"claim and copy are gone: the old volume is reserved", world(at, oldVolume(web0))},
-		row{"claim and volumes are gone: a person has to look", world(at)},
-		row{"the claim that was switched is being deleted: its name gets the same volume again", world(at, oldVolume(web0),
+		row{"claim and copy are gone: the old volume is reserved", given(at, oldVolume(web0))},
+		row{"claim and volumes are gone: a person has to look", given(at)},
+		row{"the claim that was switched is being deleted: its name gets the same volume again", given(at, oldVolume(web0),
 			objects{successor(web0, new0, "128Mi", build.Deleting())}, copied(web0, build.TakenBy(web0, "uid-successor")))},
 		row{"the deadline of the swap is over: people are told what the member waits for",
-			world(append(set(moving0(api.MemberSwapping, build.MemberDue(0, -time.Second))), append(journal(web0), held(0)...)...),
+			given(append(set(moving0(api.MemberSwapping, build.MemberDue(0, -time.Second))), append(journal(web0), held(0)...)...),
 				doomed(web0, "example.com/keep"), reserved)},
 	)
 }
@@ -216,10 +216,10 @@ func TestSwapThatIsNotBegunInTimeIsGivenUp(t *testing.T) {
 			copied(web0)...)...),
 		"another controller keeps the claim": append(source(web0, keep), copied(web0)...),
 	} {
-		if p := Decide(but(world(at, claims), waited)); p.Reason != api.DeadlineExceeded || build.Stored(p).Phase != api.Reverting {
+		if p := Decide(but(given(at, claims), waited)); p.Reason != api.DeadlineExceeded || build.Stored(p).Phase != api.Reverting {
 			t.Errorf("%s, and the pod stays held: %s", name, p)
 		}
-		if p := Decide(world(at, claims)); build.Stored(p) != nil && build.Stored(p).Phase == api.Reverting {
+		if p := Decide(given(at, claims)); build.Stored(p) != nil && build.Stored(p).Phase == api.Reverting {
 			t.Errorf("%s, and it is given up at once, although the functions may have been away: %s", name, p)
 		}
 	}
@@ -234,7 +234,7 @@ func TestSwapsOfTwoMembersThatAreNotBegunAreGivenUp(t *testing.T) {
 		for _, name := range []string{web0, web1} {
 			at = append(at, append(source(name), append(target(name, build.Deleting(), keep)[:1], copied(name)...)...)...)
 		}
-		return world(at)
+		return given(at)
 	}
 	p := Decide(in(build.Operation(api.Moving, build.Members(api.MemberSwapping, web0, web1), build.MemberDue(0, -time.Second),
 		build.MemberDue(1, -time.Second))))
@@ -253,7 +253,7 @@ func TestSwapsOfTwoMembersThatAreNotBegunAreGivenUp(t *testing.T) {
 // TestSwapThatTheAPIServerRefusesSaysSo: a pod that stays held without a word why cannot be helped.
 func TestSwapThatTheAPIServerRefusesSaysSo(t *testing.T) {
 	at := append(set(moving0(api.MemberSwapping, build.MemberDue(0, -time.Second))), append(journal(web0), held(0)...)...)
-	in := world(at, oldVolume(web0), copied(web0, build.Reserved(manifest(web0, new0, "128Mi"))))
+	in := given(at, oldVolume(web0), copied(web0, build.Reserved(manifest(web0, new0, "128Mi"))))
 	if p := Decide(in); build.Stored(p) != nil {
 		t.Errorf("nothing is known to be in the way yet, and it is told: %s", p)
 	}
@@ -268,7 +268,7 @@ func TestSwapThatTheAPIServerRefusesSaysSo(t *testing.T) {
 func TestRefusedEndOfSwapSaysSo(t *testing.T) {
 	at := append(set(moving0(api.MemberSwapping, build.MemberDue(0, -time.Second))), append(journal(web0), held(0)...)...)
 	bound := copied(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.TakenBy(web0, "uid-successor"))
-	in := world(at, oldVolume(web0), objects{build.With(successor(web0, new0, "128Mi"), build.Finalizers())}, bound)
+	in := given(at, oldVolume(web0), objects{build.With(successor(web0, new0, "128Mi"), build.Finalizers())}, bound)
 	in.Rejected = "finalizer example.com/keep is not allowed"
 	p := Decide(in)
 	if record := build.Stored(p); record == nil || !strings.Contains(record.Message, in.Rejected) {
@@ -277,7 +277,7 @@ func TestRefusedEndOfSwapSaysSo(t *testing.T) {
 	if p.Actions[0].Resource != plan.StatefulSets {
 		t.Errorf("the refused step comes before the record: %s", p)
 	}
-	in = world(at, oldVolume(web0), objects{successor(web0, new0, "128Mi")}, bound)
+	in = given(at, oldVolume(web0), objects{successor(web0, new0, "128Mi")}, bound)
 	in.Rejected = "the annotation must stay"
 	if p := Decide(in); p.Actions[0].Resource != plan.StatefulSets {
 		t.Errorf("the removal of the manifest is refused, and the record comes after it: %s", p)
@@ -292,12 +292,12 @@ func TestMembersThatStopTogetherStartTogether(t *testing.T) {
 	}
 	last := build.EditMember(1, func(m *api.Member) { m.Phase = api.MemberFinalPass })
 	check(t,
-		row{"both go on at once", world(two(), source(web0), copied(web0), source(web1), copied(web1))},
-		row{"one has its new volume, the other is swapped", world(two(), switched(web0), source(web1), copied(web1))},
-		row{"one has its new volume, the other is still copied", world(two(last), switched(web0), source(web1), target(web1))},
-		row{"both have their new volumes: both are released", world(two(), switched(web0), switched(web1))},
+		row{"both go on at once", given(two(), source(web0), copied(web0), source(web1), copied(web1))},
+		row{"one has its new volume, the other is swapped", given(two(), switched(web0), source(web1), copied(web1))},
+		row{"one has its new volume, the other is still copied", given(two(last), switched(web0), source(web1), target(web1))},
+		row{"both have their new volumes: both are released", given(two(), switched(web0), switched(web1))},
 		row{"members that stop one after the other do not wait for each other",
-			world(two(build.Rolling, last), switched(web0), source(web1), target(web1))},
+			given(two(build.Rolling, last), switched(web0), source(web1), target(web1))},
 	)
 }
 
@@ -330,23 +330,23 @@ func TestSwapBesidePin(t *testing.T) {
 	single := objects{source(web0, one)[0], source(web0)[1]}
 	ends := build.Edit(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 	check(t,
-		row{"01 the temporary claim goes, the mover stays", world(at, source(web0), target(web0), pinning())},
-		row{"02 only the mover uses the temporary claim: its protection is taken off", world(at, source(web0), doomedTarget(), pinning())},
-		row{"03 only the mover and the held pod use the claim: it is let go", world(at, doomed(web0, protection), reserved, pinning())},
-		row{"04 the member is released, the mover stays", world(at, switched(web0), pinning())},
-		row{"a mover that still copies is ended", world(at, source(web0), doomedTarget(), pinning(build.Waits()))},
-		row{"a mover that still copies keeps the claim", world(at, doomed(web0, protection), reserved, another()[1:])},
-		row{"a mover whose final pass has failed is ended", world(at, source(web0), doomedTarget(),
+		row{"01 the temporary claim goes, the mover stays", given(at, source(web0), target(web0), pinning())},
+		row{"02 only the mover uses the temporary claim: its protection is taken off", given(at, source(web0), doomedTarget(), pinning())},
+		row{"03 only the mover and the held pod use the claim: it is let go", given(at, doomed(web0, protection), reserved, pinning())},
+		row{"04 the member is released, the mover stays", given(at, switched(web0), pinning())},
+		row{"a mover that still copies is ended", given(at, source(web0), doomedTarget(), pinning(build.Waits()))},
+		row{"a mover that still copies keeps the claim", given(at, doomed(web0, protection), reserved, another()[1:])},
+		row{"a mover whose final pass has failed is ended", given(at, source(web0), doomedTarget(),
 			pinning(build.EndedFinal(moverreport.MemberReport{Result: moverreport.ResultFailed, Code: moverreport.CodeIO})))},
-		row{"beside another mover, which copies, both are ended", world(at, source(web0), doomedTarget(), pinning(), another())},
-		row{"beside a Job that has no pod yet, both are ended", world(at, source(web0), doomedTarget(), pinning(), another()[:1])},
-		row{"a pin that was evicted is ended", world(at, source(web0), doomedTarget(), pinning(ends))},
-		row{"a pin that is being deleted is waited for", world(at, source(web0), doomedTarget(), pinning(build.Deleting())[1:])},
-		row{"another pod uses the temporary claim, too", world(at, source(web0), doomedTarget(), pinning(), user)},
+		row{"beside another mover, which copies, both are ended", given(at, source(web0), doomedTarget(), pinning(), another())},
+		row{"beside a Job that has no pod yet, both are ended", given(at, source(web0), doomedTarget(), pinning(), another()[:1])},
+		row{"a pin that was evicted is ended", given(at, source(web0), doomedTarget(), pinning(ends))},
+		row{"a pin that is being deleted is waited for", given(at, source(web0), doomedTarget(), pinning(build.Deleting())[1:])},
+		row{"another pod uses the temporary claim, too", given(at, source(web0), doomedTarget(), pinning(), user)},
 		row{"another controller keeps the temporary claim",
-			world(at, source(web0), doomedTarget(build.Finalizers(protection, "example.com/keep")), pinning())},
-		row{"no second pod may use the claim: the mover goes first", world(at, single, target(web0), pinning())},
-		row{"no second pod may use the new claim: the mover goes first", world(at, source(web0), doomedTarget(one), pinning())},
+			given(at, source(web0), doomedTarget(build.Finalizers(protection, "example.com/keep")), pinning())},
+		row{"no second pod may use the claim: the mover goes first", given(at, single, target(web0), pinning())},
+		row{"no second pod may use the new claim: the mover goes first", given(at, source(web0), doomedTarget(one), pinning())},
 	)
 }
 
@@ -366,16 +366,16 @@ func TestMemberStartsBesidePin(t *testing.T) {
 			Reason: corev1.PodReasonUnschedulable}}
 	})
 	check(t,
-		row{"its pod starts on the node that has the volumes", world(at, pinning(), starts())},
-		row{"its pod is not placed yet: that is looked at again soon", world(at, pinning(), starts(nowhere))},
-		row{"its pod was placed on another node: the volumes are let go", world(at, pinning(), starts(elsewhere))},
-		row{"its pod finds no room: the pin takes some", world(at, pinning(), starts(nowhere, noRoom))},
+		row{"its pod starts on the node that has the volumes", given(at, pinning(), starts())},
+		row{"its pod is not placed yet: that is looked at again soon", given(at, pinning(), starts(nowhere))},
+		row{"its pod was placed on another node: the volumes are let go", given(at, pinning(), starts(elsewhere))},
+		row{"its pod finds no room: the pin takes some", given(at, pinning(), starts(nowhere, noRoom))},
 		row{"another process has deleted its claim, which the pin would keep",
-			world(set(moving0(api.MemberStarting)), journal(web0), oldVolume(web0), pinning(), starts(nowhere),
+			given(set(moving0(api.MemberStarting)), journal(web0), oldVolume(web0), pinning(), starts(nowhere),
 				objects{successor(web0, new0, "128Mi", build.Deleting())}, copied(web0, build.TakenBy(web0, "uid-successor")))},
 		row{"it was given up, and another process has deleted its claim, which the pin would keep",
-			world(set(build.Operation(api.Reverting, build.Members(api.MemberStarting, web0))), journal(web0), oldVolume(web0), pinning(),
+			given(set(build.Operation(api.Reverting, build.Members(api.MemberStarting, web0))), journal(web0), oldVolume(web0), pinning(),
 				starts(nowhere), objects{successor(web0, new0, "128Mi", build.Deleting())}, copied(web0, build.TakenBy(web0, "uid-successor")))},
-		row{"it is ready: the pin has served", world(at, pinning(), pod(0, build.UID("uid-new")))},
+		row{"it is ready: the pin has served", given(at, pinning(), pod(0, build.UID("uid-new")))},
 	)
 }

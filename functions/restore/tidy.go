@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/world"
 )
 
 // tidy removes everything that the operation made, except the terminal record and the old volumes in their window.
@@ -137,7 +138,7 @@ func (p part) tidy(in Input) []plan.Action {
 // tidyOld keeps the volume of a claim that another process deleted during the operation.
 func (p part) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
 	if has(claim, old) {
-		return plan.ReleaseVolume(old)
+		return world.ReleaseVolume(old)
 	}
 	return p.keep(in, old)
 }
@@ -158,11 +159,11 @@ func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *co
 	case api.Linked(volume, p.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // kept already
 	case made && claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName):
-		return plan.DiscardVolume(volume, p.started.Add(-clockSkew))
+		return world.DiscardVolume(volume, p.started.Add(-clockSkew))
 	case !ours:
 		return plan.PatchOf(plan.Volumes, volume)
 	case has(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):
-		return plan.ReleaseVolume(volume)
+		return world.ReleaseVolume(volume)
 	}
 	return p.keep(in, volume) // also an old volume that was to come back: it was never a copy
 }
@@ -205,5 +206,5 @@ func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
 func retain(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
 	link.Role = api.RoleRetired
 	until := in.Now.Add(in.Settings.Retention).UTC().Truncate(time.Second).Format(time.RFC3339)
-	return plan.HoldVolume(volume, link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)
+	return world.HoldVolume(volume, link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)
 }

@@ -30,12 +30,12 @@ func TestVolumeIsTrustedOnlyAsFarAsTheJournalAndItsAgeSay(t *testing.T) {
 		volume string
 		want   bool
 	}{
-		"it has a temporary claim of the operation":                     {world(aged, target(web0)[:1], copyOf(time.Second)), new0, true},
-		"it has one, and another clock says that it is older":           {world(aged, target(web0)[:1], copyOf(time.Hour)), new0, true},
-		"its temporary claim is gone, and it is younger than that":      {world(aged, copyOf(time.Second)), new0, true},
-		"its temporary claim is gone, and it is older than the journal": {world(aged, copyOf(time.Hour)), new0, false},
+		"it has a temporary claim of the operation":                     {given(aged, target(web0)[:1], copyOf(time.Second)), new0, true},
+		"it has one, and another clock says that it is older":           {given(aged, target(web0)[:1], copyOf(time.Hour)), new0, true},
+		"its temporary claim is gone, and it is younger than that":      {given(aged, copyOf(time.Second)), new0, true},
+		"its temporary claim is gone, and it is older than the journal": {given(aged, copyOf(time.Hour)), new0, false},
 		"it is younger than the journal, but was made for another claim": {
-			world(aged, target(web0)[:1], objects{claim, build.VolumeOf(claim, build.Age(time.Second))}), old0, false},
+			given(aged, target(web0)[:1], objects{claim, build.VolumeOf(claim, build.Age(time.Second))}), old0, false},
 	} {
 		if got := provisioned(row.in, id, web0, row.in.Volumes[row.volume]); got != row.want {
 			t.Errorf("%s: %t, want %t", name, got, row.want)
@@ -57,7 +57,7 @@ func TestOperationThatHasTouchedSomethingNeedsItsJournal(t *testing.T) {
 		"it has neither pod, nor claim": {nil, false},
 	} {
 		record := givenUp(api.MemberPending)
-		if got := untouched(world(set(record), row.objects), record); got != row.want {
+		if got := untouched(given(set(record), row.objects), record); got != row.want {
 			t.Errorf("%s: %t, want %t", name, got, row.want)
 		}
 	}
@@ -78,22 +78,22 @@ func TestTidyInRareSituations(t *testing.T) {
 	made := build.With(build.VolumeOf(build.Target(web0, "128Mi"), build.Released(), build.Retained(api.RoleTarget, web0)),
 		build.Age(10*time.Minute))
 	check(t,
-		row{"a copy that is kept for its window already", world(set(finishing), journal(web0), switched(web0),
+		row{"a copy that is kept for its window already", given(set(finishing), journal(web0), switched(web0),
 			objects{build.VolumeOf(build.Target(web0, "128Mi", build.On("pv-first")), build.Released(), build.Retained(api.RoleRetired, web0),
 				build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z"))}, pod(0))},
-		row{"the record names the second copy", world(set(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0), again)),
+		row{"the record names the second copy", given(set(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0), again)),
 			journal(web0), source(web0), objects{second}, pod(0))},
-		row{"a volume of another claim that the record names", world(set(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0),
+		row{"a volume of another claim that the record names", given(set(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0),
 			func(r *api.Resize) { r.Members[0].Claims[0].NewVolume = "pv-x" })), journal(web0), source(web0), objects{ofOthers, foreign}, pod(0))},
-		row{"an unused copy of an operation that was given up", world(set(reverting), journal(web0), source(web0), objects{unused}, pod(0))},
-		row{"an unused copy that is older than the journal is kept", world(set(reverting), journalOf(time.Minute), source(web0), objects{made},
+		row{"an unused copy of an operation that was given up", given(set(reverting), journal(web0), source(web0), objects{unused}, pod(0))},
+		row{"an unused copy that is older than the journal is kept", given(set(reverting), journalOf(time.Minute), source(web0), objects{made},
 			pod(0))},
 	)
 }
 
 // TestCopiesAreThoseOfTheClaim: a link to another claim makes no copy of this one.
 func TestCopiesAreThoseOfTheClaim(t *testing.T) {
-	in := world(set(moving0(api.MemberSwapping)), journal(web0), target(web0), target(web1))
+	in := given(set(moving0(api.MemberSwapping)), journal(web0), target(web0), target(web1))
 	move := moving0(api.MemberSwapping).Move(web0)
 	move.NewVolume = "" // only the temporary claim tells
 	if got := copiesOf(in, id, move); len(got) != 1 || got[0] != new0 {
@@ -104,11 +104,11 @@ func TestCopiesAreThoseOfTheClaim(t *testing.T) {
 // TestSetWithoutJournalIsTakenOver: a set works without the metadata that the journal keeps.
 func TestSetWithoutJournalIsTakenOver(t *testing.T) {
 	record := build.Operation(api.Moving, build.ReplacesSet, build.Genuine)
-	if metadata := setMetadata(world(oldSet(record)), record); len(metadata.ManagedFields) > 0 {
+	if metadata := setMetadata(given(oldSet(record)), record); len(metadata.ManagedFields) > 0 {
 		t.Errorf("there is no journal, and it says %+v", metadata)
 	}
 	damaged := build.Journal(record, build.Annotation(api.SetMetadataAnnotation, `{"managedFields":[{"manager":"a"}],"blockingOwners":7}`))
-	if metadata := setMetadata(world(oldSet(record), objects{damaged}), record); len(metadata.ManagedFields) > 0 {
+	if metadata := setMetadata(given(oldSet(record), objects{damaged}), record); len(metadata.ManagedFields) > 0 {
 		t.Errorf("the metadata is damaged, and is used: %+v", metadata)
 	}
 }
@@ -123,7 +123,7 @@ func TestVolumeThatIsKeptOrOfAnotherOperationIsNotTidied(t *testing.T) {
 			build.Label(api.OperationLabel, link.Operation)),
 	} {
 		p := part{operation: id, name: web0, oldVolume: old0, copies: []string{volume.Name}}
-		if patch := p.tidyCopy(world(set(moving0(api.MemberSwapping)), journal(web0)), claim, volume); !patch.Empty() {
+		if patch := p.tidyCopy(given(set(moving0(api.MemberSwapping)), journal(web0)), claim, volume); !patch.Empty() {
 			t.Errorf("%s: %v", name, patch.Actions())
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // autoscale creates the autoscaler of the Scaler that has the set, restores it, and deletes autoscalers of the other Scalers. It is a
@@ -43,7 +43,7 @@ func (w work) autoscale() plan.Plan {
 // autoscales reports whether the Scaler is to have an autoscaler. A Scaler that cannot scale has none, because
 // its count would change without effect.
 func (w work) autoscales(s *v1alpha1.Scaler) bool {
-	return s == w.scaler && scale.Autoscaled(s) && w.Set != nil && w.Set.DeletionTimestamp == nil && sts.Managed(w.Set)
+	return s == w.scaler && scale.Autoscaled(s) && w.Set != nil && w.Set.DeletionTimestamp == nil && statefulset.Managed(w.Set)
 }
 
 // autoscaler returns the HorizontalPodAutoscaler that has the Scaler's name, or nil.

@@ -17,7 +17,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/scale"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Input is what Decide decides on.
@@ -88,7 +88,7 @@ func Decide(in Input) plan.Plan {
 		w.Rejected = "" // that of a Scaler that scales nothing
 	}
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
-	case !sts.Managed(in.Set):
+	case !statefulset.Managed(in.Set):
 		return w.unmanaged()
 	case taken && record.Active():
 		return w.end(w.stop(api.ScalerGone, "the Scaler was deleted during the scaling"))
@@ -148,7 +148,7 @@ func (w work) unowned() plan.Plan {
 	if p := w.tidy(nil); p.Kind == plan.KindDo || w.record == nil {
 		return p // the record goes last, since it is by that that the sweep finds the set
 	}
-	if w.record.Paused && sts.Replicas(w.Set) == 0 {
+	if w.record.Paused && statefulset.Replicas(w.Set) == 0 {
 		if w.record.Active() { // an active record would keep the set from every other operation
 			next := w.stop(api.ScalerGone, "the Scaler was deleted during the scaling")
 			next.Adopts = true
@@ -187,7 +187,7 @@ func (w work) stop(reason api.Reason, message string) *api.Scale {
 
 // adopt begins to look after the set, with the count that it has.
 func (w work) adopt() plan.Plan {
-	live := sts.Replicas(w.Set)
+	live := statefulset.Replicas(w.Set)
 	next := w.fresh(api.Succeeded, live, live)
 	// Without the record of a pause, members that the Scaler wants back pass for away, so that cleanup-pod deletes none of their claims.
 	next.Paused = next.Paused || w.record == nil && live == 0 && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
@@ -204,7 +204,7 @@ func (w work) adopt() plan.Plan {
 
 // rest decides for a set without a scaling under way.
 func (w work) rest() plan.Plan {
-	live, wanted := sts.Replicas(w.Set), w.scaler.Wanted()
+	live, wanted := statefulset.Replicas(w.Set), w.scaler.Wanted()
 	switch {
 	case w.scaler.Spec.Mode.Unreadable():
 		return w.report(&problem{reason: api.RequestInvalid, message: "spec.mode cannot be read; look at the quantities in its metrics, such as 1e1.5"})
@@ -285,11 +285,11 @@ func (w work) begin(target int32) plan.Plan {
 	if err := w.checkHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
-	if gone := sts.Replicas(w.Set) - target; w.drains() && gone > resources.MostOrdinals {
+	if gone := statefulset.Replicas(w.Set) - target; w.drains() && gone > resources.MostOrdinals {
 		return w.report(&problem{reason: api.HookInvalid, message: fmt.Sprintf("the hook can be told of %d members that go, and not of %d; scale down in smaller steps",
 			resources.MostOrdinals, gone)})
 	}
-	next := w.enter(w.fresh(api.PreScaling, sts.Replicas(w.Set), target), api.PreScaling)
+	next := w.enter(w.fresh(api.PreScaling, statefulset.Replicas(w.Set), target), api.PreScaling)
 	next.Reason, next.Message = api.ScalingStarted, fmt.Sprintf("scaling from %d to %d", next.Previous, next.Target)
 	return w.store(api.ScalingStarted, next, w.tell(next, false))
 }
@@ -299,7 +299,7 @@ func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
 	next := &api.Scale{
 		Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: phase, Request: fmt.Sprint(target), Attempt: 1,
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
-		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: sts.Start(w.Set),
+		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: statefulset.Start(w.Set),
 	}
 	next.Adopts = w.yields()
 	next.Paused = target == 0 && w.scaler.Spec.Paused
@@ -321,7 +321,7 @@ func (w work) failed() plan.Plan {
 		}
 		return w.report(nil)
 	}
-	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), sts.Replicas(w.Set)
+	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), statefulset.Replicas(w.Set)
 	if wanted != w.record.Target || w.moved() || !failsAt(w.record.FailedAt) { // the hooks have run for other members, or the record does not say for which
 		if wanted == live {
 			return w.settle(live)
@@ -353,7 +353,7 @@ func (w work) moved() bool {
 	if w.record.FailedAt == api.PreScaling {
 		is = w.record.Previous
 	}
-	return sts.Replicas(w.Set) != is || sts.Start(w.Set) != w.record.Start
+	return statefulset.Replicas(w.Set) != is || statefulset.Start(w.Set) != w.record.Start
 }
 
 // forgetRetry removes a retry that is taken, or not needed.

@@ -17,7 +17,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
@@ -126,7 +126,7 @@ func (f *Function) observeLeftBehind(ctx context.Context, in *Input) error {
 	return kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
 			name := l.Items[i].Name
-			_, ordinal, ok := sts.ParseClaimName(in.Set, name)
+			_, ordinal, ok := statefulset.ParseClaimName(in.Set, name)
 			if ok && ordinal >= record.Start+int(record.Target) && ordinal < record.Start+int(record.Previous) {
 				in.LeftBehind = append(in.LeftBehind, name)
 			}

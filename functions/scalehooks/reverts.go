@@ -7,7 +7,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const replicasPath = "/spec/replicas"
@@ -22,7 +22,7 @@ const (
 
 // putBack undoes a change of the count that no Scaler has made.
 func (w work) putBack(count int32) plan.Plan {
-	live := sts.Replicas(w.Set)
+	live := statefulset.Replicas(w.Set)
 	if count == 0 && w.record.Paused && w.losesClaims() {
 		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
 	}

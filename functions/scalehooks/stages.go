@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/scale"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Names of hooks, as in the Scaler's spec.
@@ -38,11 +38,11 @@ func (w work) goOn() plan.Plan {
 	if p := w.tidy(w.record); p.Kind == plan.KindDo {
 		return p
 	}
-	if start := sts.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
+	if start := statefulset.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
 		return w.giveUp(api.StartedByOthers, fmt.Sprintf("another client has changed spec.ordinals.start from %d to %d, so the hook has run for other members",
 			w.record.Start, start))
 	}
-	if live, is := sts.Replicas(w.Set), w.count(); live != is && w.record.Phase != api.Failing {
+	if live, is := statefulset.Replicas(w.Set), w.count(); live != is && w.record.Phase != api.Failing {
 		if w.adopts() || live > is && w.drains() { // a member that was added may have data by now
 			return w.giveUp(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d", is, live))
 		}
@@ -115,24 +115,24 @@ func (w work) changeCount() plan.Plan {
 		return w.giveUp(api.PauseDeletesClaims, w.keepClaims())
 	}
 	next.Paused = next.Paused && next.Target == 0 // the members come back
-	patch := plan.Set(operation.Store(w.Set, next), replicasPath, sts.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
+	patch := plan.Set(operation.Store(w.Set, next), replicasPath, statefulset.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
 	w.record = next
 	return plan.Do(api.CountChanged, append(patch.Actions(), w.statuses(nil)...)...)
 }
 
 // losesClaims reports whether the claims of removed members are deleted with them. A pause takes members away, and not their data.
-func (w work) losesClaims() bool { return sts.WhenScaled(w.Set) != sts.Retain }
+func (w work) losesClaims() bool { return statefulset.WhenScaled(w.Set) != statefulset.Retain }
 
 func (w work) keepClaims() string {
 	return fmt.Sprintf("persistentVolumeClaimRetentionPolicy.whenScaled of StatefulSet %s is %s, so a pause would delete the claims; set it to %s",
-		w.Name, sts.WhenScaled(w.Set), sts.Retain)
+		w.Name, statefulset.WhenScaled(w.Set), statefulset.Retain)
 }
 
 // awaitMembers waits until the StatefulSet controller has seen the count, and as many members are there and ready.
 func (w work) awaitMembers() plan.Plan {
 	status, target := w.Set.Status, w.record.Target
 	switch {
-	case sts.Seen(w.Set) && status.Replicas == target && status.ReadyReplicas == target:
+	case statefulset.Seen(w.Set) && status.Replicas == target && status.ReadyReplicas == target:
 		next := w.enter(w.record, api.PostScaling)
 		next.Reason, next.Message = api.MembersReady, fmt.Sprintf("%d members are ready", target)
 		return w.store(api.MembersReady, next)
@@ -242,7 +242,7 @@ func (w work) makeJob(hook string, template *corev1.PodTemplateSpec) *batchv1.Jo
 
 // checkHooks looks at all hooks, so that no scaling begins that could not end.
 func (w work) checkHooks() error {
-	if post := w.hook(postHook); post != nil && post.Cleanup != nil && !sts.CleanupAsked(w.Set) {
+	if post := w.hook(postHook); post != nil && post.Cleanup != nil && !statefulset.CleanupAsked(w.Set) {
 		return fmt.Errorf("hooks.post.cleanup of Scaler %s: StatefulSet %s has no pod template for a cleanup; give it the annotation %s, or remove the hook",
 			w.scaler.Name, w.Name, api.CleanupTemplateAnnotation)
 	}

@@ -15,7 +15,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // problem is why a Scaler cannot scale its set.
@@ -149,7 +149,7 @@ func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *
 		set(v1alpha1.ConditionFailed, false, api.ScalerReady, "no scaling was given up")
 	}
 	// A scaling that has yet to begin counts, or a client that waits for Progressing to be false would not wait for it.
-	pending := !failed && in.Set != nil && s.Wanted() != nil && *s.Wanted() != sts.Replicas(in.Set)
+	pending := !failed && in.Set != nil && s.Wanted() != nil && *s.Wanted() != statefulset.Replicas(in.Set)
 	switch {
 	case record.Active():
 		set(v1alpha1.ConditionProgressing, true, record.Reason, record.Message)

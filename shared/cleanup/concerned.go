@@ -8,7 +8,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Concerned returns the functions that a change of the set concerns as far as removed replicas go. A set whose ordinals are all accounted
@@ -27,13 +27,13 @@ func concerned(c operation.Change) bool {
 		return true
 	case set.DeletionTimestamp != nil && Finalized(set):
 		return !c.Gone && dueInDeletion(set, record)
-	case set.DeletionTimestamp != nil || c.Gone && sts.Managed(set):
+	case set.DeletionTimestamp != nil || c.Gone && statefulset.Managed(set):
 		return record.Active()
 	case Finalized(set) != Finalizes(set):
 		return true
-	case !sts.Managed(set) || record.Active():
+	case !statefulset.Managed(set) || record.Active():
 		return record.Active()
-	case !sts.CleanupAsked(set) || c.Records.Busy(api.KindCleanup):
+	case !statefulset.CleanupAsked(set) || c.Records.Busy(api.KindCleanup):
 		return false
 	}
 	return unaccounted(set, record)
@@ -62,12 +62,12 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 		return true
 	case record.Phase == api.Refused:
 		return false
-	case record.Span == nil || record.Generation != set.Generation || record.Span.Start != sts.Start(set):
+	case record.Span == nil || record.Generation != set.Generation || record.Span.Start != statefulset.Start(set):
 		return true // a set that was scaled up and down again asks for as many replicas as before
 	case slices.ContainsFunc(record.Ordinals, func(o api.OrdinalStatus) bool { return o.Reason == api.ClaimUnbound }):
 		return true // the claim may have been bound since, which no event tells
 	}
-	return record.Span.Start+int(min(set.Status.Replicas, sts.Replicas(set))) > record.Span.End
+	return record.Span.Start+int(min(set.Status.Replicas, statefulset.Replicas(set))) > record.Span.End
 }
 
 // ConcernedByPod judges a cleanup pod: one that has ended, is to end, or has failed before.
@@ -76,7 +76,7 @@ func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
 		ended := c.LastTerminationState.Terminated
 		return c.RestartCount > 0 || ended != nil && ended.ExitCode != 0
 	})
-	if gone || pod.DeletionTimestamp != nil || sts.Done(pod) || failed {
+	if gone || pod.DeletionTimestamp != nil || statefulset.Done(pod) || failed {
 		return []api.Function{api.CleanupPod}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Ordinal is the place of a replica, and what there is of it.
@@ -30,21 +30,21 @@ type Ordinal struct {
 // Those below spec.ordinals.start are left out. A scale-down never leaves them: who moves the start up hands replicas over to
 // another set, and their volumes with them.
 func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) []Ordinal {
-	span, places := sts.Span(set), map[int]*Ordinal{}
+	span, places := statefulset.Span(set), map[int]*Ordinal{}
 	at := func(n int) *Ordinal {
 		if places[n] == nil {
 			places[n] = &Ordinal{Number: n, Wanted: n < span.End && set.DeletionTimestamp == nil}
 		}
 		return places[n]
 	}
-	for _, c := range sts.ClaimsOf(set, claims) {
+	for _, c := range statefulset.ClaimsOf(set, claims) {
 		if c.Ordinal >= span.Start {
 			place := at(c.Ordinal)
 			place.Claims = append(place.Claims, c.PersistentVolumeClaim)
 		}
 	}
 	for _, p := range pods {
-		if n, ok := sts.ParsePodName(set, p.Name); ok && n >= span.Start && p.Namespace == set.Namespace {
+		if n, ok := statefulset.ParsePodName(set, p.Name); ok && n >= span.Start && p.Namespace == set.Namespace {
 			at(n).Pod = p
 		}
 	}
@@ -65,7 +65,7 @@ func (o Ordinal) Kept() []*corev1.PersistentVolumeClaim {
 // Missing names a claim template of the set of which the ordinal has no claim; empty if it has all.
 func (o Ordinal) Missing(set *appsv1.StatefulSet) string {
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		name := sts.ClaimName(set, t.Name, o.Number)
+		name := statefulset.ClaimName(set, t.Name, o.Number)
 		if !slices.ContainsFunc(o.Kept(), func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
 			return name
 		}
@@ -95,7 +95,7 @@ func Known(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 		return of == string(set.UID)
 	}
 	labelled := set.Spec.Selector != nil && len(set.Spec.Selector.MatchLabels) > 0 // or the labels would tell nothing
-	return labelled && madeByController(claim) && sts.Belongs(claim, set) && !claim.CreationTimestamp.Before(&set.CreationTimestamp)
+	return labelled && madeByController(claim) && statefulset.Belongs(claim, set) && !claim.CreationTimestamp.Before(&set.CreationTimestamp)
 }
 
 // controllerManager is the field manager of Kubernetes' own controllers.
@@ -119,11 +119,11 @@ func madeByController(claim *corev1.PersistentVolumeClaim) bool {
 func Seen(set *appsv1.StatefulSet, ordinals []Ordinal) []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim
 	for _, o := range ordinals {
-		if o.Pod == nil || !sts.IsPodOf(o.Pod, set) {
+		if o.Pod == nil || !statefulset.IsPodOf(o.Pod, set) {
 			continue
 		}
 		for _, c := range o.Claims {
-			if c.DeletionTimestamp == nil && sts.Mounts(o.Pod, c.Name) && c.Annotations[api.ReplicaOfAnnotation] != string(set.UID) {
+			if c.DeletionTimestamp == nil && statefulset.Mounts(o.Pod, c.Name) && c.Annotations[api.ReplicaOfAnnotation] != string(set.UID) {
 				claims = append(claims, c)
 			}
 		}
@@ -133,10 +133,10 @@ func Seen(set *appsv1.StatefulSet, ordinals []Ordinal) []*corev1.PersistentVolum
 
 // Accounted are the ordinals of which a pod was seen, without a gap from the start.
 func Accounted(set *appsv1.StatefulSet, ordinals []Ordinal) api.Span {
-	span := sts.Span(set)
+	span := statefulset.Span(set)
 	there := map[int]bool{}
 	for _, o := range ordinals {
-		there[o.Number] = o.Pod != nil && sts.IsPodOf(o.Pod, set)
+		there[o.Number] = o.Pod != nil && statefulset.IsPodOf(o.Pod, set)
 	}
 	end := span.Start
 	for end < span.End && there[end] {

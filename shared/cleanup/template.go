@@ -14,7 +14,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Problem is why nothing can be cleaned up.
@@ -39,12 +39,12 @@ func text(set *appsv1.StatefulSet) (text, key string) {
 
 // Digest stands for everything that decides how the set is cleaned up. It is empty where no cleanup is asked for.
 func Digest(set *appsv1.StatefulSet) string {
-	if !sts.CleanupAsked(set) {
+	if !statefulset.CleanupAsked(set) {
 		return ""
 	}
 	written, _ := text(set)
 	h := sha256.New()
-	for _, part := range []string{written, string(sts.WhenScaled(set)), string(sts.WhenDeleted(set)),
+	for _, part := range []string{written, string(statefulset.WhenScaled(set)), string(statefulset.WhenDeleted(set)),
 		set.Annotations[api.CleanupOnScaleUpAnnotation], set.Annotations[api.CleanupOnDeleteAnnotation]} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
@@ -65,7 +65,7 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 		return nil, problem(api.TemplateInvalid, "annotation %s: restartPolicy is %q; it has to be OnFailure or left out, since a cleanup that failed is tried again", key, policy)
 	case len(template.Spec.Containers) == 0:
 		return nil, problem(api.TemplateInvalid, "annotation %s: spec.containers is empty; name the container that cleans up", key)
-	case sts.Selects(set, template.Labels):
+	case statefulset.Selects(set, template.Labels):
 		return nil, problem(api.TemplateInvalid, "annotation %s: its labels match the StatefulSet's selector, so the set would take the cleanup pod for a replica and delete it; "+
 			"give the template other labels", key)
 	}
@@ -74,13 +74,13 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 			return nil, problem(api.TemplateInvalid, "annotation %s: volume %q has the name of a volumeClaimTemplate; leave it out, the replica's volume is added under that name", key, claim.Name)
 		}
 	}
-	if sts.WhenScaled(set) != sts.Retain {
+	if statefulset.WhenScaled(set) != statefulset.Retain {
 		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenScaled is %s, so a scale-down deletes the claims before anything can clean them up; "+
-			"set it to %s, or remove annotation %s", sts.WhenScaled(set), sts.Retain, key)
+			"set it to %s, or remove annotation %s", statefulset.WhenScaled(set), statefulset.Retain, key)
 	}
-	if onDelete(set) && sts.WhenDeleted(set) != sts.Retain {
+	if onDelete(set) && statefulset.WhenDeleted(set) != statefulset.Retain {
 		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenDeleted is %s, so deleting the set deletes the claims before anything can clean them up; "+
-			"set it to %s, or remove annotation %s", sts.WhenDeleted(set), sts.Retain, api.CleanupOnDeleteAnnotation)
+			"set it to %s, or remove annotation %s", statefulset.WhenDeleted(set), statefulset.Retain, api.CleanupOnDeleteAnnotation)
 	}
 	if on := api.OnScaleUp(set.Annotations[api.CleanupOnScaleUpAnnotation]); on != "" && on != api.OnScaleUpWait && on != api.OnScaleUpCancel {
 		return nil, problem(api.RequestInvalid, "annotation %s is %q; it is %s or %s", api.CleanupOnScaleUpAnnotation, clip(string(on), 40), api.OnScaleUpWait, api.OnScaleUpCancel)
@@ -111,7 +111,7 @@ func Finalized(set *appsv1.StatefulSet) bool {
 // Finalizes reports whether our finalizer is to hold the set: its owner wants its ordinals cleaned up when it is deleted. Where
 // deleting the set deletes the claims there is nothing that could be.
 func Finalizes(set *appsv1.StatefulSet) bool {
-	return sts.Managed(set) && onDelete(set) && sts.WhenDeleted(set) == sts.Retain
+	return statefulset.Managed(set) && onDelete(set) && statefulset.WhenDeleted(set) == statefulset.Retain
 }
 
 func onDelete(set *appsv1.StatefulSet) bool {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -52,7 +52,7 @@ func judged(set *appsv1.StatefulSet) string {
 func TestTemplate(t *testing.T) {
 	const (
 		image  = "registry.example/drain:1"
-		retain = sts.Retain
+		retain = statefulset.Retain
 		gone   = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 		ourKey = "drydock.dev/cleanup-pod-template"
 		hisKey = "statefulsets.kubernetes.io/scaledown-pod-template"
@@ -153,7 +153,7 @@ func FuzzTemplate(f *testing.F) {
 			t.Fatalf("template %v, problem %v", template, problem)
 		case problem != nil && (problem.Reason == "" || len(problem.Message) > 1000 || !utf8.ValidString(problem.Message)):
 			t.Errorf("%+v", problem)
-		case template != nil && (len(template.Spec.Containers) == 0 || sts.Selects(set, template.Labels)):
+		case template != nil && (len(template.Spec.Containers) == 0 || statefulset.Selects(set, template.Labels)):
 			t.Errorf("%+v", template)
 		}
 		if len(Digest(set)) != 12 && text != "" {
@@ -173,7 +173,7 @@ func TestAsked(t *testing.T) {
 		"an empty one":                      {web(ours("")), false},
 		"a template, but there is no claim": {build.Set("web", ours(inYAML)), false},
 	} {
-		if got := sts.CleanupAsked(row.set); got != row.want {
+		if got := statefulset.CleanupAsked(row.set); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
 		if asked := Digest(row.set) != ""; asked != row.want {
@@ -192,7 +192,7 @@ func TestDigest(t *testing.T) {
 		"nothing changed":            {build.Annotation("team", "data"), true},
 		"other replicas":             {build.Replicas(7), true},
 		"another UID":                {build.UID("uid-2"), true},
-		"retain in so many words":    {keeps(sts.Retain, sts.Retain), true},
+		"retain in so many words":    {keeps(statefulset.Retain, statefulset.Retain), true},
 		"another template":           {ours(inYAML + "\n"), false},
 		"the older key beside it":    {older("x"), true},
 		"a scale-down deletes":       {keeps("Delete", ""), false},

@@ -9,7 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Plan is how often sets are measured, and which namespaces have rules.
@@ -34,13 +34,13 @@ func (p Plan) Concerned(c operation.Change) []api.Function {
 // outdated reports whether the set has Warnings from when it asked to grow, which are to be taken back.
 func outdated(set *appsv1.StatefulSet) bool {
 	memory, err := api.LoadGrowth(set)
-	return err == nil && memory != nil && len(memory.Told) > 0 && sts.Managed(set)
+	return err == nil && memory != nil && len(memory.Told) > 0 && statefulset.Managed(set)
 }
 
 // Asks reports whether the set asks to grow: by its annotation or, without one, by the default of its namespace.
 func Asks(set *appsv1.StatefulSet, byDefault bool) bool {
 	text, own := set.Annotations[api.GrowAnnotation]
-	return sts.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && sts.Replicas(set) > 0 && (own && text != api.GrowOff || !own && byDefault)
+	return statefulset.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && statefulset.Replicas(set) > 0 && (own && text != api.GrowOff || !own && byDefault)
 }
 
 // due reports whether the set's minute has come since the sweep before. The UID tells which minute of the period is the set's, so nothing is

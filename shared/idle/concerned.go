@@ -5,7 +5,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 type functions = []api.Function
@@ -37,7 +37,7 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 		return functions{api.IdleTimeout}
 	case m.Sleep.Active():
 		return m.concernedWhileActive(c, v)
-	case c.Gone || !sts.Managed(m.Set) || m.Busy || !m.due(c, v, timeout):
+	case c.Gone || !statefulset.Managed(m.Set) || m.Busy || !m.due(c, v, timeout):
 		return nil
 	}
 	return functions{api.IdleTimeout}
@@ -48,7 +48,7 @@ func (m Member) due(c operation.Change, v Verdict, timeout time.Duration) bool {
 	switch {
 	case m.Err != nil:
 		return !m.Complained()
-	case sts.Replicas(m.Set) == 0:
+	case statefulset.Replicas(m.Set) == 0:
 		return m.Revives() > 0 && c.Now.Before(m.Rules.AwakeUntil)
 	case !v.Awake:
 		return !m.Rests(v, c.Now, c.Retry)
@@ -58,10 +58,10 @@ func (m Member) due(c operation.Change, v Verdict, timeout time.Duration) bool {
 
 // concernedWhileActive judges a set that sleeps, is about to, or wakes.
 func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Function {
-	left := operation.Aborted(m.Set) || !sts.Managed(m.Set) || c.Gone
+	left := operation.Aborted(m.Set) || !statefulset.Managed(m.Set) || c.Gone
 	wakes := v.Awake || left
 	looked := c.Added || c.Swept // only the sweep knows of deadlines
-	started := sts.Replicas(m.Set) > 0
+	started := statefulset.Replicas(m.Set) > 0
 	switch m.Sleep.Phase {
 	case api.Planned:
 		if wakes {
@@ -69,7 +69,7 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 		}
 		return functions{api.PauseOwner}
 	case api.Stopping:
-		if looked || wakes || started || sts.AtZero(m.Set) {
+		if looked || wakes || started || statefulset.AtZero(m.Set) {
 			return functions{api.IdleTimeout}
 		}
 	case api.Asleep:

@@ -10,7 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Why a set sleeps: the Request of its sleep's document.
@@ -139,7 +139,7 @@ func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
 		return "it is kept warm at this hour"
 	case m.Sleep.Active():
 		return m.wakes()
-	case timeout == 0 || sts.Replicas(m.Set) == 0:
+	case timeout == 0 || statefulset.Replicas(m.Set) == 0:
 		return ""
 	case r.LastActivity.IsZero() && asked.IsZero():
 		return "nobody knows when it was used last"

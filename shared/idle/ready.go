@@ -8,13 +8,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // EnoughReady reports whether enough replicas of the set are ready to serve. One is enough for a set that is awake, so that a
 // rollout or a scale-up takes no site down. A set that wakes needs what its annotation wake-ready says, by default all.
 func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
-	replicas, ready := sts.Replicas(set), set.Status.ReadyReplicas
+	replicas, ready := statefulset.Replicas(set), set.Status.ReadyReplicas
 	if replicas == 0 || ready == 0 {
 		return false
 	}
@@ -23,7 +23,7 @@ func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
 	}
 	needed, err := ParseWakeReady(set.Annotations[api.WakeReadyAnnotation])
 	if err != nil || needed >= replicas {
-		return sts.Ready(set)
+		return statefulset.Ready(set)
 	}
 	return set.Status.ObservedGeneration >= set.Generation && ready >= needed
 }

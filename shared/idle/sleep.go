@@ -9,7 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // NewSleep makes the document of a sleep that begins now. Its times are whole seconds, as those of activities are.
@@ -20,7 +20,7 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 			Operation: api.OperationID(set.UID, string(api.KindSleep), attempt),
 			Set:       api.SetRef{Name: set.Name, UID: set.UID}, Started: *operation.Moment(now), Trace: trace,
 		},
-		Replicas: sts.Replicas(set), Round: 1,
+		Replicas: statefulset.Replicas(set), Round: 1,
 	}
 }
 
@@ -31,8 +31,8 @@ func (m Member) LeftAtZero() bool {
 	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.Ready != nil || sleep.Finished == nil || sleep.Replicas < 1 {
 		return false
 	}
-	_, written := sts.ReplicasWriter(m.Set)
-	return sts.Replicas(m.Set) == 0 && !written.After(sleep.Finished.Time)
+	_, written := statefulset.ReplicasWriter(m.Set)
+	return statefulset.Replicas(m.Set) == 0 && !written.After(sleep.Finished.Time)
 }
 
 // Revives returns how many replicas a set at zero gets when it is needed and no sleep of Drydock's holds it there: 0 if it stays.
@@ -42,7 +42,7 @@ func (m Member) Revives() int32 {
 		return 0
 	case m.LeftAtZero():
 		return m.Sleep.Replicas
-	case sts.Controller(m.Set) != nil:
+	case statefulset.Controller(m.Set) != nil:
 		return 0
 	}
 	return m.Rules.WakeReplicas
@@ -52,7 +52,7 @@ func (m Member) Revives() int32 {
 // member that does not wake: it is paused, or another process has scaled it to zero.
 func (m Member) Wakes() bool {
 	switch {
-	case sts.Replicas(m.Set) > 0:
+	case statefulset.Replicas(m.Set) > 0:
 		return true
 	case m.Sleep.Active():
 		return m.Sleep.Phase == api.Waking || !m.Rules.Paused

@@ -8,12 +8,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // Cluster reads what has to be known beyond a StatefulSet of the namespace before its volumes are touched.
-func (c *Client) Cluster(ctx context.Context, namespace string) (*sts.Cluster, error) {
-	cluster := &sts.Cluster{Classes: map[string]*storagev1.StorageClass{}}
+func (c *Client) Cluster(ctx context.Context, namespace string) (*world.Cluster, error) {
+	cluster := &world.Cluster{Classes: map[string]*storagev1.StorageClass{}}
 	err := Pages(ctx, c, StorageClasses, "", "", &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) {
 		for i := range l.Items {
 			cluster.Classes[l.Items[i].Name] = &l.Items[i]

@@ -18,11 +18,11 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // observeSet reads the StatefulSet once, as JSON: what is created again from it must keep the fields that this build does not know.
-func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *sts.Observed) error {
+func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observed) error {
 	text, err := c.getJSON(ctx, plan.StatefulSets, ref.Namespace, ref.Name)
 	if err != nil || text == nil {
 		return err
@@ -42,7 +42,7 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *sts.Observed
 
 // replaced returns the claims that restore makes successors of: their members have stopped, or they are being deleted, by whomever. Of a set
 // that is gone or has lost its record the journals tell.
-func replaced(o *sts.Observed) []*corev1.PersistentVolumeClaim {
+func replaced(o *world.Observed) []*corev1.PersistentVolumeClaim {
 	named, swapped := o.Naming(), map[string]bool{}
 	if record, err := o.Record(); err == nil && record != nil {
 		for _, member := range record.Members {
@@ -96,7 +96,7 @@ const rawPage = 5
 
 // listManifests lists claims as JSON, and keeps those that are wanted.
 func (c *Client) listManifests(
-	ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *sts.Observed,
+	ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *world.Observed,
 ) error {
 	client, err := c.rest(plan.Claims)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *Client) listManifests(
 }
 
 // reservedFor reports whether a volume is reserved for the claim's name.
-func reservedFor(o *sts.Observed, claim string) bool {
+func reservedFor(o *world.Observed, claim string) bool {
 	for _, volume := range o.Volumes {
 		if is := volume.Spec.ClaimRef; is != nil && is.Name == claim && volume.Annotations[api.ClaimManifestAnnotation] != "" {
 			return true

@@ -20,17 +20,18 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Observe reads a StatefulSet with everything that an operation on its volumes concerns.
-func (c *Client) Observe(ctx context.Context, ref events.Ref) (*sts.Observed, error) {
-	return c.ObserveIf(ctx, ref, func(*sts.Observed) bool { return true })
+func (c *Client) Observe(ctx context.Context, ref events.Ref) (*world.Observed, error) {
+	return c.ObserveIf(ctx, ref, func(*world.Observed) bool { return true })
 }
 
 // ObserveIf is Observe, but reads the StatefulSet alone if that tells that the rest does not matter.
-func (c *Client) ObserveIf(ctx context.Context, ref events.Ref, matters func(*sts.Observed) bool) (*sts.Observed, error) {
-	o := &look{Observed: &sts.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
+func (c *Client) ObserveIf(ctx context.Context, ref events.Ref, matters func(*world.Observed) bool) (*world.Observed, error) {
+	o := &look{Observed: &world.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
 	if err := c.observeSet(ctx, ref, o.Observed); err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ const mostKept = 16 << 20
 
 // look is an observation that is being made.
 type look struct {
-	*sts.Observed
+	*world.Observed
 	kept atomic.Int64 // bytes
 }
 
@@ -146,9 +147,9 @@ func (c *Client) observePods(ctx context.Context, namespace string, o *look) err
 	return Pages(ctx, c, plan.Pods, namespace, "", &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			pod := &l.Items[i]
-			mounts := func(claim *corev1.PersistentVolumeClaim) bool { return sts.Mounts(pod, claim.Name) }
+			mounts := func(claim *corev1.PersistentVolumeClaim) bool { return statefulset.Mounts(pod, claim.Name) }
 			made := func(job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
-			concerns := slices.ContainsFunc(o.Claims, mounts) || sts.IsMemberName(o.Name, pod.Name) || slices.ContainsFunc(o.Jobs, made)
+			concerns := slices.ContainsFunc(o.Claims, mounts) || statefulset.IsMemberName(o.Name, pod.Name) || slices.ContainsFunc(o.Jobs, made)
 			if concerns && o.fits(pod.Size()) {
 				o.Pods = append(o.Pods, pod.DeepCopy())
 			}
@@ -205,7 +206,7 @@ func (c *Client) observeStops(ctx context.Context, _ string, o *look) error {
 	o.Nodes = map[string]*corev1.Node{}
 	for _, pod := range o.Pods {
 		switch {
-		case !sts.Held(pod):
+		case !statefulset.Held(pod):
 		case pod.Spec.NodeName == "":
 			locked = true
 		case pod.DeletionTimestamp != nil && o.Nodes[pod.Spec.NodeName] == nil:

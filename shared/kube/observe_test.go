@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
 
@@ -34,7 +34,7 @@ func serve(t *testing.T, some build.Lists) *Client {
 }
 
 // names renders an observation, kind by kind.
-func names(o *sts.Observed) string {
+func names(o *world.Observed) string {
 	var all []string
 	for _, c := range o.Claims {
 		all = append(all, "claim "+c.Name)
@@ -309,7 +309,7 @@ func TestLookReadsAJournalOnce(t *testing.T) {
 		for i := range claims {
 			lists["persistentvolumeclaims"] = append(lists["persistentvolumeclaims"], build.Claim(fmt.Sprintf("data-api-%d", i), "64Mi"))
 		}
-		o := &look{Observed: &sts.Observed{Name: "web", Set: lists["statefulsets"][0].(*appsv1.StatefulSet)}}
+		o := &look{Observed: &world.Observed{Name: "web", Set: lists["statefulsets"][0].(*appsv1.StatefulSet)}}
 		client := serve(t, lists)
 		if err := client.observeJournals(t.Context(), build.Namespace, o); err != nil {
 			t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/world"
 )
 
 // joinTrace attaches this event to the trace of the set's active operation, or of the finished operation that the event names. An
@@ -28,7 +28,7 @@ func joinTrace(ctx context.Context, set *appsv1.StatefulSet) {
 }
 
 // followJournals does the same for an operation whose set is gone, or tells of none.
-func followJournals(ctx context.Context, o *sts.Observed) {
+func followJournals(ctx context.Context, o *world.Observed) {
 	if record, err := o.Record(); err != nil || record != nil && record.Active() {
 		return
 	}

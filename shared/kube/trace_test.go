@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/world"
 )
 
 const (
@@ -74,7 +74,7 @@ func TestWhichTraceIsFollowed(t *testing.T) {
 			if row.set != nil {
 				joinTrace(ctx, row.set)
 			}
-			followJournals(ctx, &sts.Observed{Name: "web", Set: row.set, Journals: row.journals})
+			followJournals(ctx, &world.Observed{Name: "web", Set: row.set, Journals: row.journals})
 			hop.End(ctx, telemetry.Result{})
 			parent, got := recorder.Ended()[0].Parent(), ""
 			if parent.IsValid() {

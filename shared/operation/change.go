@@ -6,7 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Change is news about a StatefulSet: a change that an event reports, or the sweep's look. Each feature says, in its Concerned, which
@@ -28,7 +28,7 @@ type Change struct {
 
 // JustGivenBack reports whether a set with an owner has its replicas back, and none is ready yet: the owner may be paused.
 func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
-	return sts.Controller(set) != nil && GivenBack(set, record) && sts.Seen(set) && set.Status.ReadyReplicas == 0
+	return statefulset.Controller(set) != nil && GivenBack(set, record) && statefulset.Seen(set) && set.Status.ReadyReplicas == 0
 }
 
 // Aborted reports whether the user asks to end the operations of the set.

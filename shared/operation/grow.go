@@ -8,14 +8,14 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // AskFor returns a patch that raises the claim's request to the size. It is empty if the claim requests as much already.
 func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	if is := sts.Requested(claim); is.Cmp(size) < 0 {
-		patch.Replace(sts.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &is, &size))
+	if is := statefulset.Requested(claim); is.Cmp(size) < 0 {
+		patch.Replace(statefulset.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &is, &size))
 	}
 	return patch
 }
@@ -24,10 +24,10 @@ func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.P
 // storage stops trying. It is empty if the volume has grown, if it grows at the next mount, or if another process has requested more.
 func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	asks, least := sts.Requested(claim), sts.Smallest(claim, from)
-	tried := sts.Growing(claim) && sts.FileSystemPending(claim, size) == nil && asks.Cmp(size) <= 0
+	asks, least := statefulset.Requested(claim), statefulset.Smallest(claim, from)
+	tried := statefulset.Growing(claim) && statefulset.FileSystemPending(claim, size) == nil && asks.Cmp(size) <= 0
 	if tried && asks.Cmp(least) > 0 {
-		patch.Replace(sts.RequestPath, least.String(), fmt.Sprintf("request %s to %s", &asks, &least))
+		patch.Replace(statefulset.RequestPath, least.String(), fmt.Sprintf("request %s to %s", &asks, &least))
 	}
 	return patch
 }
@@ -35,7 +35,7 @@ func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity
 // CannotGrow returns the message for a claim that the storage cannot expand to the size.
 func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) string {
 	return fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. Other claims may have grown. Ask for less, or write %s=%s and "+
-		"ask again with %s", sts.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,
+		"ask again with %s", statefulset.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,
 		api.RetryAnnotation)
 }
 

@@ -8,7 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Record is the record of an operation of any kind.
@@ -98,7 +98,7 @@ func (r Records) Busy(kind api.Kind) bool {
 // RestingCleanup returns the cleanup that a retry on the set is about; nil if the retry is about a resize or a sleep. A cleanup comes
 // first: the annotation is one function's to remove.
 func (r Records) RestingCleanup(set *appsv1.StatefulSet) *api.Cleanup {
-	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !sts.CleanupAsked(set) || r.ResizeErr != nil {
+	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !statefulset.CleanupAsked(set) || r.ResizeErr != nil {
 		return nil
 	}
 	return r.Cleanup
@@ -134,7 +134,7 @@ func GivenBack(set *appsv1.StatefulSet, record Record) bool {
 	case set == nil || record == nil || !record.Active():
 		return false
 	case record.Head().Phase == api.Waking:
-		return sts.Replicas(set) > 0
+		return statefulset.Replicas(set) > 0
 	}
 	resize, ok := record.(*api.Resize)
 	return ok && (resize.Phase == api.Finishing || resize.Phase == api.Moving && allReleased(resize))

@@ -2,9 +2,7 @@ package plan
 
 import (
 	"encoding/json"
-	"maps"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -125,55 +123,9 @@ func TestStringOfPlans(t *testing.T) {
 	}
 }
 
-func volume(policy corev1.PersistentVolumeReclaimPolicy, annotations map[string]string) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", ResourceVersion: "7", Annotations: annotations},
-		Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: policy}}
-}
-
-var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// provisioned is a volume with policy Retain that a provisioner made at that time.
-func provisioned(annotations map[string]string) *corev1.PersistentVolume {
-	v := volume("Retain", map[string]string{"pv.kubernetes.io/provisioned-by": "csi.example.com"})
-	maps.Copy(v.Annotations, annotations)
-	v.CreationTimestamp = metav1.NewTime(began)
-	return v
-}
-
 func words(p *Patch) []string {
 	if actions := p.Actions(); len(actions) > 0 {
 		return actions[0].Words
 	}
 	return nil
-}
-
-func TestVolumes(t *testing.T) {
-	link := api.Link{Operation: "op", Role: api.RoleSource, Set: api.SetRef{Name: "web"}}
-	found := map[string]string{api.ReclaimPolicyAnnotation: "Delete", api.RetainedUntilAnnotation: "2026-01-01T00:00:00Z"}
-	for name, row := range map[string]struct {
-		patch *Patch
-		want  []string
-	}{
-		"hold one that would be deleted": {HoldVolume(volume("Delete", nil), link),
-			[]string{"+label operation", "+operation", "+reclaim-policy", "reclaim Retain"}},
-		"hold one that is retained": {HoldVolume(volume("Retain", nil), link), []string{"+label operation", "+operation", "+reclaim-policy"}},
-		"hold one in its window: the policy found first counts": {HoldVolume(volume("Retain", found), link),
-			[]string{"+label operation", "+operation", "-retained-until"}},
-		"release": {ReleaseVolume(volume("Retain", found)),
-			[]string{"-reclaim-policy", "-retained-until", "reclaim Delete"}},
-		"release one whose policy was Retain": {ReleaseVolume(volume("Retain",
-			map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy"}},
-		"I7: release one that is free":                              {ReleaseVolume(volume("Retain", nil)), nil},
-		"discard, whatever was found":                               {DiscardVolume(provisioned(map[string]string{api.ReclaimPolicyAnnotation: "Retain"}), began), []string{"-reclaim-policy", "reclaim Delete"}},
-		"discard one that was not provisioned: it keeps its policy": {DiscardVolume(volume("Retain", nil), time.Time{}), nil},
-		"discard one that was held and was not provisioned": {DiscardVolume(volume("Retain",
-			map[string]string{api.ReclaimPolicyAnnotation: "Recycle"}), time.Time{}), []string{"-reclaim-policy", "reclaim Recycle"}},
-		"discard one that was provisioned before: it keeps its policy": {DiscardVolume(provisioned(nil), began.Add(time.Second)), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(row.want, words(row.patch)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // NamesAttributes reports whether the request names a VolumeAttributesClass, so that the cluster's have to be known.
@@ -53,7 +53,7 @@ func checkAttributes(in Input, w *Wish) []Problem {
 		}
 		found = append(found, problem(api.ClaimBusy, "claim %s asks for VolumeAttributesClass %q, its volume %s has %q%s. "+
 			"Wait until the change is done, or set the claim back to the class of its volume",
-			c.Name, asks, volume.Name, has, sts.ModifyWords(c.PersistentVolumeClaim)))
+			c.Name, asks, volume.Name, has, statefulset.ModifyWords(c.PersistentVolumeClaim)))
 	}
 	return found
 }

@@ -50,13 +50,13 @@ func TestOldVolumesOfAClaimAreBounded(t *testing.T) {
 	kept := objects{leftBehind("pv-b", "data-web-0", "64Mi", 7), leftBehind("pv-a", "data-web-0", "64Mi", 3)}
 	until := build.Now.Add(3 * time.Hour).UTC().Format(time.RFC3339)
 	expectBounds(t, map[string]bound{
-		"one more than are allowed": {world(wants("data=128Mi@fast"), two(), kept).allowing(2), "TooManyRetained",
+		"one more than are allowed": {given(wants("data=128Mi@fast"), two(), kept).allowing(2), "TooManyRetained",
 			"2 old volumes of claim data-web-0 are kept, and DRYDOCK_RETAINED_VOLUMES allows 2. Wait until volume pv-a is given up at " + until},
-		"as many as are allowed":               {world(wants("data=128Mi@fast"), two(), kept).allowing(3), "", ""},
-		"any number is allowed":                {world(wants("data=128Mi@fast"), two(), kept).allowing(0), "", ""},
-		"claims that grow leave none":          {world(wants("data=128Mi"), two(), kept).allowing(2), "", ""},
-		"those of another claim do not count":  {world(wants("data=128Mi@fast"), grower("data-web-1", "64Mi"), kept).allowing(2), "", ""},
-		"a volume that is not kept is no more": {world(wants("data=128Mi@fast"), two()).allowing(1), "", ""},
+		"as many as are allowed":               {given(wants("data=128Mi@fast"), two(), kept).allowing(3), "", ""},
+		"any number is allowed":                {given(wants("data=128Mi@fast"), two(), kept).allowing(0), "", ""},
+		"claims that grow leave none":          {given(wants("data=128Mi"), two(), kept).allowing(2), "", ""},
+		"those of another claim do not count":  {given(wants("data=128Mi@fast"), grower("data-web-1", "64Mi"), kept).allowing(2), "", ""},
+		"a volume that is not kept is no more": {given(wants("data=128Mi@fast"), two()).allowing(1), "", ""},
 	})
 }
 
@@ -69,17 +69,17 @@ func TestOldVolumesCountInAQuotaOfStorage(t *testing.T) {
 	}
 	own := objects{leftBehind("pv-a", "data-web-0", "64Mi", 3)}
 	expectBounds(t, map[string]bound{
-		"the set's own: 128 used, 256 more, 64 kept": {quota(world(wants("data=128Mi@fast"), two(), own), storage, "447Mi", "128Mi"),
+		"the set's own: 128 used, 256 more, 64 kept": {quota(given(wants("data=128Mi@fast"), two(), own), storage, "447Mi", "128Mi"),
 			"QuotaExceeded", "beside 64Mi in old volumes"},
-		"there is room for them": {quota(world(wants("data=128Mi@fast"), two(), own), storage, "448Mi", "128Mi"), "", ""},
-		"another set's": {with(quota(world(wants("data=128Mi@fast"), two()), storage, "1Gi", "128Mi")),
+		"there is room for them": {quota(given(wants("data=128Mi@fast"), two(), own), storage, "448Mi", "128Mi"), "", ""},
+		"another set's": {with(quota(given(wants("data=128Mi@fast"), two()), storage, "1Gi", "128Mi")),
 			"QuotaExceeded", "wait until they are given up"},
-		"of another class, in a quota of a class": {quota(world(wants("data=128Mi@fast"), two(), own),
+		"of another class, in a quota of a class": {quota(given(wants("data=128Mi@fast"), two(), own),
 			"fast.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "", ""},
-		"of the class of the quota": {quota(world(wants("data=128Mi@fixed"), two(), own),
+		"of the class of the quota": {quota(given(wants("data=128Mi@fixed"), two(), own),
 			"fixed.storageclass.storage.k8s.io/requests.storage", "256Mi", "0"), "QuotaExceeded", ""},
-		"claims that grow add nothing to old volumes":  {quota(world(wants("data=128Mi"), two(), own), storage, "256Mi", "128Mi"), "", ""},
-		"a quota with a scope may not count the claim": {scoped(quota(world(wants("data=128Mi@fast"), two()), storage, "1Mi", "0")), "", ""},
+		"claims that grow add nothing to old volumes":  {quota(given(wants("data=128Mi"), two(), own), storage, "256Mi", "128Mi"), "", ""},
+		"a quota with a scope may not count the claim": {scoped(quota(given(wants("data=128Mi@fast"), two()), storage, "1Mi", "0")), "", ""},
 	})
 }
 
@@ -90,7 +90,7 @@ func scoped(in Input) Input {
 
 func TestMoversCountInAQuotaOfPods(t *testing.T) {
 	copies := func(options ...build.Option) Input {
-		in := world(wants("data=128Mi@fast", options...), two())
+		in := given(wants("data=128Mi@fast", options...), two())
 		in.Settings = build.Settings() // two at once
 		return in
 	}
@@ -109,7 +109,7 @@ func TestMoversCountInAQuotaOfPods(t *testing.T) {
 		"what they may use":                          {quota(copies(), "limits.memory", "2Gi", "1"), "QuotaExceeded", "needs 2Gi more"},
 		"a limit leaves the mover's own request":     {quota(copies(limited), "requests.cpu", "199m", "0"), "QuotaExceeded", "needs 200m more"},
 		"a limit that a mover lacks is the API's":    {quota(copies(), "limits.cpu", "1", "1"), "", ""},
-		"claims that grow have no movers":            {quota(world(wants("data=128Mi"), two()), "pods", "2", "2"), "", ""},
+		"claims that grow have no movers":            {quota(given(wants("data=128Mi"), two()), "pods", "2", "2"), "", ""},
 		"a quota of something else that is used up":  {quota(copies(), "services", "1", "1"), "", ""},
 		"a quota of pods with a scope is not judged": {scoped(quota(copies(), "pods", "1", "1")), "", ""},
 	})
@@ -119,18 +119,18 @@ func TestAnnotationsLeaveRoomForDocuments(t *testing.T) {
 	text := func(bytes int) build.Option { return build.Annotation("example.com/notes", strings.Repeat("x", bytes)) }
 	large := func(claimBytes, volumeBytes int) Input {
 		c := build.Claim("data-web-0", "64Mi", build.OfClass(roomy), text(claimBytes))
-		return world(wants("data=128Mi@fast"), objects{c, build.VolumeOf(c, text(volumeBytes))})
+		return given(wants("data=128Mi@fast"), objects{c, build.VolumeOf(c, text(volumeBytes))})
 	}
 	expectBounds(t, map[string]bound{
 		"a claim of 250 KiB does not fit on its volume": {large(250<<10, 0), "DocumentTooLarge", "claim data-web-0 has 256017 bytes of " +
 			"annotations"},
 		"with the volume's own annotations": {large(150<<10, 100<<10), "DocumentTooLarge", "while the claim is replaced"},
 		"each of them alone fits":           {large(150<<10, 0), "", ""},
-		"a set of 250 KiB has no room for the status": {world(wants("data=128Mi@fast", text(250<<10)), two()),
+		"a set of 250 KiB has no room for the status": {given(wants("data=128Mi@fast", text(250<<10)), two()),
 			"TooManyClaims DocumentTooLarge", ""},
-		"its own status is replaced, and does not count": {world(wants("data=128Mi@fast",
+		"its own status is replaced, and does not count": {given(wants("data=128Mi@fast",
 			build.Annotation(api.StatusAnnotation, strings.Repeat("x", 150<<10))), two()), "", ""},
-		"a claim of 250 KiB that grows is left as it is":  {world(wants("data=128Mi"), grower("data-web-0", "64Mi", text(250<<10))), "", ""},
+		"a claim of 250 KiB that grows is left as it is":  {given(wants("data=128Mi"), grower("data-web-0", "64Mi", text(250<<10))), "", ""},
 		"many claims have a status that needs that much":  {many(200, text(150<<10)), "DocumentTooLarge", fmt.Sprint(256 << 10)},
 		"many claims have room beside a few annotations ": {many(200, text(10<<10)), "", ""},
 	})
@@ -142,7 +142,7 @@ func many(claims int, options ...build.Option) Input {
 	for i := range claims {
 		all = append(all, grower(fmt.Sprintf("data-web-%d", i), "64Mi")...)
 	}
-	return world(wants("data=128Mi@fast", options...), all)
+	return given(wants("data=128Mi@fast", options...), all)
 }
 
 func TestAttributesClassThatTheVolumeHasNotIsRefused(t *testing.T) {
@@ -160,7 +160,7 @@ func TestAttributesClassThatTheVolumeHasNotIsRefused(t *testing.T) {
 		if volume != nil {
 			v = build.VolumeOf(c, volume)
 		}
-		return world(wants(request), objects{c, v})
+		return given(wants(request), objects{c, v})
 	}
 	expectBounds(t, map[string]bound{
 		"the change cannot be done": {of("data=128Mi@fast", nil, gold, infeasible), "ClaimBusy",

@@ -9,7 +9,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 type functions = []api.Function
@@ -79,13 +80,13 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	text, asked := set.Annotations[api.ResizeAnnotation]
 	detect := functions{api.DetectResize}
 	switch {
-	case c.Gone || !sts.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
+	case c.Gone || !statefulset.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
 	case c.Records.Retried(set) && asked, set.Annotations[api.RollbackAnnotation] != "":
 		return detect
 	case asked && Refuses(record, text) && (Outdated(set, record) || c.Swept && DueAgain(record, c.Now)):
 		return detect
-	case !asked || sts.Answered(record, text):
+	case !asked || world.Answered(record, text):
 		return nil
 	}
 	request, err := api.ParseRequest(text)
@@ -93,7 +94,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 		return detect
 	}
 	for template, target := range request.Targets {
-		if sts.Template(set, template) == nil || sts.Differs(set, template, target) {
+		if statefulset.Template(set, template) == nil || statefulset.Differs(set, template, target) {
 			return detect
 		}
 	}
@@ -107,7 +108,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 func MayLag(c operation.Change) bool {
 	text, asked := c.Set.Annotations[api.ResizeAnnotation]
 	record := c.Records.Resize
-	return asked && c.Records.ResizeErr == nil && !record.Active() && !c.Records.Sleeping() && !sts.Answered(record, text)
+	return asked && c.Records.ResizeErr == nil && !record.Active() && !c.Records.Sleeping() && !world.Answered(record, text)
 }
 
 // ConcernedByClaim returns the functions that a change of an operation's claim concerns: the swap waits until old claims are gone and new
@@ -126,8 +127,8 @@ func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Func
 
 // grownWhileHeld reports whether the storage has answered a claim that no pod uses: its volume has grown, or cannot.
 func grownWhileHeld(claim *corev1.PersistentVolumeClaim) bool {
-	asks := sts.Requested(claim)
-	return sts.FileSystemPending(claim, asks) != nil || sts.IsBlock(claim) && !sts.Growing(claim) || sts.Infeasible(claim, asks)
+	asks := statefulset.Requested(claim)
+	return statefulset.FileSystemPending(claim, asks) != nil || statefulset.IsBlock(claim) && !statefulset.Growing(claim) || statefulset.Infeasible(claim, asks)
 }
 
 // ConcernedByJob returns the functions that a change of a mover or a hook concerns: backup waits for movers to end, restore for hooks to
@@ -160,7 +161,7 @@ func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
 	case gone, link.Role == api.RoleHeld:
 		return []api.Function{api.Restore}
 	case link.Role == api.RoleMover && pod.DeletionTimestamp == nil && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) &&
-		(sts.Started(pod) || endedWell(pod, moverreport.FirstContainer)):
+		(statefulset.Started(pod) || endedWell(pod, moverreport.FirstContainer)):
 		return []api.Function{api.Backup}
 	}
 	return nil

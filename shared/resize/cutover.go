@@ -7,12 +7,12 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // ShutCutover says which approval or window the set's members wait for before they may be stopped, as the user has chosen with
 // api.CutoverAnnotation; empty if they may be stopped now.
-func ShutCutover(o *sts.Observed, record *api.Resize) string {
+func ShutCutover(o *world.Observed, record *api.Resize) string {
 	switch cutover := o.Set.Annotations[api.CutoverAnnotation]; cutover {
 	case "", api.CutoverAuto:
 		return ""

@@ -9,7 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Document returns the operation's record in the phase, without its claims. A refused operation has one, too.
@@ -32,7 +32,7 @@ func (w *Wish) Operation(in Input) *api.Resize {
 	record.Strategy = w.strategy(in)
 	if w.Recreate {
 		record.Before = before(in, w.Templates)
-		record.Fields, record.FieldsBefore = w.Fields, sts.FieldsOf(in.Set, w.Fields)
+		record.Fields, record.FieldsBefore = w.Fields, statefulset.FieldsOf(in.Set, w.Fields)
 	}
 	if w.copies() {
 		record.Admitted = admitted(in)
@@ -41,10 +41,10 @@ func (w *Wish) Operation(in Input) *api.Resize {
 		if expands, attributes := c.Method == api.MethodExpand, w.attributes(c); expands || !c.Copied() && attributes != nil {
 			to := w.size(c)
 			if !expands { // it grows while its member is stopped
-				to = sts.Owns(c.PersistentVolumeClaim)
+				to = statefulset.Owns(c.PersistentVolumeClaim)
 			}
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
-				From: sts.Owns(c.PersistentVolumeClaim), To: to, Attributes: attributes})
+				From: statefulset.Owns(c.PersistentVolumeClaim), To: to, Attributes: attributes})
 		}
 		if !c.Held() {
 			continue
@@ -73,19 +73,19 @@ func (w *Wish) strategy(in Input) api.Strategy {
 // moveOf describes the move of a claim to another volume, or its growth while its member is stopped.
 func (w *Wish) moveOf(c Claim) api.Move {
 	if !c.Copied() {
-		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c),
+		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.size(c),
 			OldVolume: c.Spec.VolumeName, InPlace: true}
 	}
 	target := w.goal(c)
-	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: sts.Owns(c.PersistentVolumeClaim), To: w.size(c),
+	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.size(c),
 		OldVolume: c.Spec.VolumeName}
-	if target.Class != sts.ClassOf(c.PersistentVolumeClaim) {
+	if target.Class != statefulset.ClassOf(c.PersistentVolumeClaim) {
 		move.Class = target.Class
 	}
-	if sts.ChangesKind(c.PersistentVolumeClaim, api.Target{Modes: target.Modes}) {
+	if statefulset.ChangesKind(c.PersistentVolumeClaim, api.Target{Modes: target.Modes}) {
 		move.Modes = target.Modes
 	}
-	if sts.ChangesAttributes(c.PersistentVolumeClaim, target) || move.Class != "" {
+	if statefulset.ChangesAttributes(c.PersistentVolumeClaim, target) || move.Class != "" {
 		move.Attributes = target.Attributes
 	}
 	if c.Method == api.MethodRollback {
@@ -97,7 +97,7 @@ func (w *Wish) moveOf(c Claim) api.Move {
 // attributes is the VolumeAttributesClass that the claim gets on its volume; nil if it has what is asked for.
 func (w *Wish) attributes(c Claim) *string {
 	target := w.targets[c.Template]
-	if sts.ChangesAttributes(c.PersistentVolumeClaim, target) || target.Attributes != nil && sts.Modifying(c.PersistentVolumeClaim) {
+	if statefulset.ChangesAttributes(c.PersistentVolumeClaim, target) || target.Attributes != nil && statefulset.Modifying(c.PersistentVolumeClaim) {
 		return target.Attributes
 	}
 	return nil
@@ -107,10 +107,10 @@ func (w *Wish) attributes(c Claim) *string {
 func before(in Input, templates []api.TemplateTarget) []api.TemplateTarget {
 	var all []api.TemplateTarget
 	for _, t := range templates {
-		if template := sts.Template(in.Set, t.Name); template != nil {
-			is := sts.TargetOf(template)
+		if template := statefulset.Template(in.Set, t.Name); template != nil {
+			is := statefulset.TargetOf(template)
 			was := api.TemplateTarget{Name: t.Name, Size: is.Size, Class: is.Class, Modes: is.Modes}
-			if attributes := sts.AttributesOf(template); t.Attributes != nil {
+			if attributes := statefulset.AttributesOf(template); t.Attributes != nil {
 				was.Attributes = &attributes
 			}
 			all = append(all, was)
@@ -123,7 +123,7 @@ func before(in Input, templates []api.TemplateTarget) []api.TemplateTarget {
 func admitted(in Input) *corev1.PodSecurityContext {
 	var own []*corev1.Pod
 	for _, pod := range in.Pods {
-		if sts.IsPodOf(pod, in.Set) {
+		if statefulset.IsPodOf(pod, in.Set) {
 			own = append(own, pod)
 		}
 	}

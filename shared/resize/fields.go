@@ -6,24 +6,24 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // readFields compares the fields of the request with the set.
 func (w *Wish) readFields(in Input, request api.Request) {
 	for _, f := range request.Fields {
-		if _, known := sts.FieldOf(in.Set, f); !known {
+		if _, known := statefulset.FieldOf(in.Set, f); !known {
 			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s; name one of those", api.ResizeAnnotation,
 				w.Request, f.Template, in.Set.Name, templateNames(in)))
 		}
 	}
-	w.Fields = sts.Unmet(in.Set, request.Fields)
+	w.Fields = statefulset.Unmet(in.Set, request.Fields)
 	w.Recreate = w.Recreate || len(w.Fields) > 0
 }
 
 // unsettled reports whether the set lacks one of the fields, or the template of one.
 func unsettled(set *appsv1.StatefulSet, fields []api.Field) bool {
-	return len(sts.Unmet(set, fields)) > 0 || len(sts.FieldsOf(set, fields)) < len(fields)
+	return len(statefulset.Unmet(set, fields)) > 0 || len(statefulset.FieldsOf(set, fields)) < len(fields)
 }
 
 // checkFields refuses to add or remove a template if pods could not run after that.
@@ -34,7 +34,7 @@ func checkFields(in Input, w *Wish) []Problem {
 	}
 	for _, f := range w.Fields {
 		switch {
-		case f.Removes() && sts.MountsVolume(in.Set, f.Template):
+		case f.Removes() && statefulset.MountsVolume(in.Set, f.Template):
 			found = append(found, problem(api.TemplateMounted, "the pod template of StatefulSet %s mounts the volume of template %s, so no pod could "+
 				"be created without it. Remove the mount from the pod template first", in.Set.Name, f.Template))
 		case f.Adds() && f.Ask.Class != "" && in.Cluster != nil && in.Cluster.Classes[f.Ask.Class] == nil:
@@ -50,7 +50,7 @@ func checkFields(in Input, w *Wish) []Problem {
 // creates no missing pod either (kubernetes pkg/controller/statefulset, storageMatches and UpdateStatefulPod).
 func CannotAdd(set *appsv1.StatefulSet, fields []api.Field) string {
 	for _, f := range fields {
-		if f.Adds() && !sts.AtZero(set) {
+		if f.Adds() && !statefulset.AtZero(set) {
 			return fmt.Sprintf("template %s cannot be added while StatefulSet %s has pods: a running pod cannot get another volume, and the "+
 				"StatefulSet controller would repair no member until each pod was replaced. Scale the set to zero. When the template is added, "+
 				"scale it up", f.Template, set.Name)

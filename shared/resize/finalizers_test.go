@@ -19,22 +19,22 @@ func TestForeignFinalizerRefusesWhatWouldBeReplaced(t *testing.T) {
 		want string // of the reasons
 		says string
 	}{
-		"a snapshot of a claim that is copied is not ready": {world(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", snapshot)),
+		"a snapshot of a claim that is copied is not ready": {given(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", snapshot)),
 			"ForeignFinalizer",
 			"claim data-web-0 has the finalizer " + snapshotFinalizer + ": the snapshot controller keeps it while a VolumeSnapshot of the claim " +
 				"is not ready to use. Wait"},
-		"a claim that is copied is cloned": {world(wants("data=128Mi@fast"), grower("data-web-0", "64Mi",
+		"a claim that is copied is cloned": {given(wants("data=128Mi@fast"), grower("data-web-0", "64Mi",
 			build.Finalizers("provisioner.storage.kubernetes.io/cloning-protection"))), "ForeignFinalizer", "while the claim is cloned"},
-		"a controller that nobody knows": {world(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", other)), "ForeignFinalizer",
+		"a controller that nobody knows": {given(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", other)), "ForeignFinalizer",
 			"or remove the finalizer"},
-		"a claim that only grows stays": {world(wants("data=128Mi"), grower("data-web-0", "64Mi", snapshot)), "", ""},
+		"a claim that only grows stays": {given(wants("data=128Mi"), grower("data-web-0", "64Mi", snapshot)), "", ""},
 		"claim protection is Kubernetes's own, the switch finalizer Drydock's": {
-			world(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", build.Finalizers(protection, api.SwitchFinalizer))), "", ""},
-		"the set is created again": {world(wants("data=128Mi", other), two()), "ForeignFinalizer", "StatefulSet web has the finalizer " +
+			given(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", build.Finalizers(protection, api.SwitchFinalizer))), "", ""},
+		"the set is created again": {given(wants("data=128Mi", other), two()), "ForeignFinalizer", "StatefulSet web has the finalizer " +
 			"example.com/keep"},
-		"the set is not created again": {world(objects{build.Set("web", build.Template("data", "64Mi", roomy), build.Resize("auto"), other)},
+		"the set is not created again": {given(objects{build.Set("web", build.Template("data", "64Mi", roomy), build.Resize("auto"), other)},
 			grower("data-web-0", "32Mi")), "", ""},
-		"the set has the finalizer of a cleanup": {world(wants("data=128Mi", build.Finalizers(api.CleanupFinalizer)), two()), "", ""},
+		"the set has the finalizer of a cleanup": {given(wants("data=128Mi", build.Finalizers(api.CleanupFinalizer)), two()), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Preflight(row.in, Read(row.in))

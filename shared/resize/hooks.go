@@ -6,7 +6,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // HookPod returns the pod that the Job of a hook would have, for the API server to try; nil if there is no such hook.
@@ -33,7 +33,7 @@ func checkHooks(in Input, w *Wish) []Problem {
 			found = append(found, problem(api.HookInvalid, "%v", err))
 		case template == nil || in.Cluster.NodeAccess:
 		default:
-			if by := sts.NodeAccess(&template.Spec); by != "" {
+			if by := statefulset.NodeAccess(&template.Spec); by != "" {
 				found = append(found, problem(api.NodeAccessDenied, "the pod of annotation %s gets hold of its node by %s, so Drydock does not run "+
 					"it. Allow it with: kubectl label namespace %s %s=%s; then ask again with %s", hook.Annotation(), by, in.Set.Namespace,
 					api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation))

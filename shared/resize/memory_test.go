@@ -16,7 +16,7 @@ func TestRequestOfManyTemplatesTakesLittleMemory(t *testing.T) {
 		for i := range parts {
 			text = append(text, fmt.Sprintf("t%d=1", i))
 		}
-		in := world(wants(strings.Join(text, ",")), two())
+		in := given(wants(strings.Join(text, ",")), two())
 		bytes := 0
 		for _, p := range Read(in).Problems {
 			bytes += len(p.Message)

@@ -20,17 +20,17 @@ func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
 	told := map[api.Reason]bool{}
 	for _, in := range []Input{
-		world(wants("data=32Mi@nvme", build.Owned("Database", "main"), rootless, build.Annotation(api.MoverAnnotation, "speed: high"),
+		given(wants("data=32Mi@nvme", build.Owned("Database", "main"), rootless, build.Annotation(api.MoverAnnotation, "speed: high"),
 			method(api.MethodExpand)),
 			grower("data-web-0", "64Mi", build.Label("app", "else"), build.Deleting(), block),
 			objects{build.Pod("reports", []string{"data-web-0"})}),
-		world(wants("data=lots"), two()), world(wants("db=1Gi", method("magic")), two()),
-		world(objects{build.Set("web", build.Resize("data=1Gi"))}),
-		quota(world(wants("data=128Mi@fast"), two()), "requests.storage", "1", "0"),
-		world(wants("data=128Mi@fast"), two(), objects{leftBehind("pv-a", "data-web-0", "64Mi", 1)}).allowing(1),
-		world(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", build.Finalizers("example.com/keep"))),
-		world(wants("data=128Mi@fast"), objects{build.Claim("data-web-0", "64Mi", build.On(""))}),
-		world(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{}"))),
+		given(wants("data=lots"), two()), given(wants("db=1Gi", method("magic")), two()),
+		given(objects{build.Set("web", build.Resize("data=1Gi"))}),
+		quota(given(wants("data=128Mi@fast"), two()), "requests.storage", "1", "0"),
+		given(wants("data=128Mi@fast"), two(), objects{leftBehind("pv-a", "data-web-0", "64Mi", 1)}).allowing(1),
+		given(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", build.Finalizers("example.com/keep"))),
+		given(wants("data=128Mi@fast"), objects{build.Claim("data-web-0", "64Mi", build.On(""))}),
+		given(wants("data=128Mi@fast"), grower("data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{}"))),
 		many(300),
 	} {
 		wish := Read(in)

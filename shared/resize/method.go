@@ -6,7 +6,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // methodOf is the method that the set asks for; auto where that is none.
@@ -53,7 +53,7 @@ func (in Input) methodFor(c *corev1.PersistentVolumeClaim, target api.Target, as
 	if asked == api.MethodCopy || in.Cluster != nil && cannotExpand(in, c, target) != "" {
 		return api.MethodCopy
 	}
-	if asked == api.MethodExpandOffline && (sts.Grows(c, target) || sts.Growing(c)) {
+	if asked == api.MethodExpandOffline && (statefulset.Grows(c, target) || statefulset.Growing(c)) {
 		return api.MethodExpandOffline
 	}
 	return api.MethodExpand
@@ -61,16 +61,16 @@ func (in Input) methodFor(c *corev1.PersistentVolumeClaim, target api.Target, as
 
 // cannotExpand returns why the claim cannot reach its target on its present volume; empty if it can.
 func cannotExpand(in Input, c *corev1.PersistentVolumeClaim, target api.Target) string {
-	class := in.Cluster.Classes[sts.ClassOf(c)]
+	class := in.Cluster.Classes[statefulset.ClassOf(c)]
 	switch {
-	case sts.ChangesKind(c, target):
+	case statefulset.ChangesKind(c, target):
 		return "another StorageClass or access mode needs another volume"
-	case sts.Shrinks(c, target):
+	case statefulset.Shrinks(c, target):
 		return "a volume cannot shrink"
-	case !sts.Grows(c, target) && !sts.Growing(c):
+	case !statefulset.Grows(c, target) && !statefulset.Growing(c):
 		return "" // only its attributes change
 	case class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion:
-		return "its StorageClass " + sts.ClassOf(c) + " does not allow volume expansion"
+		return "its StorageClass " + statefulset.ClassOf(c) + " does not allow volume expansion"
 	}
 	return ""
 }

@@ -7,7 +7,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // MoverSettings are how movers run for a set.
@@ -18,7 +19,7 @@ type MoverSettings struct {
 }
 
 // MoverOf describes the mover of a member. A running member is copied beside its pod, on its node.
-func MoverOf(o *sts.Observed, record *api.Resize, member *api.Member, with MoverSettings) (resources.Mover, error) {
+func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, with MoverSettings) (resources.Mover, error) {
 	root, err := resources.MoverUser(o.Set, record.Admitted, with.Options.RootAllowed(with.Root))
 	if err != nil {
 		return resources.Mover{}, err
@@ -36,7 +37,7 @@ func MoverOf(o *sts.Observed, record *api.Resize, member *api.Member, with Mover
 		}
 		claim := o.Claim(move.Claim)
 		c := resources.MoverClaim{Template: move.Template, Source: move.Claim, Target: record.TargetOf(move),
-			Device: claim != nil && sts.IsBlock(claim)}
+			Device: claim != nil && statefulset.IsBlock(claim)}
 		if move.To.Cmp(move.From) < 0 && !c.Device {
 			c.Margin = with.Settings.ShrinkMargin
 		}
@@ -46,7 +47,7 @@ func MoverOf(o *sts.Observed, record *api.Resize, member *api.Member, with Mover
 }
 
 // bandwidth returns the set's limit for passes beside its members, in bytes a second; 0 if it has none, or one that is no quantity.
-func bandwidth(o *sts.Observed) int64 {
+func bandwidth(o *world.Observed) int64 {
 	q, err := resource.ParseQuantity(o.Set.Annotations[api.BandwidthAnnotation])
 	if err != nil {
 		return 0

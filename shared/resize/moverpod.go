@@ -7,7 +7,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Pins reports whether the copy in a mover's pod has ended well, as the kubelet has reported: the rest of the pod only keeps the volumes
@@ -24,14 +25,14 @@ func Waits(pod *corev1.Pod) bool {
 
 // LacksFirstPass reports whether a member that waits to be stopped has no mover, although one could copy beside its pod: it had no pod
 // before. One without a mover because no node had room for that has the node of its pod.
-func LacksFirstPass(o *sts.Observed, member *api.Member) bool {
+func LacksFirstPass(o *world.Observed, member *api.Member) bool {
 	return member.Pod == "" && member.Node == "" && o.MemberPod(member.Ordinal) != nil && ClaimOfOnePod(o, member) == ""
 }
 
 // ClaimOfOnePod returns the name of a claim of the member that no second pod may use; empty if there is none.
-func ClaimOfOnePod(o *sts.Observed, member *api.Member) string {
+func ClaimOfOnePod(o *world.Observed, member *api.Member) string {
 	for _, move := range member.Claims {
-		if claim := o.Claim(move.Claim); claim != nil && sts.OnePodOnly(claim) {
+		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {
 			return move.Claim
 		}
 	}

@@ -45,7 +45,7 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := build.Edit(func(s *appsv1.StatefulSet) { row.change(&s.Spec.Template.Spec) })
-			in := world(wants("data=128Mi", set), two())
+			in := given(wants("data=128Mi", set), two())
 			in.Cluster.NodeAccess = row.allowed
 			wish, _, _ := Want(in)
 			found := Preflight(in, wish)
@@ -80,7 +80,7 @@ func TestPodsWhoseVolumesNoMoverCanReadAreRefused(t *testing.T) {
 		"another runtime, as NVIDIA's": {[]build.Option{pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("nvidia") })}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := world(wants("data=128Mi@fast", row.options...), two())
+			in := given(wants("data=128Mi@fast", row.options...), two())
 			found := Preflight(in, Read(in))
 			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.RuntimeUnsupported })
 			if (i >= 0) != (row.says != "") || i >= 0 && !strings.Contains(found[i].Message, row.says) {
@@ -88,7 +88,7 @@ func TestPodsWhoseVolumesNoMoverCanReadAreRefused(t *testing.T) {
 			}
 		})
 	}
-	in := world(wants("data=128Mi", windows), two())
+	in := given(wants("data=128Mi", windows), two())
 	if found := Preflight(in, Read(in)); len(found) > 0 {
 		t.Errorf("claims that grow in place: %v", found)
 	}

@@ -5,22 +5,23 @@ import (
 	"slices"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // GoesLater reports whether a member that waits for its stop in a rolling resize has become the primary since it was chosen, and another one is
 // still to be chosen: that one goes first.
-func GoesLater(o *sts.Observed, record *api.Resize, member *api.Member) bool {
-	if record.Strategy != api.StrategyRolling || !sts.IsPrimary(o.Set, o.MemberPod(member.Ordinal)) {
+func GoesLater(o *world.Observed, record *api.Resize, member *api.Member) bool {
+	if record.Strategy != api.StrategyRolling || !statefulset.IsPrimary(o.Set, o.MemberPod(member.Ordinal)) {
 		return false
 	}
 	next := NextMember(o, record)
-	return next != nil && !sts.IsPrimary(o.Set, o.MemberPod(next.Ordinal))
+	return next != nil && !statefulset.IsPrimary(o.Set, o.MemberPod(next.Ordinal))
 }
 
 // NextMember returns the member that a rolling resize moves next, or nil: those without a pod first, then one that is not ready, then the
 // highest ordinal. The primary comes last.
-func NextMember(o *sts.Observed, record *api.Resize) *api.Member {
+func NextMember(o *world.Observed, record *api.Resize) *api.Member {
 	var left []*api.Member
 	for i := range record.Members {
 		if m := &record.Members[i]; m.Phase == api.MemberPending {
@@ -32,9 +33,9 @@ func NextMember(o *sts.Observed, record *api.Resize) *api.Member {
 		switch {
 		case pod == nil:
 			return 0
-		case !sts.PodReady(pod):
+		case !statefulset.PodReady(pod):
 			return 1
-		case sts.IsPrimary(o.Set, pod):
+		case statefulset.IsPrimary(o.Set, pod):
 			return 3
 		}
 		return 2

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const (
@@ -58,7 +58,7 @@ func checkNames(in Input, w *Wish) []Problem {
 // checkNodeAccess refuses pods that a policy would refuse when the set is created again: a stolen token of restore must not get hold of
 // nodes.
 func checkNodeAccess(in Input, w *Wish) []Problem {
-	by := sts.NodeAccess(&in.Set.Spec.Template.Spec)
+	by := statefulset.NodeAccess(&in.Set.Spec.Template.Spec)
 	if by == "" || in.Cluster.NodeAccess || !w.AsksOwner() {
 		return nil
 	}
@@ -83,7 +83,7 @@ func checkRuntime(in Input, w *Wish) []Problem {
 	case strings.EqualFold(system, string(corev1.Windows)):
 		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run on Windows, whose file systems no mover can read. "+
 			"Grow the claims in place: %s=%s", in.Set.Name, api.ResizeMethodAnnotation, api.MethodExpand)}
-	case strings.Contains(class, "kata") && sts.Replicas(in.Set) > 0:
+	case strings.Contains(class, "kata") && statefulset.Replicas(in.Set) > 0:
 		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run in guests (RuntimeClass %s), so no mover beside them "+
 			"sees what they write. Scale the set to zero, then ask again with %s", in.Set.Name, class, api.RetryAnnotation)}
 	}
@@ -94,7 +94,7 @@ func checkRuntime(in Input, w *Wish) []Problem {
 func (w *Wish) AsksOwner() bool { return w.Recreate || w.holds() }
 
 func checkOwner(in Input, w *Wish) []Problem {
-	owner := sts.Controller(in.Set)
+	owner := statefulset.Controller(in.Set)
 	if !w.AsksOwner() || owner == nil || api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore {
 		return nil
 	}
@@ -144,15 +144,15 @@ func checkClasses(in Input, w *Wish) []Problem {
 func checkClaims(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
-		size, target := sts.Requested(c.PersistentVolumeClaim), w.size(c)
-		if !sts.Belongs(c.PersistentVolumeClaim, in.Set) {
+		size, target := statefulset.Requested(c.PersistentVolumeClaim), w.size(c)
+		if !statefulset.Belongs(c.PersistentVolumeClaim, in.Set) {
 			found = append(found, problem(api.ForeignClaim, "claim %s has the name of one of StatefulSet %s but not the labels of its selector, "+
 				"or another owner; if it is the set's, give it the labels %v", c.Name, in.Set.Name, in.Set.Spec.Selector.MatchLabels))
 		}
 		if c.DeletionTimestamp != nil {
 			found = append(found, problem(api.ClaimBusy, "claim %s is being deleted. Wait until it is gone", c.Name))
 		}
-		if c.Method == api.MethodCopy && sts.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0 {
+		if c.Method == api.MethodCopy && statefulset.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0 {
 			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it "+
 				"cannot be copied to one of %s. Ask for at least %s", c.Name, &size, &target, &size))
 		}
@@ -167,7 +167,7 @@ func checkUsers(in Input, c Claim) []Problem {
 	}
 	var found []Problem
 	for _, pod := range in.Users(c.Name) {
-		if !sts.IsPodOf(pod, in.Set) {
+		if !statefulset.IsPodOf(pod, in.Set) {
 			found = append(found, problem(api.ForeignConsumer, "claim %s is in use by pod %s, which does not belong to StatefulSet %s. Delete the "+
 				"pod, or wait until it has ended", c.Name, pod.Name, in.Set.Name))
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"drydock.dev/shared/world"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,7 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -23,9 +24,9 @@ type objects = []metav1.Object
 // roomy is a class whose volumes can grow.
 const roomy = "roomy"
 
-// world is a cluster with that class, and fixed and fast, whose volumes cannot.
-func world(groups ...objects) Input {
-	return Input{Observed: build.World(slices.Concat(groups...)...), Cluster: &sts.Cluster{Classes: map[string]*storagev1.StorageClass{
+// given is a cluster with that class, and fixed and fast, whose volumes cannot.
+func given(groups ...objects) Input {
+	return Input{Observed: build.World(slices.Concat(groups...)...), Cluster: &world.Cluster{Classes: map[string]*storagev1.StorageClass{
 		"fixed": {}, "fast": {}, roomy: {AllowVolumeExpansion: ptr.To(true)}}}}
 }
 
@@ -77,7 +78,7 @@ func TestEveryProblemIsFound(t *testing.T) {
 		set := wants("data=32Mi@nvme", build.Owned("Database", "main"),
 			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil }),
 			build.Annotation(api.MoverAnnotation, "speed: high"), method(api.MethodExpand))
-		in := quota(world(set, grower("data-web-0", "64Mi", foreign, build.Deleting()), grower("data-web-1", "64Mi"),
+		in := quota(given(set, grower("data-web-0", "64Mi", foreign, build.Deleting()), grower("data-web-1", "64Mi"),
 			objects{build.Pod("reports", []string{"data-web-0", "data-web-1"})}), "persistentvolumeclaims", "2", "2")
 		quota(in, "requests.storage", "128Mi", "128Mi")
 		in.Cluster.Limits = []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Name: "sizes"},
@@ -89,13 +90,13 @@ func TestEveryProblemIsFound(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"none":                              {world(wants("data=128Mi"), two()), ""},
-		"a class is unknown, and told once": {world(wants("data=128Mi@nvme"), two()), "UnknownClass"},
-		"two templates, two unknown classes": {world(wants("data=128Mi@nvme,logs=1Gi@ssd", build.Template("logs", "32Mi", roomy)), two()),
+		"none":                              {given(wants("data=128Mi"), two()), ""},
+		"a class is unknown, and told once": {given(wants("data=128Mi@nvme"), two()), "UnknownClass"},
+		"two templates, two unknown classes": {given(wants("data=128Mi@nvme,logs=1Gi@ssd", build.Template("logs", "32Mi", roomy)), two()),
 			"UnknownClass UnknownClass"},
-		"each foreign pod, each claim": {world(wants("data=128Mi@fast"), two(), objects{build.Pod("a", []string{"data-web-0"}),
+		"each foreign pod, each claim": {given(wants("data=128Mi@fast"), two(), objects{build.Pod("a", []string{"data-web-0"}),
 			build.Pod("b", []string{"data-web-0", "data-web-1"})}), "ForeignConsumer ForeignConsumer ForeignConsumer"},
-		"each quota": {quota(quota(world(wants("data=128Mi"), two()), "requests.storage", "1", "0"),
+		"each quota": {quota(quota(given(wants("data=128Mi"), two()), "requests.storage", "1", "0"),
 			"roomy.storageclass.storage.k8s.io/requests.storage", "1", "0"), "QuotaExceeded QuotaExceeded"},
 		"all at once": {worst(), "ExpandImpossible ExpandImpossible OwnerNotPausable RootMoverNeeded MoverInvalid UnknownClass ForeignClaim " +
 			"ClaimBusy ForeignConsumer ForeignConsumer LimitExceeded QuotaExceeded QuotaExceeded"},
@@ -120,11 +121,11 @@ func TestEveryMistakeInTheRequestIsFound(t *testing.T) {
 		want   string
 		claims int
 	}{
-		"unreadable":   {world(wants("data=lots", method("magic")), two()), "RequestInvalid", 0},
-		"no templates": {world(objects{build.Set("web", build.Resize("data=1Gi"))}), "NoTemplates", 0},
+		"unreadable":   {given(wants("data=lots", method("magic")), two()), "RequestInvalid", 0},
+		"no templates": {given(objects{build.Set("web", build.Resize("data=1Gi"))}), "NoTemplates", 0},
 		"a method that there is not, and templates that there are not": {
-			world(wants("db=1Gi,data=128Mi,logs=1Gi", method("magic")), two()), "MethodUnknown UnknownTemplate UnknownTemplate", 2},
-		"a member check that cannot be read": {world(wants("data=128Mi", build.Annotation(api.MemberCheckAnnotation, "prometheus:up")), two()),
+			given(wants("db=1Gi,data=128Mi,logs=1Gi", method("magic")), two()), "MethodUnknown UnknownTemplate UnknownTemplate", 2},
+		"a member check that cannot be read": {given(wants("data=128Mi", build.Annotation(api.MemberCheckAnnotation, "prometheus:up")), two()),
 			"CheckInvalid", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestEveryMistakeInTheRequestIsFound(t *testing.T) {
 func TestHooksThatCouldNotRun(t *testing.T) {
 	const node = "spec: {hostNetwork: true, containers: [{name: sh, image: x}]}"
 	hook := func(key, text string) Input {
-		return world(wants("data=128Mi", method(api.MethodCopy), build.Annotation(key, text)), two())
+		return given(wants("data=128Mi", method(api.MethodCopy), build.Annotation(key, text)), two())
 	}
 	allowed := hook(api.BeforeMemberAnnotation, node)
 	allowed.Cluster.NodeAccess = true
@@ -153,7 +154,7 @@ func TestHooksThatCouldNotRun(t *testing.T) {
 		"one that gets hold of its node":  {hook(api.AfterMemberAnnotation, node), "NodeAccessDenied"},
 		"where the namespace allows that": {allowed, ""},
 		"one that can run":                {hook(api.BeforeMemberAnnotation, "spec: {containers: [{name: sh, image: x}]}"), ""},
-		"members are not moved at all":    {world(wants("data=128Mi", build.Annotation(api.BeforeMemberAnnotation, "{")), two()), ""},
+		"members are not moved at all":    {given(wants("data=128Mi", build.Annotation(api.BeforeMemberAnnotation, "{")), two()), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := reasons(checkHooks(row.in, Read(row.in))); got != row.want {
@@ -169,7 +170,7 @@ func TestWhatSettlesByItself(t *testing.T) {
 		s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](1)}
 		s.Status.CurrentRevision, s.Status.UpdateRevision = "web-1", "web-2"
 	})
-	in := world(wants("data=128Mi", canary), grower("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0")),
+	in := given(wants("data=128Mi", canary), grower("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0")),
 		objects{build.Claim("data-web-1", "64Mi", build.On("")), build.Claim("data-web-2", "64Mi")},
 		grower("data-web-3", "64Mi", build.Annotation(api.OperationAnnotation, "{}")))
 	found := Unsettled(in, Read(in))
@@ -185,7 +186,7 @@ func TestWhatSettlesByItself(t *testing.T) {
 
 // TestRoomsOfQuotas: those that count something of the resize, whether it fits or not.
 func TestRoomsOfQuotas(t *testing.T) {
-	in := quota(quota(quota(world(wants("data=128Mi@fast"), two()), "services", "1", "1"), "requests.storage", "1Gi", "128Mi"),
+	in := quota(quota(quota(given(wants("data=128Mi@fast"), two()), "services", "1", "1"), "requests.storage", "1Gi", "128Mi"),
 		"fast.storageclass.storage.k8s.io/persistentvolumeclaims", "1", "0")
 	var got []string
 	for _, r := range Rooms(in, Read(in)) {
@@ -203,14 +204,14 @@ func TestI8WhyItCannotExpand(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"a volume cannot shrink": {world(wants("data=32Mi", method("expand")), two()), "claim data-web-0 cannot become 32Mi in place, as " +
+		"a volume cannot shrink": {given(wants("data=32Mi", method("expand")), two()), "claim data-web-0 cannot become 32Mi in place, as " +
 			"drydock.dev/resize-method=expand asks: a volume cannot shrink; remove the annotation or write \"copy\""},
-		"another class": {world(wants("data=128Mi@fast", method("expand")), two()), "another StorageClass or access mode needs another volume"},
-		"another mode":  {world(wants("data=128Mi:RWX", method("expand")), two()), "another StorageClass or access mode needs another volume"},
-		"the class": {world(wants("data=128Mi", method("expand")), two()[:2], claim("data-web-1", "fixed", "64Mi")),
+		"another class": {given(wants("data=128Mi@fast", method("expand")), two()), "another StorageClass or access mode needs another volume"},
+		"another mode":  {given(wants("data=128Mi:RWX", method("expand")), two()), "another StorageClass or access mode needs another volume"},
+		"the class": {given(wants("data=128Mi", method("expand")), two()[:2], claim("data-web-1", "fixed", "64Mi")),
 			"claim data-web-1 cannot become 128Mi in place, as drydock.dev/resize-method=expand asks: its StorageClass fixed does not allow " +
 				"volume expansion"},
-		"the class is gone": {world(wants("data=128Mi", method("expand")), claim("data-web-0", "retired", "64Mi")),
+		"the class is gone": {given(wants("data=128Mi", method("expand")), claim("data-web-0", "retired", "64Mi")),
 			"its StorageClass retired does not allow"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,38 +228,38 @@ func TestPreflightOfClaimsThatGrow(t *testing.T) {
 	one := grower("data-web-0", "64Mi")
 	rootless := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })
 	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
-	invalid := world(wants("data=128Mi", build.Annotation(api.MoverAnnotation, "speed: high")), two())
+	invalid := given(wants("data=128Mi", build.Annotation(api.MoverAnnotation, "speed: high")), two())
 	const storage, count = "requests.storage", "persistentvolumeclaims"
 	for name, row := range map[string]struct {
 		in     Input
 		reason api.Reason // of a refusal
 	}{
-		"I10: no mover runs as root":     {world(wants("data=128Mi", rootless), two()), ""},
-		"but for a claim that is copied": {world(wants("data=128Mi@fast", rootless), two()), api.RootMoverNeeded},
+		"I10: no mover runs as root":     {given(wants("data=128Mi", rootless), two()), ""},
+		"but for a claim that is copied": {given(wants("data=128Mi@fast", rootless), two()), api.RootMoverNeeded},
 		"nobody reads how movers run":    {invalid, ""},
-		"but for a claim that is copied, they do": {world(wants("data=128Mi@fast", build.Annotation(api.MoverAnnotation, "speed: high")),
+		"but for a claim that is copied, they do": {given(wants("data=128Mi@fast", build.Annotation(api.MoverAnnotation, "speed: high")),
 			two()), api.MoverInvalid},
-		"a pod of somebody else uses it": {world(wants("data=128Mi"), two(),
+		"a pod of somebody else uses it": {given(wants("data=128Mi"), two(),
 			objects{build.Pod("reports", []string{"data-web-0"})}), ""},
-		"a pod of somebody else uses one that is copied": {world(wants("data=128Mi@fast"), two(),
+		"a pod of somebody else uses one that is copied": {given(wants("data=128Mi@fast"), two(),
 			objects{build.Pod("reports", []string{"data-web-0"})}), api.ForeignConsumer},
-		"a raw device grows":           {world(wants("data=128Mi"), grower("data-web-0", "64Mi", block)), ""},
-		"a raw device does not shrink": {world(wants("data=32Mi"), grower("data-web-0", "64Mi", block)), api.ShrinkRefused},
-		"a claim that is being deleted": {world(wants("data=128Mi"), grower("data-web-0", "64Mi", build.Deleting())),
+		"a raw device grows":           {given(wants("data=128Mi"), grower("data-web-0", "64Mi", block)), ""},
+		"a raw device does not shrink": {given(wants("data=32Mi"), grower("data-web-0", "64Mi", block)), api.ShrinkRefused},
+		"a claim that is being deleted": {given(wants("data=128Mi"), grower("data-web-0", "64Mi", build.Deleting())),
 			api.ClaimBusy},
-		"quota: only the difference counts": {quota(world(wants("data=128Mi"), two()), storage, "256Mi", "128Mi"), ""},
-		"quota: a byte too little": {quota(world(wants("data=128Mi"), two()), storage, "268435455", "128Mi"),
+		"quota: only the difference counts": {quota(given(wants("data=128Mi"), two()), storage, "256Mi", "128Mi"), ""},
+		"quota: a byte too little": {quota(given(wants("data=128Mi"), two()), storage, "268435455", "128Mi"),
 			api.QuotaExceeded},
-		"quota: of the class": {quota(world(wants("data=128Mi"), two()),
+		"quota: of the class": {quota(given(wants("data=128Mi"), two()),
 			"roomy.storageclass.storage.k8s.io/requests.storage", "255Mi", "128Mi"), api.QuotaExceeded},
-		"quota: no claim is made": {quota(world(wants("data=128Mi"), two()), count, "2", "2"), ""},
-		"quota: one is copied, and counts whole": {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage, "260Mi",
+		"quota: no claim is made": {quota(given(wants("data=128Mi"), two()), count, "2", "2"), ""},
+		"quota: one is copied, and counts whole": {quota(given(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage, "260Mi",
 			"164Mi"), ""},
-		"quota: one is copied, a byte too little": {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage,
+		"quota: one is copied, a byte too little": {quota(given(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), storage,
 			"272629759", "164Mi"), api.QuotaExceeded},
-		"quota: one is copied, and is a claim more": {quota(world(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), count, "2", "2"),
+		"quota: one is copied, and is a claim more": {quota(given(wants("data=80Mi"), one, grower("data-web-1", "100Mi")), count, "2", "2"),
 			api.QuotaExceeded},
-		"quota: a copy that keeps its size counts whole": {quota(world(objects{build.Set("web", build.Template("data", "64Mi", "fast"),
+		"quota: a copy that keeps its size counts whole": {quota(given(objects{build.Set("web", build.Template("data", "64Mi", "fast"),
 			build.Resize("auto"))}, grower("data-web-1", "100Mi")), storage, "199Mi", "100Mi"), api.QuotaExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ func TestClassWithoutProvisionerIsRefusedForACopyOnly(t *testing.T) {
 		"grows in place":        {"data=128Mi", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := world(wants(row.request), two())
+			in := given(wants(row.request), two())
 			in.Cluster.Classes["local"] = &storagev1.StorageClass{Provisioner: noProvisioner}
 			if got := reasons(Preflight(in, Read(in))); got != row.want {
 				t.Errorf("found %q, want %q", got, row.want)

@@ -10,7 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Room compares a limit of a ResourceQuota with the needs of a resize, which has old and new claims at once.
@@ -86,7 +86,7 @@ func (w *Wish) need(in Input) corev1.ResourceList {
 	for _, c := range w.Claims {
 		size := w.size(c).DeepCopy()
 		if !c.Copied() {
-			size.Sub(sts.Requested(c.PersistentVolumeClaim))
+			size.Sub(statefulset.Requested(c.PersistentVolumeClaim))
 		}
 		for _, name := range storageNames(w.class(c)) {
 			addTo(need, name, size)

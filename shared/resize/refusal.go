@@ -10,7 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // How often a refusal is judged anew while nothing on the set itself changes: with each tick at first, later every tenth minute.
@@ -35,7 +35,7 @@ func JudgedOn(set *appsv1.StatefulSet) string {
 		fmt.Fprintf(h, "%q ", set.Annotations[key])
 	}
 	fmt.Fprintf(h, "%d %q", set.Generation, set.Finalizers)
-	if owner := sts.Controller(set); owner != nil {
+	if owner := statefulset.Controller(set); owner != nil {
 		fmt.Fprintf(h, " %q", owner.UID)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]

@@ -8,18 +8,18 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // Input is the state of the set and the cluster from which a resize is judged.
 type Input struct {
-	*sts.Observed
+	*world.Observed
 	Settings api.Settings
 	Registry owners.Registry
 	// Retry is the content of a retry event; nil for any other event.
 	Retry *Retry
 	// Cluster is needed only where a resize is wanted; nil before that is known.
-	Cluster *sts.Cluster
+	Cluster *world.Cluster
 }
 
 // Retry asks to begin a failed or refused operation again.

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // returning is a claim's old volume, with the size, class and modes that the claim had on it.
@@ -28,7 +29,7 @@ func Rollback(in Input, operation string) *Wish {
 	if record != nil {
 		wish.Attempt = record.Attempt + 1
 	}
-	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
+	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
 		found := left(in, operation, c.Name)
 		lost := spent(in, operation, c)
 		if len(found) == 0 {
@@ -64,7 +65,7 @@ func (w *Wish) formerTemplates(in Input) {
 		if target, ok := w.targets[template.Name]; ok {
 			w.Templates = append(w.Templates, api.TemplateTarget{Name: template.Name, Size: target.Size, Class: target.Class,
 				Modes: target.Modes})
-			w.Recreate = w.Recreate || sts.Differs(in.Set, template.Name, target)
+			w.Recreate = w.Recreate || statefulset.Differs(in.Set, template.Name, target)
 		}
 	}
 }
@@ -74,7 +75,7 @@ func (w *Wish) formerTemplates(in Input) {
 func left(in Input, operation, claim string) []*corev1.PersistentVolume {
 	var found []*corev1.PersistentVolume
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
-		if v := in.Volumes[name]; Kept(v, operation, in.Set.Name, claim) && !sts.Expired(v, in.Now) {
+		if v := in.Volumes[name]; Kept(v, operation, in.Set.Name, claim) && !world.Expired(v, in.Now) {
 			found = append(found, v)
 		}
 	}
@@ -83,13 +84,13 @@ func left(in Input, operation, claim string) []*corev1.PersistentVolume {
 
 // spent returns an old volume of the claim from the operation that cannot be restored any more: its window is over, or it is in use by
 // another claim. Empty if there is none.
-func spent(in Input, operation string, claim sts.Claim) string {
+func spent(in Input, operation string, claim statefulset.Claim) string {
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		v := in.Volumes[name]
 		link, err := api.LoadLink(v)
 		behind := err == nil && link != nil && link.Role == api.RoleRetired && link.Operation == operation && link.Set.Name == in.Set.Name &&
 			link.Claim == claim.Name
-		if behind && name != claim.Spec.VolumeName && (v.Status.Phase != corev1.VolumeReleased || sts.Expired(v, in.Now)) {
+		if behind && name != claim.Spec.VolumeName && (v.Status.Phase != corev1.VolumeReleased || world.Expired(v, in.Now)) {
 			return name
 		}
 	}
@@ -98,7 +99,7 @@ func spent(in Input, operation string, claim sts.Claim) string {
 
 // moved returns the old volume of the claim according to the record of the operation, or of a failed rollback of it; empty if the claim was
 // not moved.
-func moved(record *api.Resize, operation string, claim sts.Claim) string {
+func moved(record *api.Resize, operation string, claim statefulset.Claim) string {
 	if record == nil {
 		return ""
 	}
@@ -167,7 +168,7 @@ func checkReturning(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
 		old := in.Volume(w.back[c.Name].volume)
-		class, attributes := sts.ClassOf(c.PersistentVolumeClaim), valueOr(c.Spec.VolumeAttributesClassName, "")
+		class, attributes := statefulset.ClassOf(c.PersistentVolumeClaim), valueOr(c.Spec.VolumeAttributesClassName, "")
 		if old.Spec.StorageClassName != class {
 			attributes = "" // a claim of another class takes none along
 		}

@@ -97,96 +97,96 @@ func TestRollback(t *testing.T) {
 		in             Input
 		want, problems string
 	}{
-		"every claim gets its old volume": {in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, left1),
+		"every claim gets its old volume": {in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, left1),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate"},
-		"a claim that came later stays as it is": {in: world(fixed(resized("data-web-0")), now("data-web-0"), now("data-web-1"), left0),
+		"a claim that came later stays as it is": {in: given(fixed(resized("data-web-0")), now("data-web-0"), now("data-web-1"), left0),
 			want: one},
-		"a claim that has grown in place stays": {in: world(fixed(expanded("data-web-1")), now("data-web-0"), now("data-web-1"), left0),
+		"a claim that has grown in place stays": {in: given(fixed(expanded("data-web-1")), now("data-web-0"), now("data-web-1"), left0),
 			want: one},
-		"a claim that is gone": {in: world(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), left0, left1), want: one},
-		"the templates fit already": {in: world(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, now("data-web-0"), left0),
+		"a claim that is gone": {in: given(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), left0, left1), want: one},
+		"the templates fit already": {in: given(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, now("data-web-0"), left0),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi"},
-		"another class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"another class": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
-		"the set was created again": {in: world(fixed(build.UID("uid-2")), now("data-web-0"), left0), want: one},
-		"I1: without the document a claim asks for what its volume has": {in: world(fixed(), now("data-web-0"),
+		"the set was created again": {in: given(fixed(build.UID("uid-2")), now("data-web-0"), left0), want: one},
+		"I1: without the document a claim asks for what its volume has": {in: given(fixed(), now("data-web-0"),
 			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
 			want: "data-web-0 80Mi: pv-data-web-0 to pv-old-0; template data 80Mi; recreate"},
-		"the document knows for what it had asked": {in: world(fixed(resized("data-web-0")), now("data-web-0"),
+		"the document knows for what it had asked": {in: given(fixed(resized("data-web-0")), now("data-web-0"),
 			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"so does that of a rollback which did not take place": {in: world(fixed(gaveUpRollbackOf("data-web-0")), now("data-web-0"),
+		"so does that of a rollback which did not take place": {in: given(fixed(gaveUpRollbackOf("data-web-0")), now("data-web-0"),
 			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"a document that says nonsense": {in: world(fixed(build.Status(build.Operation(api.Succeeded,
+		"a document that says nonsense": {in: given(fixed(build.Status(build.Operation(api.Succeeded,
 			build.Members(api.MemberMoved, "data-web-0"), func(s *api.Resize) {
 				s.Move("data-web-0").OldVolume, s.Move("data-web-0").From = "pv-old-0", resource.MustParse("0")
 			}))), now("data-web-0"), left0), want: one},
 
-		"of another operation": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"of another operation": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			of(func(l *api.Link) { l.Operation = "ba9876543210" }))), problems: "RollbackImpossible"},
-		"of another set": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"of another set": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			of(func(l *api.Link) { l.Set.Name = "db" }))), problems: "RollbackImpossible"},
-		"of another claim": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-1", "64Mi")),
+		"of another claim": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-1", "64Mi")),
 			problems: "RollbackImpossible"},
-		"a copy that is no old one": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"a copy that is no old one": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			of(func(l *api.Link) { l.Role = api.RoleTarget }))), problems: "RollbackImpossible"},
-		"its window is over": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"its window is over": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))), problems: "RollbackImpossible"},
-		"a link that cannot be read": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"a link that cannot be read": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			build.Annotation(api.OperationAnnotation, "{"))), problems: "RollbackImpossible"},
-		"somebody has put it to use": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"somebody has put it to use": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
 		"I1: some are not kept any more: the replicas would have data of different times": {
-			in: world(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0,
+			in: given(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0,
 				behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: also if no document tells of them": {
-			in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
+			in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
 				build.TakenBy("debug", "uid-debug"))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: or if the window of some is over": {
-			in: world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
+			in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
 				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: or if a rollback that did not take place tells that there was one": {
-			in:   world(fixed(gaveUpRollbackOf("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0),
+			in:   given(fixed(gaveUpRollbackOf("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0),
 			want: one, problems: "RollbackImpossible"},
-		"somebody has put one back by hand: that claim has its old volume, and the rest may follow": {in: world(fixed(), now("data-web-0"),
+		"somebody has put one back by hand: that claim has its old volume, and the rest may follow": {in: given(fixed(), now("data-web-0"),
 			left0, byHand), want: one},
 		"I1: two were left behind of one claim, and somebody has put one to use: the other may be a copy that was given up": {
-			in:   world(fixed(), now("data-web-0"), left0, behind("pv-old-x", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))),
+			in:   given(fixed(), now("data-web-0"), left0, behind("pv-old-x", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))),
 			want: one, problems: "RollbackImpossible"},
 		"I1: two were left behind of one claim, and one is a copy that was given up": {
-			in:   world(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
+			in:   given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
 			want: "data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate", problems: "RollbackImpossible"},
 		"a resize that was given up, and had moved one of two: that one goes back": {
-			in: world(fixed(build.Status(build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-0"),
+			in: given(fixed(build.Status(build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-0"),
 				build.Members(api.MemberKept, "data-web-1"), func(s *api.Resize) {
 					s.FailedAt, s.Move("data-web-0").OldVolume = api.Moving, "pv-old-0"
 				}))), now("data-web-0"), claim("data-web-1", "fixed", "64Mi"), left0), want: one},
 
-		"a claim of another owner": {in: world(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one,
+		"a claim of another owner": {in: given(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one,
 			problems: "ForeignClaim"},
-		"somebody else's pod": {in: world(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one,
+		"somebody else's pod": {in: given(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one,
 			problems: "ForeignConsumer"},
-		"a class that is gone": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"a class that is gone": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0nvme; template data 64Mi; recreate", problems: "UnknownClass"},
-		"an owner that nobody knows to pause": {in: world(fixed(build.Owned("Database", "main")), now("data-web-0"), left0), want: one,
+		"an owner that nobody knows to pause": {in: given(fixed(build.Owned("Database", "main")), now("data-web-0"), left0), want: one,
 			problems: "OwnerNotPausable"},
-		"a mover that could not run is not needed": {in: world(fixed(build.Annotation(api.MoverAnnotation, "speed: high"),
+		"a mover that could not run is not needed": {in: given(fixed(build.Annotation(api.MoverAnnotation, "speed: high"),
 			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), now("data-web-0"), left0), want: one},
-		"I1: a raw device is not bound to a claim of files": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"I1: a raw device is not bound to a claim of files": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))), want: one,
 			problems: "RollbackImpossible"},
-		"I1: nor one with other attributes": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"I1: nor one with other attributes": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))), want: one,
 			problems: "RollbackImpossible"},
-		"attributes are not taken along to another class": {in: world(fixed(), now("data-web-0",
+		"attributes are not taken along to another class": {in: given(fixed(), now("data-web-0",
 			build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })),
 			behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
 			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
-		"I1: nor one without class": {in: world(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"I1: nor one without class": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))), want: one, problems: "RollbackImpossible"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestRollback(t *testing.T) {
 
 // TestI3RollbackHasAnIDOfItsOwn: also where the set has lost its document, and counts from one again.
 func TestI3RollbackHasAnIDOfItsOwn(t *testing.T) {
-	in := world(fixed(), now("data-web-0"))
+	in := given(fixed(), now("data-web-0"))
 	seen := map[string]string{Read(in).Document(in, api.Refused).Operation: "a resize"}
 	for _, operation := range []string{build.ID, "ba9876543210"} {
 		id := Rollback(in, operation).Document(in, api.Planned).Operation
@@ -212,7 +212,7 @@ func TestI3RollbackHasAnIDOfItsOwn(t *testing.T) {
 		}
 		seen[id] = "the rollback of " + operation
 	}
-	again := world(fixed(resized()), now("data-web-0"))
+	again := given(fixed(resized()), now("data-web-0"))
 	if id := Rollback(again, build.ID).Document(again, api.Planned).Operation; seen[id] != "" {
 		t.Errorf("the next attempt has the id of %s", seen[id])
 	}

@@ -2,13 +2,13 @@ package resize
 
 import (
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Unsettled returns obstacles that pass by themselves before a resize can begin. LinkInvalid does not pass, and is a refusal.
 func Unsettled(in Input, w *Wish) []Problem {
 	var found []Problem
-	if w.Recreate && sts.TwoRevisions(in.Set) {
+	if w.Recreate && statefulset.TwoRevisions(in.Set) {
 		found = append(found, problem(api.RolloutRunning,
 			"a partition keeps replicas of an older revision, which a set that is created again would not know; finish the rollout, or undo it"))
 	}

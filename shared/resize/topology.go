@@ -2,7 +2,7 @@ package resize
 
 import (
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // checkTopology finds classes that make volumes only where the claim's volume, or the set's pods, cannot be: no mover could mount both
@@ -15,13 +15,13 @@ func checkTopology(in Input, w *Wish) []Problem {
 			continue
 		}
 		class := w.class(c)
-		offered := sts.NodesOfClass(in.Cluster.Classes[class])
-		if source := sts.NodesOfVolume(in.Volume(c.Spec.VolumeName)); source.Apart(offered) {
+		offered := statefulset.NodesOfClass(in.Cluster.Classes[class])
+		if source := statefulset.NodesOfVolume(in.Volume(c.Spec.VolumeName)); source.Apart(offered) {
 			found = append(found, problem(api.TopologyConflict, "StorageClass %s makes volumes for nodes with %s only; "+
 				"volume %s of claim %s is reachable from nodes with %s only, so no node can mount both. Name a class with volumes there",
 				class, offered, c.Spec.VolumeName, c.Name, source))
 		}
-		if pods := sts.NodesOfPods(&in.Set.Spec.Template.Spec); pods.Apart(offered) && !told[class] {
+		if pods := statefulset.NodesOfPods(&in.Set.Spec.Template.Spec); pods.Apart(offered) && !told[class] {
 			told[class] = true
 			found = append(found, problem(api.TopologyConflict, "StorageClass %s makes volumes for nodes with %s only; "+
 				"the pods of StatefulSet %s may run on nodes with %s only. Name a class with volumes there, "+

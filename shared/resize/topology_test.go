@@ -34,14 +34,14 @@ func TestClassWhoseVolumesAreElsewhereIsRefused(t *testing.T) {
 		want string
 		says string
 	}{
-		"no node can mount both volumes": {offering(world(wants("data=128Mi@fast"), sources), "b", "c"), "TopologyConflict",
+		"no node can mount both volumes": {offering(given(wants("data=128Mi@fast"), sources), "b", "c"), "TopologyConflict",
 			"StorageClass fast makes volumes for nodes with zone In b,c only; volume pv-data-web-0 of claim data-web-0 is reachable from nodes " +
 				"with zone In a only"},
-		"the class has volumes there, too":      {offering(world(wants("data=128Mi@fast"), sources), "b", "a"), "", ""},
-		"the class says nothing":                {world(wants("data=128Mi@fast"), sources), "", ""},
-		"the volume is reachable from anywhere": {offering(world(wants("data=128Mi@fast"), two()), "b"), "", ""},
-		"the claims only grow":                  {offering(world(wants("data=128Mi"), sources), "b"), "", ""},
-		"no pod can use a new volume": {offering(world(wants("data=128Mi@fast", selects("a")), two()), "b"), "TopologyConflict",
+		"the class has volumes there, too":      {offering(given(wants("data=128Mi@fast"), sources), "b", "a"), "", ""},
+		"the class says nothing":                {given(wants("data=128Mi@fast"), sources), "", ""},
+		"the volume is reachable from anywhere": {offering(given(wants("data=128Mi@fast"), two()), "b"), "", ""},
+		"the claims only grow":                  {offering(given(wants("data=128Mi"), sources), "b"), "", ""},
+		"no pod can use a new volume": {offering(given(wants("data=128Mi@fast", selects("a")), two()), "b"), "TopologyConflict",
 			"the pods of StatefulSet web may run on nodes with zone In a only"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Wish is a request that the set and its claims do not fulfil yet.
@@ -32,7 +33,7 @@ type Wish struct {
 
 // Claim is a claim that differs from the request, and the method that changes it.
 type Claim struct {
-	sts.Claim
+	statefulset.Claim
 	Method api.Method
 }
 
@@ -60,7 +61,7 @@ func Busy(in Input) (api.Reason, error) {
 	if set == nil || set.DeletionTimestamp != nil {
 		return api.SetGone, nil
 	}
-	if !sts.Managed(set) {
+	if !statefulset.Managed(set) {
 		return api.NotManaged, nil
 	}
 	records := operation.Of(set)
@@ -88,7 +89,7 @@ func Rests(in Input) (api.Reason, error) {
 		return api.NotRequested, nil
 	case api.CheckRequest(request) != nil:
 		return api.RequestInvalid, api.CheckRequest(request)
-	case !in.retried() && sts.Answered(record, request) && !Refuses(record, request): // a refusal is judged anew
+	case !in.retried() && world.Answered(record, request) && !Refuses(record, request): // a refusal is judged anew
 		return api.AlreadyRefused, nil
 	}
 	return "", nil
@@ -131,25 +132,25 @@ func (w *Wish) read(in Input, record *api.Resize) {
 	method, found := methodOf(in.Set)
 	w.Problems = append(w.Problems, found...)
 	w.Problems = append(w.Problems, strategyOf(in.Set)...)
-	claims := sts.ClaimsOf(in.Set, in.Claims)
+	claims := statefulset.ClaimsOf(in.Set, in.Claims)
 	if api.AskedByGrowth(in.Set, w.Request) { // full volumes do not wait for a claim that gets none, as of a member that fits on no node
-		claims = slices.DeleteFunc(claims, func(c sts.Claim) bool { return c.Spec.VolumeName == "" })
+		claims = slices.DeleteFunc(claims, func(c statefulset.Claim) bool { return c.Spec.VolumeName == "" })
 	}
-	w.targets = sts.Wanted(in.Set, w.Request, request, record)
+	w.targets = world.Wanted(in.Set, w.Request, request, record)
 	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
 		target := w.targets[template]
-		if sts.Template(in.Set, template) == nil && len(w.Problems) >= mostProblems {
+		if statefulset.Template(in.Set, template) == nil && len(w.Problems) >= mostProblems {
 			continue
 		}
-		if sts.Template(in.Set, template) == nil {
+		if statefulset.Template(in.Set, template) == nil {
 			w.refuse(problem(api.UnknownTemplate, "%s=%q names template %q, StatefulSet %s has %s; name one of those", api.ResizeAnnotation,
 				w.Request, template, in.Set.Name, templateNames(in)))
 			continue
 		}
-		w.Templates = append(w.Templates, sts.TemplateFor(in.Set, template, target))
-		w.Recreate = w.Recreate || sts.Differs(in.Set, template, target)
+		w.Templates = append(w.Templates, statefulset.TemplateFor(in.Set, template, target))
+		w.Recreate = w.Recreate || statefulset.Differs(in.Set, template, target)
 		for _, c := range claims {
-			if c.Template == template && (sts.Lags(c.PersistentVolumeClaim, target) || in.retried() && unfinished(c.PersistentVolumeClaim, target)) {
+			if c.Template == template && (statefulset.Lags(c.PersistentVolumeClaim, target) || in.retried() && unfinished(c.PersistentVolumeClaim, target)) {
 				w.Claims = append(w.Claims, Claim{c, in.methodFor(c.PersistentVolumeClaim, target, method)})
 			}
 		}
@@ -159,7 +160,7 @@ func (w *Wish) read(in Input, record *api.Resize) {
 
 // unfinished reports whether the claim asks for what its volume does not have yet, so that a retry waits for it.
 func unfinished(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	return sts.Growing(claim) || target.Attributes != nil && sts.Modifying(claim)
+	return statefulset.Growing(claim) || target.Attributes != nil && statefulset.Modifying(claim)
 }
 
 // size returns the claim's future size. A claim that only follows its template, and is copied for another reason, does not shrink.
@@ -167,7 +168,7 @@ func (w *Wish) size(c Claim) resource.Quantity {
 	if back, ok := w.back[c.Name]; ok {
 		return back.Size
 	}
-	size, target := sts.Requested(c.PersistentVolumeClaim), w.targets[c.Template]
+	size, target := statefulset.Requested(c.PersistentVolumeClaim), w.targets[c.Template]
 	if !target.Exact && size.Cmp(target.Size) > 0 {
 		return size
 	}
@@ -188,7 +189,7 @@ func (w *Wish) class(c Claim) string {
 	if class := w.target(c.Template).Class; class != "" {
 		return class
 	}
-	return sts.ClassOf(c.PersistentVolumeClaim)
+	return statefulset.ClassOf(c.PersistentVolumeClaim)
 }
 
 // holds reports whether a member is stopped.

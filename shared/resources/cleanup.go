@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // MakeCleanupPod builds the pod that cleans up a replica's place: the template's, under the replica's name and on the
@@ -33,7 +33,7 @@ func MakeCleanupPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, o
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: set.Namespace, Name: sts.PodName(set, ordinal), Finalizers: []string{api.CleanupFinalizer},
+			Namespace: set.Namespace, Name: statefulset.PodName(set, ordinal), Finalizers: []string{api.CleanupFinalizer},
 			Labels:      with(template.Labels, api.OperationLabel, operation),
 			Annotations: with(template.Annotations, api.OperationAnnotation, link.Encode()),
 		},
@@ -44,7 +44,7 @@ func MakeCleanupPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, o
 	}
 	inherit(&pod.Spec, &set.Spec.Template.Spec)
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, claimVolume(t.Name, sts.ClaimName(set, t.Name, ordinal), false))
+		pod.Spec.Volumes = append(pod.Spec.Volumes, claimVolume(t.Name, statefulset.ClaimName(set, t.Name, ordinal), false))
 	}
 	return pod
 }

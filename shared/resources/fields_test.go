@@ -8,7 +8,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -33,16 +33,16 @@ func TestChangedSetHasTheFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if unmet := sts.Unmet(set, request.Fields); len(unmet) != len(request.Fields) {
+			if unmet := statefulset.Unmet(set, request.Fields); len(unmet) != len(request.Fields) {
 				t.Fatalf("the set lacks %v", api.Words(unmet))
 			}
-			before, was := sts.FieldsOf(set, request.Fields), shape(set)
+			before, was := statefulset.FieldsOf(set, request.Fields), shape(set)
 			raw := resources.SetFields(build.Raw(set), request.Fields)
 			made := build.As[appsv1.StatefulSet](raw)
 			if got := shape(made); got != want {
 				t.Errorf("the set is %s, want %s", got, want)
 			}
-			if unmet := sts.Unmet(made, request.Fields); len(unmet) > 0 {
+			if unmet := statefulset.Unmet(made, request.Fields); len(unmet) > 0 {
 				t.Errorf("it lacks %v", api.Words(unmet))
 			}
 			if back := build.As[appsv1.StatefulSet](resources.SetFields(raw, before)); !strings.HasPrefix(text, "-") && shape(back) != was {
@@ -58,8 +58,8 @@ func shape(set *appsv1.StatefulSet) string {
 	for _, c := range set.Spec.VolumeClaimTemplates {
 		var parts []string
 		if c.Name != "data" {
-			size := sts.Requested(&c)
-			parts = append(parts, size.String(), sts.ClassOf(&c), string(c.Spec.AccessModes[0]))
+			size := statefulset.Requested(&c)
+			parts = append(parts, size.String(), statefulset.ClassOf(&c), string(c.Spec.AccessModes[0]))
 		}
 		if tier, has := c.Labels["example.com/tier"]; has {
 			parts = append(parts, "tier="+tier)

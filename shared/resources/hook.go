@@ -15,7 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Hook says when a Job of the user runs for a member.
@@ -79,7 +79,7 @@ func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) stri
 		if v.PersistentVolumeClaim == nil {
 			return false
 		}
-		_, _, of := sts.ParseClaimName(set, v.PersistentVolumeClaim.ClaimName)
+		_, _, of := statefulset.ParseClaimName(set, v.PersistentVolumeClaim.ClaimName)
 		return of
 	}
 	switch policy := template.Spec.RestartPolicy; {
@@ -87,7 +87,7 @@ func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) stri
 		return fmt.Sprintf("restartPolicy is %.40q; leave it out, a hook runs once", policy)
 	case len(template.Spec.Containers) == 0:
 		return "spec.containers is empty; name the container to run"
-	case sts.Selects(set, template.Labels):
+	case statefulset.Selects(set, template.Labels):
 		return "its labels match the StatefulSet's selector, so the set would take the pod for a member; give the template other labels"
 	case ours(template.Labels) || ours(template.Annotations):
 		return "its labels and annotations must not begin with " + api.Prefix + "; remove them"
@@ -141,7 +141,7 @@ func hookEnv(set *appsv1.StatefulSet, hook Hook, link api.Link) []corev1.EnvVar 
 	return []corev1.EnvVar{
 		{Name: "DRYDOCK_NAMESPACE", Value: set.Namespace},
 		{Name: "DRYDOCK_SET", Value: set.Name},
-		{Name: "DRYDOCK_POD", Value: sts.PodName(set, *link.Member)},
+		{Name: "DRYDOCK_POD", Value: statefulset.PodName(set, *link.Member)},
 		{Name: "DRYDOCK_ORDINAL", Value: strconv.Itoa(*link.Member)},
 		{Name: "DRYDOCK_HOOK", Value: string(hook)},
 		{Name: "DRYDOCK_OPERATION", Value: link.Operation},

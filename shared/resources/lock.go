@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // lockGate keeps a lock from being scheduled: it never runs.
@@ -24,7 +24,7 @@ func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings a
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: set.Namespace, Name: sts.PodName(set, ordinal), Finalizers: []string{api.HoldFinalizer},
+			Namespace: set.Namespace, Name: statefulset.PodName(set, ordinal), Finalizers: []string{api.HoldFinalizer},
 			Labels:          map[string]string{api.OperationLabel: operation},
 			Annotations:     map[string]string{api.OperationAnnotation: link.Encode()},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID}},
@@ -49,5 +49,5 @@ func LocksName(pod *corev1.Pod) bool {
 
 // IsLock reports whether the pod is a lock of the operation, and is held.
 func IsLock(pod *corev1.Pod, operation string) bool {
-	return LocksName(pod) && sts.Held(pod) && api.Linked(pod, operation, api.RoleHeld)
+	return LocksName(pod) && statefulset.Held(pod) && api.Linked(pod, operation, api.RoleHeld)
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // optOutLabels and optOutAnnotations keep the common injectors from adding a container to a mover's pod: it would outlive the copy,
@@ -53,7 +53,7 @@ func (m Mover) podMeta(own metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 // member is the name of the member's pod.
-func (m Mover) member() string { return sts.PodName(m.Set, *m.Link.Member) }
+func (m Mover) member() string { return statefulset.PodName(m.Set, *m.Link.Member) }
 
 // copyUsers copies what the user asks for. A key of Drydock's is not the user's to set.
 func copyUsers(to, users map[string]string) {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // MakeScaleHook builds the Job of a hook of the scaling: "pre", "post" or "onFailure". It is run once, as MakeHook says, and gets as long as
@@ -86,7 +86,7 @@ func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.Po
 
 // HookFacts returns the facts of the scaling for the hook.
 func HookFacts(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
-	first := sts.Start(set)
+	first := statefulset.Start(set)
 	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target, Paused: record.Paused,
 		Added: Ordinals(first, record.Previous, record.Target), Removed: Ordinals(first, record.Target, record.Previous),
 		Namespace: set.Namespace, Set: set.Name, Scaler: record.Scaler.Name, Operation: record.Operation}

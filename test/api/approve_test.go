@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -105,7 +105,7 @@ func holdByHand(t *testing.T, w *kit.World, ordinal int) {
 		if err != nil {
 			return err.Error()
 		}
-		if pod.Status.Phase == corev1.PodRunning || !sts.Held(pod) {
+		if pod.Status.Phase == corev1.PodRunning || !statefulset.Held(pod) {
 			return string(pod.Status.Phase)
 		}
 		return ""

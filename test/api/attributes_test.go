@@ -8,15 +8,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
 func expectAttributes(t *testing.T, w *kit.World, asks, has string, claims ...string) {
 	t.Helper()
 	for _, name := range claims {
-		if c := w.Claim(name); sts.AttributesOf(c) != asks || sts.CurrentAttributes(c) != has {
-			t.Errorf("claim %s asks for attributes %q and has %q, want %q and %q", name, sts.AttributesOf(c), sts.CurrentAttributes(c), asks, has)
+		if c := w.Claim(name); statefulset.AttributesOf(c) != asks || statefulset.CurrentAttributes(c) != has {
+			t.Errorf("claim %s asks for attributes %q and has %q, want %q and %q", name, statefulset.AttributesOf(c), statefulset.CurrentAttributes(c), asks, has)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestAttributesChangeInPlace(t *testing.T) {
 	}
 	w.Scale("web", 3)
 	untilReady(w, drive, "web", 3)
-	if is := sts.AttributesOf(w.Claim("data-web-2")); is != kit.Attributes {
+	if is := statefulset.AttributesOf(w.Claim("data-web-2")); is != kit.Attributes {
 		t.Errorf("the claim of the new replica asks for %q", is)
 	}
 	w.PatchClaim("data-web-0", `{"spec":{"volumeAttributesClassName":"`+kit.OtherAttributes+`"}}`) // by a user, later
@@ -75,8 +75,8 @@ func TestSizeAndAttributesTogether(t *testing.T) {
 	})
 	expectPhase(t, w.Status("web"), api.Succeeded)
 	for _, name := range []string{"data-web-0", "data-web-1"} {
-		if c := w.Claim(name); sts.AttributesOf(c) != kit.OtherAttributes || sts.ClassOf(c) != kit.OtherClass {
-			t.Errorf("claim %s is of class %s with attributes %q", name, sts.ClassOf(c), sts.AttributesOf(c))
+		if c := w.Claim(name); statefulset.AttributesOf(c) != kit.OtherAttributes || statefulset.ClassOf(c) != kit.OtherClass {
+			t.Errorf("claim %s is of class %s with attributes %q", name, statefulset.ClassOf(c), statefulset.AttributesOf(c))
 		}
 	}
 	if is := templateAttributes(w.Set("web")); is != kit.OtherAttributes {
@@ -119,7 +119,7 @@ func TestAttributesThatAreAborted(t *testing.T) {
 	untilPhase(t, w, drive, api.Expanding)
 	w.Eventually("the claims ask", func() string {
 		ticks(t, drive, 1)
-		return map[bool]string{false: "not yet"}[sts.AttributesOf(w.Claim("data-web-1")) == kit.Attributes]
+		return map[bool]string{false: "not yet"}[statefulset.AttributesOf(w.Claim("data-web-1")) == kit.Attributes]
 	})
 	w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
 	if status := w.Finish(drive, "web"); status.Phase != api.Failed || status.Reason != api.Aborted {

@@ -17,7 +17,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/metrics"
 )
@@ -104,8 +104,8 @@ func TestAutoscalerRoundTrip(t *testing.T) {
 	s.queued(40)
 	s.untilAsked(4)
 	ticks(t, s.drive, 3)
-	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || *scaler.Status.Desired != 1 || sts.Replicas(s.Set("web")) != 3 {
-		t.Errorf("during the hook the set has %d replicas: %+v", sts.Replicas(s.Set("web")), scaler.Status)
+	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || *scaler.Status.Desired != 1 || statefulset.Replicas(s.Set("web")) != 3 {
+		t.Errorf("during the hook the set has %d replicas: %+v", statefulset.Replicas(s.Set("web")), scaler.Status)
 	}
 	s.hooks.hold(false)
 	s.until("all scalings have ended", func(scaler *v1alpha1.Scaler) string {
@@ -173,7 +173,7 @@ func TestDeletedScalerTakesItsAutoscaler(t *testing.T) {
 		return ""
 	})
 	ticks(t, s.drive, 2)
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -268,8 +268,8 @@ func TestRemovedTemplateAndItsMount(t *testing.T) {
 	a.writesNothing(single)
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 	w.Eventually("the pod is of the new revision", func() string {
-		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || sts.RollingOut(set) != "" {
-			return sts.RollingOut(set)
+		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || statefulset.RollingOut(set) != "" {
+			return statefulset.RollingOut(set)
 		}
 		return ""
 	})

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"drydock.dev/functions/wakegateway"
+	"drydock.dev/eventsource/gateway"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
@@ -33,7 +33,7 @@ import (
 const gatewayAccount = "system:serviceaccount:drydock:wake-gateway"
 
 // newGateway makes a gateway with its account's rights in the world's namespace, and no other.
-func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *wakegateway.Gateway {
+func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *gateway.Gateway {
 	t.Helper()
 	if saboteur == nil {
 		return gatewayThrough(t, w, nil)
@@ -42,7 +42,7 @@ func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *wakegateway
 }
 
 // gatewayThrough is newGateway with a transport of its own.
-func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *wakegateway.Gateway {
+func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gateway.Gateway {
 	t.Helper()
 	_, err := w.Kube.RbacV1().RoleBindings(w.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "wake-gateway-"},
@@ -59,7 +59,7 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *wak
 	}
 	settings := w.Settings
 	settings.Namespaces = []string{w.Namespace}
-	g := wakegateway.New(kube.NewClient(config), settings, wakegateway.Options{}, slog.New(slog.DiscardHandler))
+	g := gateway.New(kube.NewClient(config), settings, gateway.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(g.Stop)
 	// Rights come into force some moments after they are written.
 	w.Eventually("the gateway may read", func() string {
@@ -72,7 +72,7 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *wak
 }
 
 // visit asks for a strategy.
-func visit(t *testing.T, g *wakegateway.Gateway, query string, args ...any) *httptest.ResponseRecorder {
+func visit(t *testing.T, g *gateway.Gateway, query string, args ...any) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRecorder()
 	g.ServeHTTP(r, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/strategies/"+fmt.Sprintf(query, args...), nil))
@@ -173,7 +173,7 @@ func TestGatewaysAtOnceAgree(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
 	one, other := &kit.Saboteur{}, &kit.Saboteur{}
-	gateways := []*wakegateway.Gateway{newGateway(t, w, one), newGateway(t, w, other)}
+	gateways := []*gateway.Gateway{newGateway(t, w, one), newGateway(t, w, other)}
 	start := time.Now()
 	var all sync.WaitGroup
 	for i := range 12 {

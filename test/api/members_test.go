@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -236,7 +236,7 @@ func (p *podWatch) see(pod *corev1.Pod, gone bool) {
 func (p *podWatch) ready() int {
 	n := 0
 	for _, pod := range p.pods {
-		if sts.PodReady(pod) && pod.DeletionTimestamp == nil {
+		if statefulset.PodReady(pod) && pod.DeletionTimestamp == nil {
 			n++
 		}
 	}

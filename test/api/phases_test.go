@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -234,7 +234,7 @@ func TestSetThatTakesItsClaimsAlongIsDeletedAtEveryPhase(t *testing.T) {
 			t.Parallel()
 			r := newResized(t, stops[name], func(_ *kit.World, set *appsv1.StatefulSet) {
 				set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-					WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: sts.Retain}
+					WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: statefulset.Retain}
 			})
 			drive := r.reach()
 			r.DeleteSet("web", metav1.DeletePropagationBackground)

@@ -10,7 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // TestFightOverTheCountIsTold: after three reverts the count of the other client stays for a while, and the condition says so.
@@ -20,7 +20,7 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 	fights := 0
 	s.until("the count is contested", func(scaler *v1alpha1.Scaler) string {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False CountContested") {
-			if sts.Replicas(s.Set("web")) == 1 {
+			if statefulset.Replicas(s.Set("web")) == 1 {
 				fights++
 				s.force(2)
 			}
@@ -32,7 +32,7 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 		t.Errorf("the other client has scaled %d times", fights)
 	}
 	ticks(t, s.drive, 3)
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
 	s.force(1)

@@ -15,7 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // tries is a hook whose pods may fail so often.
@@ -88,7 +88,7 @@ func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 		}
 		return ""
 	})
-	if n := sts.Replicas(s.Set("web")); n != 1 {
+	if n := statefulset.Replicas(s.Set("web")); n != 1 {
 		t.Errorf("the set has %d replicas", n)
 	}
 }
@@ -107,7 +107,7 @@ func TestHookMayFailSomeTimes(t *testing.T) {
 		return ""
 	})
 	s.hooks.fail("")
-	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || sts.Replicas(s.Set("web")) != 1 {
+	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || statefulset.Replicas(s.Set("web")) != 1 {
 		t.Errorf("%+v", scaler.Status)
 	}
 	s.untilStage(v1alpha1.StageIdle, 2)
@@ -127,7 +127,7 @@ func TestHookByHTTPIsAPodOfTheNamespace(t *testing.T) {
 		c.Image != s.Settings.Image || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 || len(pod.Spec.Volumes) != 1 {
 		t.Errorf("%+v", pod.Spec)
 	}
-	if n := sts.Replicas(s.Set("web")); n != 1 {
+	if n := statefulset.Replicas(s.Set("web")); n != 1 {
 		t.Errorf("the set has %d replicas", n)
 	}
 	s.hooks.hold(false)

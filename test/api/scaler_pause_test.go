@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -102,7 +102,7 @@ func TestPauseKeepsClaims(t *testing.T) {
 		}
 		return ""
 	})
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
 }
@@ -126,7 +126,7 @@ func TestSleepGoesThroughTheHooks(t *testing.T) {
 	if told := env(s.hook("pre")); told["DIRECTION"] != "down" || told["REMOVED"] != "0,1" {
 		t.Errorf("the hook is told %v", told)
 	}
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas while the hook runs", n)
 	}
 	s.hooks.hold(false)
@@ -140,7 +140,7 @@ func TestSleepGoesThroughTheHooks(t *testing.T) {
 	if after := s.ClaimUIDs(); after != claims {
 		t.Errorf("claims %s, were %s", after, claims)
 	}
-	if policy := sts.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType || s.get("web").Spec.Paused {
+	if policy := statefulset.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType || s.get("web").Spec.Paused {
 		t.Errorf("whenScaled %s, paused %t", policy, s.get("web").Spec.Paused)
 	}
 }
@@ -170,7 +170,7 @@ func TestWakeWhileTheHookRuns(t *testing.T) {
 	if after := s.ClaimUIDs(); after != claims {
 		t.Errorf("claims %s, were %s", after, claims)
 	}
-	if policy := sts.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+	if policy := statefulset.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
 		t.Errorf("whenScaled %s", policy)
 	}
 }
@@ -254,7 +254,7 @@ func TestHookByCloudEvent(t *testing.T) {
 	forged.Key = "guess"
 	s.answer(request, events.ScaleHookCompleted, forged)
 	ticks(t, s.drive, 1)
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Fatalf("a forged answer has scaled the set to %d", n)
 	}
 	s.answer(request, events.ScaleHookCompleted, told)
@@ -269,7 +269,7 @@ func TestHookByCloudEvent(t *testing.T) {
 	second := *theirs.latest()
 	s.answer(second, events.ScaleHookCompleted, told) // of the scaling before
 	ticks(t, s.drive, 1)
-	if n := sts.Replicas(s.Set("web")); n != 1 {
+	if n := statefulset.Replicas(s.Set("web")); n != 1 {
 		t.Fatalf("an old answer has scaled the set to %d", n)
 	}
 	if err := second.DataAs(&told); err != nil {

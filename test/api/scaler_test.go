@@ -22,7 +22,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -263,7 +263,7 @@ func TestScaleDownWaitsForItsHook(t *testing.T) {
 	}
 	s.scale(2) // a newer wish waits for the end
 	ticks(t, s.drive, 3)
-	if n := sts.Replicas(s.Set("web")); n != 3 {
+	if n := statefulset.Replicas(s.Set("web")); n != 3 {
 		t.Fatalf("the set has %d replicas while the hook runs", n)
 	}
 	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || *scaler.Status.Desired != 1 {
@@ -318,7 +318,7 @@ func TestFailedHookStopsTheScaling(t *testing.T) {
 		t.Error(got)
 	}
 	ticks(t, s.drive, 3)
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
 	s.noHooksAreLeft()
@@ -355,7 +355,7 @@ func TestRefusedHookFailsTheScaling(t *testing.T) {
 	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False Rejected") || !strings.Contains(got, "No Name") {
 		t.Error(got)
 	}
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
 }
@@ -409,7 +409,7 @@ func TestStrangersCount(t *testing.T) {
 			s.untilStage(v1alpha1.StageIdle, 2)
 			s.force(3)
 			s.until("the counts agree", func(scaler *v1alpha1.Scaler) string {
-				if set := sts.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
+				if set := statefulset.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
 					return fmt.Sprintf("set %d, Scaler %v", set, scaler.Spec.Replicas)
 				}
 				return ""
@@ -436,7 +436,7 @@ func TestSecondScalerIsRefused(t *testing.T) {
 		return ""
 	})
 	ticks(t, s.drive, 2)
-	if n := sts.Replicas(s.Set("web")); n != 1 {
+	if n := statefulset.Replicas(s.Set("web")); n != 1 {
 		t.Errorf("the set has %d replicas", n)
 	}
 	if err := s.resource().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
@@ -473,7 +473,7 @@ func TestDeletedScalerLeavesTheSet(t *testing.T) {
 		}
 		return ""
 	})
-	if n := sts.Replicas(s.Set("web")); n != 2 {
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -126,7 +126,7 @@ func podsEnd(w *kit.World, record *api.Resize) bool {
 		return false
 	}
 	for i := range pods.Items {
-		if pods.Items[i].DeletionTimestamp != nil && sts.Held(&pods.Items[i]) {
+		if pods.Items[i].DeletionTimestamp != nil && statefulset.Held(&pods.Items[i]) {
 			ending++
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -32,8 +32,8 @@ func TestAttributesChangeUnderRunningPods(t *testing.T) {
 	for _, name := range []string{"data-web-0", "data-web-1"} {
 		claim := s.Claim(name)
 		volume := volumeOf(t, s, claim.Spec.VolumeName)
-		if sts.CurrentAttributes(claim) != "read-ahead-large" || ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != "read-ahead-large" {
-			t.Errorf("claim %s has attributes %q, its volume %v", name, sts.CurrentAttributes(claim), volume.Spec.VolumeAttributesClassName)
+		if statefulset.CurrentAttributes(claim) != "read-ahead-large" || ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != "read-ahead-large" {
+			t.Errorf("claim %s has attributes %q, its volume %v", name, statefulset.CurrentAttributes(claim), volume.Spec.VolumeAttributesClassName)
 		}
 		if has := claim.Status.Capacity.Storage().String(); has != "96Mi" {
 			t.Errorf("claim %s has %s", name, has)
@@ -124,7 +124,7 @@ func TestAttributesThatARealDriverRefuses(t *testing.T) {
 		t.Fatalf("%s %s: %s", status.Phase, status.Reason, status.Message)
 	}
 	for _, name := range []string{"data-web-0", "data-web-1"} {
-		if is := sts.AttributesOf(s.Claim(name)); is != "" {
+		if is := statefulset.AttributesOf(s.Claim(name)); is != "" {
 			t.Errorf("claim %s asks for %q", name, is)
 		}
 	}

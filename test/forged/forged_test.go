@@ -20,15 +20,15 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
-var seed = flag.Uint64("seed", 0, "the seed of the only world to look at; 0 looks at many")
+var seed = flag.Uint64("seed", 0, "the seed of the only fixture to look at; 0 looks at many")
 
 const worlds = 2500
 
-// TestForgedStatusWritesToNoForeignVolume says the seed of a world in which it does.
+// TestForgedStatusWritesToNoForeignVolume says the seed of a fixture in which it does.
 func TestForgedStatusWritesToNoForeignVolume(t *testing.T) {
 	if *seed != 0 {
 		attack(t, *seed)
@@ -74,7 +74,7 @@ func attack(t *testing.T, seed uint64) int {
 }
 
 // judge returns what a plan writes to volumes of others.
-func (w *world) judge(p plan.Plan) []string {
+func (w *fixture) judge(p plan.Plan) []string {
 	var problems []string
 	for _, a := range p.Actions {
 		if a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions {
@@ -103,7 +103,7 @@ func (w *world) judge(p plan.Plan) []string {
 }
 
 // judgeJournal returns which claims a journal names on volumes that they do not have.
-func (w *world) judgeJournal(revision *appsv1.ControllerRevision) []string {
+func (w *fixture) judgeJournal(revision *appsv1.ControllerRevision) []string {
 	var problems []string
 	journal, err := api.LoadJournal(revision)
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *world) judgeJournal(revision *appsv1.ControllerRevision) []string {
 	}
 	for _, move := range journal.Record.Moves() {
 		claim, volume := w.observed.Claim(move.Claim), w.observed.Volume(move.OldVolume)
-		if claim == nil || volume == nil || !sts.Bound(claim, volume) {
+		if claim == nil || volume == nil || !statefulset.Bound(claim, volume) {
 			problems = append(problems, fmt.Sprintf("writes down that claim %s has volume %s", move.Claim, move.OldVolume))
 		}
 	}
@@ -120,7 +120,7 @@ func (w *world) judgeJournal(revision *appsv1.ControllerRevision) []string {
 
 // apply carries a plan out as far as it concerns volumes, claims, pods, journals and the status. It returns how many volumes it wrote to, and
 // whether anything changed.
-func (w *world) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
+func (w *fixture) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
 	t.Helper()
 	written := map[string]bool{}
 	for _, a := range p.Actions {

@@ -5,12 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"drydock.dev/shared/world"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -22,19 +23,19 @@ const (
 	before = "ba9876543210"
 )
 
-// world is set web with its claims and volumes, among volumes of others in the same namespace.
-type world struct {
+// fixture is set web with its claims and volumes, among volumes of others in the same namespace.
+type fixture struct {
 	random    *rand.Rand
-	observed  *sts.Observed
+	observed  *world.Observed
 	operation string
 	// foreign says of a volume whose it is, where it is not the set's own; copies are those that were provisioned for the operation.
 	foreign map[string]string
 	copies  map[string]bool
 }
 
-func newWorld(seed uint64) *world {
+func newWorld(seed uint64) *fixture {
 	genuine := build.Operation(api.Moving, build.Members(api.MemberPending, web0, web1), build.Genuine)
-	w := &world{random: rand.New(rand.NewPCG(seed, 1)), operation: genuine.Operation, foreign: map[string]string{}, copies: map[string]bool{}}
+	w := &fixture{random: rand.New(rand.NewPCG(seed, 1)), operation: genuine.Operation, foreign: map[string]string{}, copies: map[string]bool{}}
 	first, second := build.Claim(web0, "64Mi"), build.Claim(web1, "64Mi")
 	target := build.Claim(api.TargetName(w.operation, web0, 0), "128Mi", build.On("pv-copy"), build.LinkOf(w.link(api.RoleTarget, "web", web0)))
 	w.observed = build.World(first, build.VolumeOf(first), second, build.VolumeOf(second), target, build.Node())
@@ -56,12 +57,12 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-func (w *world) link(role api.Role, set, claim string) api.Link {
+func (w *fixture) link(role api.Role, set, claim string) api.Link {
 	return api.Link{Operation: w.operation, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: set, UID: types.UID("uid-" + set)}, Claim: claim}
 }
 
 // addForeign adds volumes of the namespace that Drydock may observe because a status or a claim names them.
-func (w *world) addForeign() {
+func (w *fixture) addForeign() {
 	keeps := build.Edit(func(v *corev1.PersistentVolume) {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
@@ -88,16 +89,16 @@ func (w *world) addForeign() {
 	add("a volume that an operation on another set holds", "pv-db-source", "data-db-0", before(api.RoleSource, "db"))
 }
 
-func pick[T any](w *world, of ...T) T { return of[w.random.IntN(len(of))] }
+func pick[T any](w *fixture, of ...T) T { return of[w.random.IntN(len(of))] }
 
-func (w *world) volume() string {
+func (w *fixture) volume() string {
 	names := []string{"", "pv-none", "pv-" + web0, "pv-" + web1, "pv-copy", "pv-evidence", "pv-before", "pv-gone", "pv-posing", "pv-almost", "pv-data-db-0",
 		"pv-db-old", "pv-db-over", "pv-db-source"}
 	return pick(w, names...)
 }
 
 // forge is a status that is right, but for some fields.
-func (w *world) forge() *api.Resize {
+func (w *fixture) forge() *api.Resize {
 	phase := pick(w, api.Moving, api.Moving, api.Moving, api.Finishing, api.Reverting, api.Failed, api.Succeeded, api.Planned)
 	status := build.Operation(phase, build.Members(w.memberPhase(), web0), build.Members(w.memberPhase(), web1), build.Due(pick(w, time.Minute, -time.Minute)), build.Genuine)
 	status.Members = status.Members[:pick(w, 1, 2, 2)]
@@ -118,7 +119,7 @@ func (w *world) forge() *api.Resize {
 	return status
 }
 
-func (w *world) mutate(s *api.Resize) {
+func (w *fixture) mutate(s *api.Resize) {
 	member := &s.Members[w.random.IntN(len(s.Members))]
 	move := &member.Claims[0]
 	pick(w, []func(){
@@ -146,13 +147,13 @@ func (w *world) mutate(s *api.Resize) {
 	}...)()
 }
 
-func (w *world) memberPhase() api.MemberPhase {
+func (w *fixture) memberPhase() api.MemberPhase {
 	return pick(w, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberSwapping,
 		api.MemberStarting, api.MemberMoved, api.MemberKept)
 }
 
 // pods are those of the members: they run, or Drydock holds them, or they have stopped.
-func (w *world) pods() []*corev1.Pod {
+func (w *fixture) pods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for ordinal := range 2 {
 		pod := build.PodOf("web", ordinal, "data")
@@ -171,7 +172,7 @@ func (w *world) pods() []*corev1.Pod {
 }
 
 // meddle changes what else a tenant can write: claims with any name, volume name and annotations, and their deletion.
-func (w *world) meddle() {
+func (w *fixture) meddle() {
 	w.observed.Pods = w.pods()
 	for range w.random.IntN(3) {
 		name := pick(w, gone, "evidence", api.TargetName(w.operation, web0, 0), api.TargetName(w.operation, web0, 1), api.TargetName(w.operation, gone, 0), web1)

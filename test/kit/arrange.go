@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // PatchClaim merges a patch into a claim.
@@ -140,7 +140,7 @@ func (w *World) HeldPods() []string {
 	w.must(err)
 	var held []string
 	for i := range pods.Items {
-		if sts.Held(&pods.Items[i]) {
+		if statefulset.Held(&pods.Items[i]) {
 			held = append(held, pods.Items[i].Name)
 		}
 	}
@@ -155,5 +155,5 @@ func (w *World) PodRuns(name string) bool {
 		return false
 	}
 	w.must(err)
-	return pod.DeletionTimestamp == nil && sts.Started(pod)
+	return pod.DeletionTimestamp == nil && statefulset.Started(pod)
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // AllowAway has a PodDisruptionBudget say how many pods of the set may be away, and waits until it is in force.
@@ -40,7 +40,7 @@ func (w *World) AllowAway(set string, most int) {
 
 // Serves reports whether the pod is ready, and was not told to stop.
 func Serves(pod *corev1.Pod) bool {
-	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && sts.PodReady(pod)
+	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && statefulset.PodReady(pod)
 }
 
 // Away are the names of the set's pods that do not serve, of the first ordinals.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Answers of the API server, as shared/apply sorts them.
@@ -156,7 +156,7 @@ func (w *World) delete(kind plan.Resource, name string, uid types.UID, version s
 	}
 	if pod, ok := next.(*corev1.Pod); ok {
 		seconds := int64(30)
-		if pod.Spec.NodeName == "" || sts.Done(pod) {
+		if pod.Spec.NodeName == "" || statefulset.Done(pod) {
 			seconds = 0
 		}
 		pod.DeletionGracePeriodSeconds = &seconds
@@ -197,11 +197,11 @@ func (w *World) evict(name string, uid types.UID, try bool) error {
 	}
 	ready := 0
 	for _, p := range w.memberPods() {
-		if p.DeletionTimestamp == nil && sts.PodReady(p) {
+		if p.DeletionTimestamp == nil && statefulset.PodReady(p) {
 			ready++
 		}
 	}
-	if w.budget > 0 && !sts.Done(pod) && ready-1 < w.budget {
+	if w.budget > 0 && !statefulset.Done(pod) && ready-1 < w.budget {
 		return errBudget
 	}
 	if try {

@@ -21,7 +21,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 const (
@@ -86,7 +86,7 @@ var settings = api.Settings{Image: "registry.example/drydock@sha256:0", Parallel
 // else may happen in between. A write that is refused ends the plan. Any event may be lost: the sweep looks whenever it is a function's turn.
 func invocations(w *World) []Step {
 	var steps []Step
-	var seen *sts.Observed
+	var seen *world.Observed
 	for i := range w.functions {
 		f := w.functions[i]
 		if len(f.pending) > 0 {
@@ -155,7 +155,7 @@ func (w *World) turn(f api.Function) bool {
 	return slices.Contains(resize.Turn(record), f) || f == api.Restore
 }
 
-func (w *World) decide(o *sts.Observed, i int, waited time.Duration) plan.Plan {
+func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan {
 	refused := w.functions[i].refused
 	if functionNames[i] == api.Restore {
 		in := restore.Input{Observed: o, Namespace: namespace, Settings: settings, Waited: waited}
@@ -183,8 +183,8 @@ func (w *World) decide(o *sts.Observed, i int, waited time.Duration) plan.Plan {
 }
 
 // observe is what shared/kube reads.
-func (w *World) observe() *sts.Observed {
-	o := &sts.Observed{Now: w.now, Name: setName, Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{}}
+func (w *World) observe() *world.Observed {
+	o := &world.Observed{Now: w.now, Name: setName, Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{}}
 	if o.Set = w.set(); o.Set != nil {
 		o.Manifest = w.objects[key{plan.StatefulSets, setName}].asManifest("apps/v1", "StatefulSet")
 	}

@@ -11,7 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // breaks notes an invariant that the step has broken; the first counts.
@@ -90,7 +90,7 @@ func (w *World) checkAction(by api.Function, a plan.Action) {
 		}
 	}
 	pod := w.pod(a.Name)
-	if a.Verb != plan.VerbPatch || a.Resource != plan.Pods || pod == nil || pod.DeletionTimestamp == nil || !sts.Held(pod) ||
+	if a.Verb != plan.VerbPatch || a.Resource != plan.Pods || pod == nil || pod.DeletionTimestamp == nil || !statefulset.Held(pod) ||
 		!slices.ContainsFunc(a.Words, func(word string) bool { return strings.HasPrefix(word, "-finalizer hold") }) || a.Ops[0].Value != pod.ResourceVersion {
 		return
 	}
@@ -120,8 +120,8 @@ func (w *World) check() string {
 			return "there is no whole, current copy of claim " + claim
 		}
 	}
-	if set := w.set(); set != nil && sts.Replicas(set) != w.replicas {
-		return fmt.Sprintf("the set has %d replicas, and %d were asked for", sts.Replicas(set), w.replicas)
+	if set := w.set(); set != nil && statefulset.Replicas(set) != w.replicas {
+		return fmt.Sprintf("the set has %d replicas, and %d were asked for", statefulset.Replicas(set), w.replicas)
 	}
 	if away := w.away(); w.rolling && len(away) > 1 {
 		return fmt.Sprintf("pods %s are away at once", strings.Join(away, " and "))
@@ -142,7 +142,7 @@ func (w *World) hasCurrent(claim string) bool {
 func (w *World) away() []string {
 	var names []string
 	for _, p := range w.memberPods() {
-		if sts.Held(p) && p.DeletionTimestamp != nil {
+		if statefulset.Held(p) && p.DeletionTimestamp != nil {
 			names = append(names, p.Name)
 		}
 	}
@@ -198,12 +198,12 @@ func (w *World) serves() string {
 	if set == nil {
 		return ""
 	}
-	span := sts.Span(set)
+	span := statefulset.Span(set)
 	for ordinal := span.Start; ordinal < span.End; ordinal++ {
-		pod := w.pod(sts.PodName(set, ordinal))
-		given := strings.Contains(w.forfeited, sts.ClaimName(set, "data", ordinal)+" ")
-		if !given && (pod == nil || !sts.PodReady(pod) || pod.DeletionTimestamp != nil) {
-			return fmt.Sprintf("pod %s does not serve", sts.PodName(set, ordinal))
+		pod := w.pod(statefulset.PodName(set, ordinal))
+		given := strings.Contains(w.forfeited, statefulset.ClaimName(set, "data", ordinal)+" ")
+		if !given && (pod == nil || !statefulset.PodReady(pod) || pod.DeletionTimestamp != nil) {
+			return fmt.Sprintf("pod %s does not serve", statefulset.PodName(set, ordinal))
 		}
 	}
 	return ""

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const jobs = "Job controller"
@@ -32,7 +32,7 @@ func jobController(w *World) []Step {
 			continue
 		}
 		job := find[*batchv1.Job](w, plan.Jobs, owner.Name)
-		if gone := job == nil || job.UID != owner.UID; gone || sts.Done(p) {
+		if gone := job == nil || job.UID != owner.UID; gone || statefulset.Done(p) {
 			steps = append(steps, Step{Who: jobs, What: "counts pod " + p.Name, do: func(w *World) {
 				edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
 					p.Finalizers = slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })

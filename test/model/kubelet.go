@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // node is the only node.
@@ -80,7 +80,7 @@ func usable(w *World, p *corev1.Pod, kubelet bool) bool {
 		if claim == nil || leaves || claim.Status.Phase != corev1.ClaimBound {
 			return false
 		}
-		if volume := w.volume(claim.Spec.VolumeName); volume == nil || !sts.Bound(claim, volume) {
+		if volume := w.volume(claim.Spec.VolumeName); volume == nil || !statefulset.Bound(claim, volume) {
 			return false
 		}
 	}
@@ -119,7 +119,7 @@ func syncPod(w *World, p *corev1.Pod) []Step {
 		return []Step{{Who: kubeletName, What: "deletes pod " + p.Name, do: func(w *World) {
 			edit(w, plan.Pods, p.Name, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](0) })
 		}}}
-	case !runs && (told || sts.Done(p) || p.Status.Phase == corev1.PodRunning || !usable(w, p, true) || w.stillRuns(p.Name)):
+	case !runs && (told || statefulset.Done(p) || p.Status.Phase == corev1.PodRunning || !usable(w, p, true) || w.stillRuns(p.Name)):
 		return nil
 	case !runs:
 		return []Step{{Who: kubeletName, What: "starts pod " + p.Name, do: func(w *World) { w.start(p) }}}
@@ -225,7 +225,7 @@ func terminated(r moverreport.MemberReport) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: int32(r.Code), Message: string(r.Encode(4096))}}
 }
 
-// applications are the processes in the pods: members write, movers copy (shared/mover).
+// applications are the processes in the pods: members write, movers copy (cmd/drydock/mover).
 func applications(w *World) []Step {
 	var steps []Step
 	for _, uid := range sortedUIDs(w.processes) {

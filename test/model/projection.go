@@ -15,7 +15,7 @@ import (
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // describe says what the model and a real cluster have in common of an object: what controllers, kubelets and the functions act on. An
@@ -64,7 +64,7 @@ var finalizersOfModel = []string{protection, orphan, api.HoldFinalizer, api.Swit
 type sayer = func(is bool, format string, args ...any)
 
 func describeSet(set *appsv1.StatefulSet, say sayer) {
-	say(true, "replicas %d", sts.Replicas(set))
+	say(true, "replicas %d", statefulset.Replicas(set))
 	record, err := api.LoadResize(set)
 	if say(err != nil, "%v", err); err != nil || record == nil {
 		return
@@ -96,7 +96,7 @@ func describeVolume(v *corev1.PersistentVolume, say sayer) {
 func describePod(p *corev1.Pod, say sayer) {
 	say(p.Spec.NodeName != "", "placed")
 	say(true, "%s", p.Status.Phase)
-	say(sts.PodReady(p) && p.Labels[batchv1.JobNameLabel] == "", "ready")
+	say(statefulset.PodReady(p) && p.Labels[batchv1.JobNameLabel] == "", "ready")
 	say(p.Annotations[moverreport.SignalAnnotation] != "", "told to make its final pass")
 	for _, c := range p.Status.InitContainerStatuses {
 		ended := c.State.Terminated != nil && !resize.Pins(p)

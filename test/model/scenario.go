@@ -12,7 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Scenario is where a run begins: a set that serves, and a resize in phase Moving that has not begun with a member.
@@ -72,7 +72,7 @@ func (w *World) addMember(ordinal int, runs bool) {
 	for _, step := range missingClaims(w, set, ordinal) {
 		step.do(w)
 	}
-	name := sts.ClaimName(set, "data", ordinal)
+	name := statefulset.ClaimName(set, "data", ordinal)
 	w.claims = append(w.claims, name)
 	for range 5 {
 		for _, step := range volumeBinder(w) {
@@ -83,7 +83,7 @@ func (w *World) addMember(ordinal int, runs bool) {
 	if !runs {
 		return
 	}
-	pod := sts.PodName(set, ordinal)
+	pod := statefulset.PodName(set, ordinal)
 	_ = w.create(plan.Pods, memberPod(set, ordinal))
 	edit(w, plan.Pods, pod, func(p *corev1.Pod) { p.Spec.NodeName = node })
 	w.start(w.pod(pod))

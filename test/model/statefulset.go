@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // statefulSetController is kubernetes pkg/controller/statefulset: stateful_set.go (adoption), stateful_set_control.go (updateStatefulSet,
@@ -22,7 +22,7 @@ func statefulSetController(w *World) []Step {
 	if len(steps) > 0 {
 		return steps
 	}
-	span, ordered := sts.Span(set), sts.Ordered(set)
+	span, ordered := statefulset.Span(set), statefulset.Ordered(set)
 	for ordinal := span.Start; ordinal < span.End; ordinal++ {
 		step, wait := replica(w, set, ordinal)
 		steps = append(steps, step...)
@@ -51,7 +51,7 @@ func (w *World) memberPods() []*corev1.Pod {
 func adopt(w *World, set *appsv1.StatefulSet) []Step {
 	var steps []Step
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
-		if _, member := sts.ParsePodName(set, p.Name); member && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil && sts.Selects(set, p.Labels) {
+		if _, member := statefulset.ParsePodName(set, p.Name); member && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil && statefulset.Selects(set, p.Labels) {
 			steps = append(steps, Step{Who: setController, What: "adopts pod " + p.Name, do: func(w *World) {
 				edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
 					p.OwnerReferences = append(p.OwnerReferences, *metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")))
@@ -64,33 +64,33 @@ func adopt(w *World, set *appsv1.StatefulSet) []Step {
 
 // replica is processReplica: what is to be written for the ordinal, and whether the ordinals above have to wait for it.
 func replica(w *World, set *appsv1.StatefulSet, ordinal int) (steps []Step, wait bool) {
-	pod := w.pod(sts.PodName(set, ordinal))
+	pod := w.pod(statefulset.PodName(set, ordinal))
 	switch {
 	case pod == nil:
 		return makeMember(w, set, ordinal), true
 	case !metav1.IsControlledBy(pod, set): // the name is taken
 		return nil, true
-	case sts.Done(pod) && pod.DeletionTimestamp == nil:
+	case statefulset.Done(pod) && pod.DeletionTimestamp == nil:
 		return []Step{{Who: setController, What: "deletes ended pod " + pod.Name, do: func(w *World) { _ = w.delete(plan.Pods, pod.Name, pod.UID, "", false) }}}, true
-	case sts.Done(pod):
+	case statefulset.Done(pod):
 		return nil, true
 	case pod.Status.Phase == corev1.PodPending:
 		return missingClaims(w, set, ordinal), true
 	}
-	return nil, pod.DeletionTimestamp != nil || !sts.PodReady(pod)
+	return nil, pod.DeletionTimestamp != nil || !statefulset.PodReady(pod)
 }
 
 // makeMember makes the missing claims of an ordinal, then its pod. A claim that is being deleted stops it (createPersistentVolumeClaims).
 func makeMember(w *World, set *appsv1.StatefulSet, ordinal int) []Step {
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		if claim := w.claim(sts.ClaimName(set, t.Name, ordinal)); claim != nil && claim.DeletionTimestamp != nil {
+		if claim := w.claim(statefulset.ClaimName(set, t.Name, ordinal)); claim != nil && claim.DeletionTimestamp != nil {
 			return nil
 		}
 	}
 	if steps := missingClaims(w, set, ordinal); len(steps) > 0 {
 		return steps
 	}
-	name := sts.PodName(set, ordinal)
+	name := statefulset.PodName(set, ordinal)
 	return []Step{{Who: setController, What: "creates pod " + name, do: func(w *World) {
 		w.checkCreation(name)
 		_ = w.create(plan.Pods, memberPod(set, ordinal))
@@ -99,7 +99,7 @@ func makeMember(w *World, set *appsv1.StatefulSet, ordinal int) []Step {
 
 func missingClaims(w *World, set *appsv1.StatefulSet, ordinal int) []Step {
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		name := sts.ClaimName(set, t.Name, ordinal)
+		name := statefulset.ClaimName(set, t.Name, ordinal)
 		if w.claim(name) != nil {
 			continue
 		}
@@ -117,26 +117,26 @@ func revision(set *appsv1.StatefulSet) string {
 
 func memberPod(set *appsv1.StatefulSet, ordinal int) *corev1.Pod {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
-	pod.Namespace, pod.Name = namespace, sts.PodName(set, ordinal)
+	pod.Namespace, pod.Name = namespace, statefulset.PodName(set, ordinal)
 	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision(set)
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: t.Name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: sts.ClaimName(set, t.Name, ordinal)}}})
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: statefulset.ClaimName(set, t.Name, ordinal)}}})
 	}
 	return pod
 }
 
 // condemned deletes pods beyond the replicas, the highest first.
 func condemned(w *World, set *appsv1.StatefulSet) []Step {
-	span := sts.Span(set)
+	span := statefulset.Span(set)
 	var steps []Step
 	for _, p := range w.memberPods() {
-		if ordinal, ok := sts.ParsePodName(set, p.Name); ok && ordinal >= span.End && p.DeletionTimestamp == nil {
+		if ordinal, ok := statefulset.ParsePodName(set, p.Name); ok && ordinal >= span.End && p.DeletionTimestamp == nil {
 			steps = append(steps, Step{Who: setController, What: "scales away pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }})
 		}
 	}
-	if sts.Ordered(set) && len(steps) > 1 {
+	if statefulset.Ordered(set) && len(steps) > 1 {
 		return steps[len(steps)-1:]
 	}
 	return steps
@@ -147,16 +147,16 @@ func outdated(w *World, set *appsv1.StatefulSet) []Step {
 	if set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		return nil
 	}
-	span := sts.Span(set)
+	span := statefulset.Span(set)
 	for ordinal := span.End - 1; ordinal >= span.Start; ordinal-- {
-		p := w.pod(sts.PodName(set, ordinal))
+		p := w.pod(statefulset.PodName(set, ordinal))
 		if p == nil || !metav1.IsControlledBy(p, set) {
 			return nil
 		}
 		if p.Labels[appsv1.ControllerRevisionHashLabelKey] != revision(set) && p.DeletionTimestamp == nil {
 			return []Step{{Who: setController, What: "rolls out: deletes pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }}}
 		}
-		if !sts.PodReady(p) || p.DeletionTimestamp != nil {
+		if !statefulset.PodReady(p) || p.DeletionTimestamp != nil {
 			return nil
 		}
 	}
@@ -169,7 +169,7 @@ func setStatus(w *World, set *appsv1.StatefulSet) []Step {
 	if fmt.Sprintf("%+v", set.Status) == fmt.Sprintf("%+v", is) {
 		return nil
 	}
-	return []Step{{Who: setController, What: fmt.Sprintf("reports %d of %d ready", is.ReadyReplicas, sts.Replicas(set)), do: func(w *World) {
+	return []Step{{Who: setController, What: fmt.Sprintf("reports %d of %d ready", is.ReadyReplicas, statefulset.Replicas(set)), do: func(w *World) {
 		edit(w, plan.StatefulSets, set.Name, func(s *appsv1.StatefulSet) { s.Status = is })
 	}}}
 }
@@ -178,14 +178,14 @@ func statusOf(w *World, set *appsv1.StatefulSet) appsv1.StatefulSetStatus {
 	is := appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, UpdateRevision: revision(set), CurrentRevision: set.Status.CurrentRevision}
 	for _, p := range w.memberPods() {
 		is.Replicas++
-		if sts.PodReady(p) && !sts.Done(p) {
+		if statefulset.PodReady(p) && !statefulset.Done(p) {
 			is.ReadyReplicas++
 		}
 		if p.Labels[appsv1.ControllerRevisionHashLabelKey] == revision(set) && p.DeletionTimestamp == nil {
 			is.UpdatedReplicas++
 		}
 	}
-	if is.CurrentRevision == "" || is.UpdatedReplicas == sts.Replicas(set) && is.ReadyReplicas == sts.Replicas(set) {
+	if is.CurrentRevision == "" || is.UpdatedReplicas == statefulset.Replicas(set) && is.ReadyReplicas == statefulset.Replicas(set) {
 		is.CurrentRevision = is.UpdateRevision
 	}
 	return is

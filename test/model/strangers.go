@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const user = "user"
@@ -117,7 +117,7 @@ func deletions(w *World) []Step {
 // kept reports whether the claim is that of a member's pod which runs, or is held. A mover ends with its Job.
 func (w *World) kept(claim string) bool {
 	return slices.ContainsFunc(all[*corev1.Pod](w, plan.Pods), func(p *corev1.Pod) bool {
-		return sts.Mounts(p, claim) && sts.IsMemberName(setName, p.Name) && (sts.Started(p) || sts.Held(p))
+		return statefulset.Mounts(p, claim) && statefulset.IsMemberName(setName, p.Name) && (statefulset.Started(p) || statefulset.Held(p))
 	})
 }
 
@@ -181,7 +181,7 @@ func nodeFaults(w *World) []Step {
 	}
 	return []Step{{Who: "pod garbage collector", What: "gives up the pods of " + node, do: func(w *World) {
 		for _, p := range all[*corev1.Pod](w, plan.Pods) {
-			if p.Spec.NodeName != "" && !sts.Done(p) {
+			if p.Spec.NodeName != "" && !statefulset.Done(p) {
 				edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
 					p.Status.Phase = corev1.PodFailed
 					p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}

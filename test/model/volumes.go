@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 const (
@@ -95,9 +95,9 @@ func match(w *World, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolu
 	}
 	var fits *corev1.PersistentVolume
 	for _, v := range all[*corev1.PersistentVolume](w, plan.Volumes) {
-		has, wants := v.Spec.Capacity[corev1.ResourceStorage], sts.Requested(claim)
+		has, wants := v.Spec.Capacity[corev1.ResourceStorage], statefulset.Requested(claim)
 		switch {
-		case v.DeletionTimestamp != nil, has.Cmp(wants) < 0, v.Spec.StorageClassName != sts.ClassOf(claim):
+		case v.DeletionTimestamp != nil, has.Cmp(wants) < 0, v.Spec.StorageClassName != statefulset.ClassOf(claim):
 		case v.Spec.ClaimRef != nil && refers(v, claim):
 			return v
 		case v.Spec.ClaimRef == nil && v.Status.Phase == corev1.VolumeAvailable:
@@ -154,7 +154,7 @@ func phaseOf(w *World, v *corev1.PersistentVolume) corev1.PersistentVolumePhase 
 
 // provision makes an empty volume for the claim.
 func (w *World) provision(claim *corev1.PersistentVolumeClaim) {
-	v := volumeFor("pv-"+string(claim.UID), claim.Spec, sts.Requested(claim))
+	v := volumeFor("pv-"+string(claim.UID), claim.Spec, statefulset.Requested(claim))
 	v.Spec.ClaimRef, v.Finalizers = refTo(claim), []string{volumeProtection}
 	_ = w.create(plan.Volumes, v)
 	w.contents[v.Name] = content{}
@@ -186,5 +186,5 @@ func claimProtection(w *World) []Step {
 }
 
 func usedByScheduled(w *World, claim string) bool {
-	return slices.ContainsFunc(all[*corev1.Pod](w, plan.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && sts.Mounts(p, claim) })
+	return slices.ContainsFunc(all[*corev1.Pod](w, plan.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && statefulset.Mounts(p, claim) })
 }

@@ -18,7 +18,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -337,8 +337,8 @@ func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Resize, rep
 		t.Errorf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
 	}
 	set := w.Set("web")
-	if status != nil && status.Phase == api.Succeeded && !status.IsRollback() && len(sts.Unmet(set, status.Fields)) > 0 {
-		t.Errorf("the set lacks %v", api.Words(sts.Unmet(set, status.Fields)))
+	if status != nil && status.Phase == api.Succeeded && !status.IsRollback() && len(statefulset.Unmet(set, status.Fields)) > 0 {
+		t.Errorf("the set lacks %v", api.Words(statefulset.Unmet(set, status.Fields)))
 	}
 	if !slices.Contains(replicas, *set.Spec.Replicas) {
 		t.Errorf("I4: %d replicas", *set.Spec.Replicas)

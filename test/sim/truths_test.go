@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
 
@@ -93,7 +93,7 @@ func (s *sight) journalled() string {
 		return ""
 	}
 	for name, pod := range s.pods {
-		if sts.Held(pod) {
+		if statefulset.Held(pod) {
 			return fmt.Sprintf("I2: the set is replaced while pod %s is held", name)
 		}
 	}
@@ -140,8 +140,8 @@ func (s *sight) made() int32 { return *s.method.set().Spec.Replicas }
 // replicas checks that a resize writes neither the replica count nor the retention policy.
 func (s *sight) replicas() string {
 	asked := s.Asked(s.made())
-	if s.set != nil && (!slices.Contains(asked, *s.set.Spec.Replicas) || sts.WhenScaled(s.set) != "Delete") {
-		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked, sts.WhenScaled(s.set))
+	if s.set != nil && (!slices.Contains(asked, *s.set.Spec.Replicas) || statefulset.WhenScaled(s.set) != "Delete") {
+		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked, statefulset.WhenScaled(s.set))
 	}
 	return ""
 }
@@ -157,7 +157,7 @@ func (s *sight) stopped() string {
 		case m.Phase == api.MemberStarting || !isStopped(&m):
 		case pod == nil || pod.UID != m.Pod:
 			return fmt.Sprintf("I1: member %d is %s, and its pod %s is gone or was created anew", m.Ordinal, m.Phase, m.Pod)
-		case m.Phase != api.MemberStopping && !sts.Held(pod):
+		case m.Phase != api.MemberStopping && !statefulset.Held(pod):
 			return fmt.Sprintf("I1: member %d is %s, and its pod is not held", m.Ordinal, m.Phase)
 		}
 	}
@@ -169,7 +169,7 @@ func (s *sight) backed() string {
 	for _, name := range s.claimNames() {
 		claim := s.claims[name]
 		pod := s.pods["web"+name[strings.LastIndex(name, "-"):]]
-		if (claim == nil || claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "") && !sts.Held(pod) {
+		if (claim == nil || claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "") && !statefulset.Held(pod) {
 			return fmt.Sprintf("I1: claim %s is missing or unbound, and its pod is not held", name)
 		}
 	}
@@ -189,7 +189,7 @@ func (s *sight) claimNames() []string {
 // held checks that pods are held only while an operation runs, which has a deadline.
 func (s *sight) held() string {
 	for name, pod := range s.pods {
-		if sts.Held(pod) && s.set != nil && !s.record.Active() {
+		if statefulset.Held(pod) && s.set != nil && !s.record.Active() {
 			return "I9: pod " + name + " is held for no operation"
 		}
 	}

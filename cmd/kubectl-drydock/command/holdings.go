@@ -15,7 +15,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // holdings reads every set that Drydock holds anything of, in order of namespace and name.
@@ -73,7 +73,7 @@ func (s *session) heldPods(ctx context.Context, at func(namespace, name string) 
 		for i := range l.Items {
 			pod := &l.Items[i]
 			link, err := api.LoadLink(pod)
-			if err != nil || link == nil || link.Role != api.RoleHeld || !sts.Held(pod) {
+			if err != nil || link == nil || link.Role != api.RoleHeld || !statefulset.Held(pod) {
 				continue
 			}
 			in := at(pod.Namespace, link.Set.Name)

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
 
@@ -24,7 +24,7 @@ func regretting(status *api.Resize, objects ...metav1.Object) resize.Input {
 		options = append(options, build.Status(status))
 	}
 	return resize.Input{Observed: build.World(append(objects, build.Set("web", options...), claim, build.VolumeOf(claim))...),
-		Cluster: &sts.Cluster{Classes: map[string]*storagev1.StorageClass{"fixed": {}}}}
+		Cluster: &world.Cluster{Classes: map[string]*storagev1.StorageClass{"fixed": {}}}}
 }
 
 // leftBy is a volume that the operation has left behind of the claim.

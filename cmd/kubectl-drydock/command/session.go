@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // session is a command's view of one StatefulSet in the cluster.
@@ -63,7 +63,7 @@ func (s *session) set(ctx context.Context) (*appsv1.StatefulSet, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !sts.Managed(set):
+	case !statefulset.Managed(set):
 		return nil, fmt.Errorf("StatefulSet %s/%s has not opted in, so no function would touch it; kubectl label -n %s sts %s %s=true opts it in",
 			s.namespace, s.name, s.namespace, s.name, api.ManagedLabel)
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/grow"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Input is a set with its claims and their usage.
@@ -68,18 +68,18 @@ func (in Input) row(template string) Row {
 	row := Row{Namespace: in.Set.Namespace, Set: in.Set.Name, Template: template}
 	needs := int64(0)
 	var unknown []string
-	for _, c := range sts.ClaimsOf(in.Set, in.Claims) {
+	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
 		if c.Template != template {
 			continue
 		}
 		row.Claims++
-		if size := sts.Requested(c.PersistentVolumeClaim); size.Cmp(row.Size) > 0 {
+		if size := statefulset.Requested(c.PersistentVolumeClaim); size.Cmp(row.Size) > 0 {
 			row.Size = size
 		}
 		u, measured := in.Usage[c.Name]
 		has := c.Status.Capacity[corev1.ResourceStorage]
 		switch why := u.Problem(has, in.Now); {
-		case sts.IsBlock(c.PersistentVolumeClaim):
+		case statefulset.IsBlock(c.PersistentVolumeClaim):
 			unknown = append(unknown, c.Name+" is a raw block volume")
 		case !measured:
 			unknown = append(unknown, c.Name+" is not in use, so nothing measures it")

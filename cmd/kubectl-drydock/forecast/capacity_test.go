@@ -32,7 +32,7 @@ func room(name, class, zone, capacity, largest string) storagev1.CSIStorageCapac
 func TestCapacities(t *testing.T) {
 	const copies, grows = "data=128Mi@fast", "data=128Mi"
 	in := func(request, class string, options ...build.Option) Input {
-		in := world(request, objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", class)}, options...)...)},
+		in := given(request, objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", class)}, options...)...)},
 			claims(class), pods())
 		waits := storagev1.VolumeBindingWaitForFirstConsumer
 		for _, c := range in.Cluster.Classes {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"drydock.dev/shared/world"
+
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +21,6 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
@@ -27,10 +28,10 @@ type objects = []metav1.Object
 
 const roomy = "roomy" // the class whose volumes can grow
 
-// world is a cluster with a set, and the request of a forecast.
-func world(request string, groups ...objects) Input {
+// given is a cluster with a set, and the request of a forecast.
+func given(request string, groups ...objects) Input {
 	return Input{Ask: Ask{Request: request}, Input: resize.Input{Settings: build.Settings(),
-		Observed: build.World(slices.Concat(groups...)...), Registry: owners.BuiltIn(), Cluster: &sts.Cluster{
+		Observed: build.World(slices.Concat(groups...)...), Registry: owners.BuiltIn(), Cluster: &world.Cluster{
 			Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}, roomy: {AllowVolumeExpansion: ptr.To(true)}}}}}
 }
 
@@ -82,33 +83,33 @@ func TestVerdict(t *testing.T) {
 		want   string
 		claims int
 	}{
-		"asked for":                       {world("", set(asks), claims("fixed")), "Goes: ", 2},
-		"would be asked for":              {world("data=128Mi", set(), claims("fixed")), "Waits: NotRequested", 2},
-		"for something else":              {world("data=256Mi", set(asks), claims("fixed")), "Waits: NotRequested", 2},
-		"for the same":                    {world("data=128Mi", set(asks), claims("fixed")), "Goes: ", 2},
-		"not asked for":                   {world("", set(), claims("fixed")), "Nothing: ", 0},
-		"not asked for, and not opted in": {world("", set(build.Label(api.ManagedLabel, "")), claims("fixed")), "Nothing: ", 0},
-		"the set has not opted in": {world("data=128Mi", set(build.Label(api.ManagedLabel, "")), claims("fixed")),
+		"asked for":                       {given("", set(asks), claims("fixed")), "Goes: ", 2},
+		"would be asked for":              {given("data=128Mi", set(), claims("fixed")), "Waits: NotRequested", 2},
+		"for something else":              {given("data=256Mi", set(asks), claims("fixed")), "Waits: NotRequested", 2},
+		"for the same":                    {given("data=128Mi", set(asks), claims("fixed")), "Goes: ", 2},
+		"not asked for":                   {given("", set(), claims("fixed")), "Nothing: ", 0},
+		"not asked for, and not opted in": {given("", set(build.Label(api.ManagedLabel, "")), claims("fixed")), "Nothing: ", 0},
+		"the set has not opted in": {given("data=128Mi", set(build.Label(api.ManagedLabel, "")), claims("fixed")),
 			"Waits: NotManaged NotRequested", 2},
-		"nothing to do": {world("data=64Mi", set(), claims("fixed")), "Nothing: ", 0},
-		"an operation runs": {world("data=256Mi", set(build.Status(running)), claims("fixed")),
+		"nothing to do": {given("data=64Mi", set(), claims("fixed")), "Nothing: ", 0},
+		"an operation runs": {given("data=256Mi", set(build.Status(running)), claims("fixed")),
 			"Waits: NotRequested InProgress", 0},
-		"the same has failed":       {world("", set(asks, build.Status(failed)), claims("fixed")), "Waits: AlreadyRefused", 2},
-		"something else has failed": {world("data=256Mi", set(build.Status(failed)), claims("fixed")), "Waits: NotRequested", 2},
-		"the set sleeps": {world("", set(asks, build.WithSleep(build.Sleep(api.Asleep))), claims("fixed")),
+		"the same has failed":       {given("", set(asks, build.Status(failed)), claims("fixed")), "Waits: AlreadyRefused", 2},
+		"something else has failed": {given("data=256Mi", set(build.Status(failed)), claims("fixed")), "Waits: NotRequested", 2},
+		"the set sleeps": {given("", set(asks, build.WithSleep(build.Sleep(api.Asleep))), claims("fixed")),
 			"Waits: InProgress", 2},
-		"the status is unreadable": {world("", set(asks, build.Annotation(api.StatusAnnotation, "{")), claims("fixed")),
+		"the status is unreadable": {given("", set(asks, build.Annotation(api.StatusAnnotation, "{")), claims("fixed")),
 			"Waits: StatusInvalid", 0},
-		"the set is being deleted": {world("", set(asks, build.Deleting()), claims("fixed")), "Waits: SetGone", 0},
-		"a claim has no volume yet": {world("", set(asks), objects{build.Claim("data-web-0", "64Mi", build.OfClass("fixed"),
+		"the set is being deleted": {given("", set(asks, build.Deleting()), claims("fixed")), "Waits: SetGone", 0},
+		"a claim has no volume yet": {given("", set(asks), objects{build.Claim("data-web-0", "64Mi", build.OfClass("fixed"),
 			build.On(""))}), "Waits: ClaimNotBound", 1},
-		"a class is unknown":        {world("data=128Mi@nvme", set(), claims("fixed")), "Refused: UnknownClass", 2},
-		"the request is unreadable": {world("data=lots", set(), claims("fixed")), "Refused: RequestInvalid", 0},
-		"a claim's link is unreadable": {world("data=128Mi", set(), claims("fixed", build.Annotation(api.OperationAnnotation, "{}"))),
+		"a class is unknown":        {given("data=128Mi@nvme", set(), claims("fixed")), "Refused: UnknownClass", 2},
+		"the request is unreadable": {given("data=lots", set(), claims("fixed")), "Refused: RequestInvalid", 0},
+		"a claim's link is unreadable": {given("data=128Mi", set(), claims("fixed", build.Annotation(api.OperationAnnotation, "{}"))),
 			"Refused: LinkInvalid LinkInvalid", 2},
-		"refused, and not even asked for": {world("data=128Mi", set(build.Owned("Database", "main")), claims("fixed")),
+		"refused, and not even asked for": {given("data=128Mi", set(build.Owned("Database", "main")), claims("fixed")),
 			"Refused: OwnerNotPausable", 2},
-		"refused by the API server, and alike": {world("", set(asks), claims("fixed")), "Refused: Rejected Rejected", 2},
+		"refused by the API server, and alike": {given("", set(asks), claims("fixed")), "Refused: Rejected Rejected", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := row.in.Set.DeepCopy()
@@ -151,15 +152,15 @@ func TestClaims(t *testing.T) {
 		bytes string
 		nodes int
 	}{
-		"grows": {world("data=128Mi", set(), claims(roomy), pods()), "expand 64Mi>128Mi roomy> by web-0", "0 claims: 0 + 0",
+		"grows": {given("data=128Mi", set(), claims(roomy), pods()), "expand 64Mi>128Mi roomy> by web-0", "0 claims: 0 + 0",
 			0},
-		"copied": {world("data=128Mi@fast", set(), claims("fixed"), pods()), "copy 64Mi>128Mi fixed>fast by web-0, 10485760 " +
+		"copied": {given("data=128Mi@fast", set(), claims("fixed"), pods()), "copy 64Mi>128Mi fixed>fast by web-0, 10485760 " +
 			"used", "2 claims: 10485760 + 67108864", 1},
-		"no pod": {world("data=128Mi", set(), claims("fixed")), "copy 64Mi>128Mi fixed>, 10485760 used",
+		"no pod": {given("data=128Mi", set(), claims("fixed")), "copy 64Mi>128Mi fixed>, 10485760 used",
 			"2 claims: 10485760 + 67108864", 0},
-		"a device is copied whole": {world("data=128Mi", set(), claims("fixed", block), pods()), "copy 64Mi>128Mi fixed> by web-0",
+		"a device is copied whole": {given("data=128Mi", set(), claims("fixed", block), pods()), "copy 64Mi>128Mi fixed> by web-0",
 			"2 claims: 0 + 134217728", 1},
-		"another pod uses it, too": {world("data=128Mi", set(), claims("fixed"), pods(), objects{build.Pod("debug", []string{"data-web-0"})}),
+		"another pod uses it, too": {given("data=128Mi", set(), claims("fixed"), pods(), objects{build.Pod("debug", []string{"data-web-0"})}),
 			"copy 64Mi>128Mi fixed> by web-0 by debug!, 10485760 used", "2 claims: 10485760 + 67108864", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestClaims(t *testing.T) {
 
 // TestShrinkThatDoesNotFit is found where it is known how much is in use.
 func TestShrinkThatDoesNotFit(t *testing.T) {
-	in := world("data=32Mi", set(build.Resize("data=32Mi")), claims("fixed"), pods())
+	in := given("data=32Mi", set(build.Resize("data=32Mi")), claims("fixed"), pods())
 	in.Settings.ShrinkMargin = 10
 	for used, want := range map[int64]string{20 << 20: "Goes 1", 30 << 20: "Goes 2", 33 << 20: "Refused 1"} { // one is about the templates
 		d := Look(in).Document(map[string]Usage{"data-web-0": {Used: used, Capacity: 60 << 20}}, nil)
@@ -211,14 +212,14 @@ func TestOwner(t *testing.T) {
 		paused bool
 		how    string
 	}{
-		"known": {world("data=128Mi", set(known), claims("fixed")), true, "drydock.dev/allow=pause"},
-		"ignored": {world("data=128Mi", set(known, build.Annotation(api.OwnerPolicyAnnotation, "ignore")), claims("fixed")), false,
+		"known": {given("data=128Mi", set(known), claims("fixed")), true, "drydock.dev/allow=pause"},
+		"ignored": {given("data=128Mi", set(known, build.Annotation(api.OwnerPolicyAnnotation, "ignore")), claims("fixed")), false,
 			"owner-policy=ignore"},
-		"unknown": {world("data=128Mi", set(owned("example.com/v1", "Database")), claims("fixed")), false,
+		"unknown": {given("data=128Mi", set(owned("example.com/v1", "Database")), claims("fixed")), false,
 			"does not know how to pause a Database"},
-		"not asked": {world("auto", set(known),
+		"not asked": {given("auto", set(known),
 			claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = resources32() }))), false, "not asked"},
-		"unreadable": {world("data=128Mi", set(owned("a/b/c", "Database")), claims("fixed")), false, "does not know"},
+		"unreadable": {given("data=128Mi", set(owned("a/b/c", "Database")), claims("fixed")), false, "does not know"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "not asked" { // the claims grow to the template, which has no class
@@ -230,7 +231,7 @@ func TestOwner(t *testing.T) {
 			}
 		})
 	}
-	if o := Look(world("data=128Mi", set(), claims("fixed"))).Document(nil, nil).Owner; o != nil {
+	if o := Look(given("data=128Mi", set(), claims("fixed"))).Document(nil, nil).Owner; o != nil {
 		t.Errorf("the set has no owner, and not %+v", o)
 	}
 }
@@ -254,22 +255,22 @@ func TestWrites(t *testing.T) {
 		want      string
 		unchecked int
 	}{
-		"grow": {world("data=128Mi", set(), claims(roomy)), "create controllerrevisions, patch persistentvolumeclaims, patch " +
+		"grow": {given("data=128Mi", set(), claims(roomy)), "create controllerrevisions, patch persistentvolumeclaims, patch " +
 			"persistentvolumeclaims, create statefulsets", 0},
-		"copy": {world("data=128Mi", set(), claims("fixed"), pods()), "create controllerrevisions, " + copies + ", " + copies +
+		"copy": {given("data=128Mi", set(), claims("fixed"), pods()), "create controllerrevisions, " + copies + ", " + copies +
 			", create statefulsets", 0},
-		"copy, and a Job before each member": {world("data=128Mi", set(build.Annotation(api.BeforeMemberAnnotation,
+		"copy, and a Job before each member": {given("data=128Mi", set(build.Annotation(api.BeforeMemberAnnotation,
 			"spec: {containers: [{name: sh, image: x}]}")), claims("fixed"), pods()),
 			"create controllerrevisions, " + copies + ", " + copies + ", create pods, create statefulsets", 0},
-		"the template is so already": {world("data=64Mi", set(), claims("fixed",
+		"the template is so already": {given("data=64Mi", set(), claims("fixed",
 			build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = resources32() }))), "create controllerrevisions, " +
 			copies + ", " + copies, 0},
-		"the user is not known": {world("data=128Mi", set(rootless), claims("fixed")), "create controllerrevisions, create " +
+		"the user is not known": {given("data=128Mi", set(rootless), claims("fixed")), "create controllerrevisions, create " +
 			"persistentvolumeclaims, create persistentvolumeclaims, create statefulsets", 0},
-		"a quota has no room for two": {full(world("data=128Mi", set(), claims(roomy))), "create controllerrevisions, patch " +
+		"a quota has no room for two": {full(given("data=128Mi", set(), claims(roomy))), "create controllerrevisions, patch " +
 			"persistentvolumeclaims, patch persistentvolumeclaims", 1},
-		"nothing":   {world("data=64Mi", set(), claims("fixed")), "", 0},
-		"a mistake": {world("data=128Mi,db=1Gi", set(), claims("fixed")), "", 0},
+		"nothing":   {given("data=64Mi", set(), claims("fixed")), "", 0},
+		"a mistake": {given("data=128Mi,db=1Gi", set(), claims("fixed")), "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes, unchecked := Look(row.in).Writes()

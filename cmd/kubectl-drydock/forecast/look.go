@@ -9,7 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Input has the facts for a forecast.
@@ -75,7 +75,7 @@ func (f *Forecast) suppose() {
 	set, observed := f.in.Set.DeepCopy(), *f.in.Observed
 	observed.Set, f.in.Observed = set, &observed
 	set.Labels, set.Annotations = filled(set.Labels), filled(set.Annotations)
-	if !sts.Managed(set) {
+	if !statefulset.Managed(set) {
 		f.wait(api.NotManaged, "the set opts in: kubectl -n %s label sts %s %s=true", set.Namespace, set.Name, api.ManagedLabel)
 		set.Labels[api.ManagedLabel] = "true"
 	}

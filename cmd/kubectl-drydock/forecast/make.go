@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Usage is a kubelet's report about the file system of a claim, in bytes.
@@ -73,7 +73,7 @@ func (f *Forecast) claims(measured map[string]Usage) []Claim {
 	for _, m := range f.moves() {
 		c := f.claim(m.Claim, Claim{Template: m.Template, Method: methodOf(m), From: m.From, To: m.To, Volume: m.OldVolume,
 			NewClass: m.Class, NewModes: m.Modes, NewAttributes: f.newAttributes(m)})
-		if usage, known := measured[m.Claim]; known && !sts.IsBlock(f.in.Claim(m.Claim)) && usage.alone(c.Capacity) {
+		if usage, known := measured[m.Claim]; known && !statefulset.IsBlock(f.in.Claim(m.Claim)) && usage.alone(c.Capacity) {
 			c.Used = &usage.Used
 		}
 		all = append(all, c)
@@ -102,10 +102,10 @@ func (f *Forecast) newAttributes(m *api.Move) *string {
 // claim completes the forecast of a claim from the live claim.
 func (f *Forecast) claim(name string, c Claim) Claim {
 	live := f.in.Claim(name)
-	c.Name, c.Class, c.Modes, c.Capacity = name, sts.ClassOf(live), live.Spec.AccessModes, f.capacity(c.From, c.Volume)
-	c.Attributes = sts.AttributesOf(live)
+	c.Name, c.Class, c.Modes, c.Capacity = name, statefulset.ClassOf(live), live.Spec.AccessModes, f.capacity(c.From, c.Volume)
+	c.Attributes = statefulset.AttributesOf(live)
 	for _, pod := range f.in.Users(name) {
-		c.Users = append(c.Users, User{Pod: pod.Name, Node: pod.Spec.NodeName, Foreign: !sts.IsPodOf(pod, f.in.Set)})
+		c.Users = append(c.Users, User{Pod: pod.Name, Node: pod.Spec.NodeName, Foreign: !statefulset.IsPodOf(pod, f.in.Set)})
 	}
 	return c
 }
@@ -161,7 +161,7 @@ func (f *Forecast) fits(d *Document) {
 
 // owner is who controls the set, and whether that is paused.
 func (f *Forecast) owner() *Owner {
-	ref := sts.Controller(f.in.Set)
+	ref := statefulset.Controller(f.in.Set)
 	if ref == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // moving completes the document of a resize that stops members.
@@ -29,7 +29,7 @@ func (f *Forecast) moving(d *Document) {
 	if f.suggestsRolling(d) {
 		d.Suggestions = append(d.Suggestions, fmt.Sprintf("the set has %d replicas and PodDisruptionBudget %s. If it is replicated, %s=%s "+
 			"moves one member at a time, so that it keeps serving",
-			sts.Replicas(f.in.Set), d.Budgets[0].Name, api.StrategyAnnotation, api.StrategyRolling))
+			statefulset.Replicas(f.in.Set), d.Budgets[0].Name, api.StrategyAnnotation, api.StrategyRolling))
 	}
 }
 
@@ -61,7 +61,7 @@ func highest(record *api.Resize) *api.Member {
 func (f *Forecast) member(m *api.Member) Member {
 	member := Member{Ordinal: m.Ordinal, Cold: f.cold(m)}
 	if pod := f.in.MemberPod(m.Ordinal); pod != nil {
-		member.Pod, member.Node, member.Ready, member.Primary = pod.Name, pod.Spec.NodeName, sts.PodReady(pod), sts.IsPrimary(f.in.Set, pod)
+		member.Pod, member.Node, member.Ready, member.Primary = pod.Name, pod.Spec.NodeName, statefulset.PodReady(pod), statefulset.IsPrimary(f.in.Set, pod)
 	}
 	return member
 }
@@ -75,7 +75,7 @@ func (f *Forecast) cold(m *api.Member) string {
 		return "it has no pod"
 	}
 	for _, move := range m.Claims {
-		if sts.OnePodOnly(f.in.Claim(move.Claim)) {
+		if statefulset.OnePodOnly(f.in.Claim(move.Claim)) {
 			return "ReadWriteOncePod: no second pod may use claim " + move.Claim
 		}
 	}
@@ -98,7 +98,7 @@ func (f *Forecast) budgets() []Budget {
 // suggestsRolling reports whether the set looks replicated and did not say how its members are to stop.
 func (f *Forecast) suggestsRolling(d *Document) bool {
 	_, said := f.in.Set.Annotations[api.StrategyAnnotation]
-	return !said && sts.Replicas(f.in.Set) >= 3 && len(d.Budgets) > 0
+	return !said && statefulset.Replicas(f.in.Set) >= 3 && len(d.Budgets) > 0
 }
 
 // warn adds consequences that may surprise the user.
@@ -113,7 +113,7 @@ func (f *Forecast) warn(d *Document) {
 			d.Warnings = append(d.Warnings, fmt.Sprintf("PodDisruptionBudget %s allows no member to stop now: the resize would wait for it", b.Name))
 		}
 	}
-	if rolling && sts.Ordered(f.in.Set) {
+	if rolling && statefulset.Ordered(f.in.Set) {
 		d.Warnings = append(d.Warnings, "podManagementPolicy is OrderedReady: if another pod is lost while a member is stopped, Kubernetes "+
 			"replaces it only when the member is back. Drydock starts the member again at once then, on the volumes that it had")
 	}

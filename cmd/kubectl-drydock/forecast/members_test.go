@@ -27,17 +27,17 @@ func TestMembersAreInTheOrderInWhichTheyMove(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"whole: from the top":   {world("data=128Mi", set(), claims("fixed"), pods()), "1, 0"},
-		"rolling: from the top": {world("data=128Mi", set(rolling), claims("fixed"), pods()), "1, 0"},
-		"the primary comes last": {world("data=128Mi", set(rolling, primary), claims("fixed"), objects{pod(0), pod(1, leads)}),
+		"whole: from the top":   {given("data=128Mi", set(), claims("fixed"), pods()), "1, 0"},
+		"rolling: from the top": {given("data=128Mi", set(rolling), claims("fixed"), pods()), "1, 0"},
+		"the primary comes last": {given("data=128Mi", set(rolling, primary), claims("fixed"), objects{pod(0), pod(1, leads)}),
 			"0, 1 primary"},
-		"one that is not ready is next": {world("data=128Mi", set(rolling), claims("fixed"), objects{pod(0, unready), pod(1)}), "0 unready, 1"},
-		"one without a pod is first": {world("data=128Mi", set(rolling, build.Replicas(1)), claims("fixed"), objects{pod(0)}),
+		"one that is not ready is next": {given("data=128Mi", set(rolling), claims("fixed"), objects{pod(0, unready), pod(1)}), "0 unready, 1"},
+		"one without a pod is first": {given("data=128Mi", set(rolling, build.Replicas(1)), claims("fixed"), objects{pod(0)}),
 			"1 unready (it has no pod), 0"},
-		"a wanted pod is awaited": {world("data=128Mi", set(rolling), claims("fixed"), objects{pod(0)}), "1 unready, 0"},
-		"no second pod is allowed": {world("data=128Mi", set(), claims("fixed", onePodOnly), pods()),
+		"a wanted pod is awaited": {given("data=128Mi", set(rolling), claims("fixed"), objects{pod(0)}), "1 unready, 0"},
+		"no second pod is allowed": {given("data=128Mi", set(), claims("fixed", onePodOnly), pods()),
 			"1 (ReadWriteOncePod: no second pod may use claim data-web-1), 0 (ReadWriteOncePod: no second pod may use claim data-web-0)"},
-		"claims that grow stop nobody": {world("data=128Mi", set(), claims(roomy), pods()), ""},
+		"claims that grow stop nobody": {given("data=128Mi", set(), claims(roomy), pods()), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -67,7 +67,7 @@ func budget(name string, allows int32, selector *metav1.LabelSelector) policyv1.
 }
 
 func TestBudgetsThatCountThePodsAreNamed(t *testing.T) {
-	in := world("data=128Mi", set(), claims("fixed"), pods())
+	in := given("data=128Mi", set(), claims("fixed"), pods())
 	in.Budgets = []policyv1.PodDisruptionBudget{
 		budget("ours", 1, &metav1.LabelSelector{MatchLabels: in.Set.Spec.Template.Labels}),
 		budget("everything", 1, &metav1.LabelSelector{}),
@@ -93,7 +93,7 @@ func TestWhatMaySurpriseIsSaid(t *testing.T) {
 	rolling := build.Annotation(api.StrategyAnnotation, "rolling")
 	parallel := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement })
 	three := func(options ...build.Option) Input {
-		in := world("data=128Mi", set(append(options, build.Replicas(3))...), claims("fixed"), pods())
+		in := given("data=128Mi", set(append(options, build.Replicas(3))...), claims("fixed"), pods())
 		in.Budgets = []policyv1.PodDisruptionBudget{budget("quorum", 1, &metav1.LabelSelector{})}
 		return in
 	}
@@ -109,7 +109,7 @@ func TestWhatMaySurpriseIsSaid(t *testing.T) {
 		"rolling, in order":         {three(rolling), []string{"manifest", "OrderedReady"}, false},
 		"rolling, in parallel":      {three(rolling, parallel), []string{"manifest"}, false},
 		"the budget allows nothing": {none, []string{"manifest", "would wait for it"}, false},
-		"two replicas":              {world("data=128Mi", set(), claims("fixed"), pods()), []string{"manifest"}, false},
+		"two replicas":              {given("data=128Mi", set(), claims("fixed"), pods()), []string{"manifest"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Look(row.in).Document(nil, nil)
@@ -129,7 +129,7 @@ func TestWhatMaySurpriseIsSaid(t *testing.T) {
 }
 
 func TestAskedStrategyIsForecast(t *testing.T) {
-	in := world("data=128Mi", set(), claims("fixed"), pods())
+	in := given("data=128Mi", set(), claims("fixed"), pods())
 	in.Ask.Strategy = "rolling"
 	d := Look(in).Document(nil, nil)
 	if d.Strategy != api.StrategyRolling || reasons(d.Before) != "NotRequested NotRequested" {

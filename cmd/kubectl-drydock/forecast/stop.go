@@ -8,7 +8,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Stop tells for how long members would be stopped. From and To are estimates from observations (Basis) and assumptions (Assumed); Besides
@@ -58,7 +59,7 @@ type stop struct {
 
 // stopOf estimates the stop of the members that would be moved.
 func (f *Forecast) stopOf(members []Member, claims []Claim) Stop {
-	s := stop{grows: f.record.GrowsHeld(), together: f.record.Strategy == api.StrategyWhole, ordered: sts.Ordered(f.in.Set), grace: sts.GracePeriod(f.in.Set),
+	s := stop{grows: f.record.GrowsHeld(), together: f.record.Strategy == api.StrategyWhole, ordered: statefulset.Ordered(f.in.Set), grace: statefulset.GracePeriod(f.in.Set),
 		parallel: resources.Parallelism(f.in.Set, f.in.Settings)}
 	s.limit, _ = api.MaxStop(f.in.Set, f.record.Strategy) // a mistake is refused
 	s.pod, s.start = newestStart(f.in.Observed)
@@ -70,7 +71,7 @@ func (f *Forecast) stopOf(members []Member, claims []Claim) Stop {
 		cold[m.Ordinal] = m.Cold != ""
 	}
 	for _, c := range claims {
-		_, ordinal, _ := sts.ParseClaimName(f.in.Set, c.Name)
+		_, ordinal, _ := statefulset.ParseClaimName(f.in.Set, c.Name)
 		switch {
 		case c.Method != api.MethodCopy:
 		case cold[ordinal]:
@@ -85,7 +86,7 @@ func (f *Forecast) stopOf(members []Member, claims []Claim) Stop {
 // noStop is the estimate for claims that all grow on their volumes.
 func (f *Forecast) noStop(claims []Claim) Stop {
 	d := Stop{None: true}
-	if len(claims) > 0 && sts.Replicas(f.in.Set) > 0 {
+	if len(claims) > 0 && statefulset.Replicas(f.in.Set) > 0 {
 		d.Besides = append(d.Besides, fmt.Sprintf("storage that grows a file system only when it is mounted has one pod evicted at a time, %s "+
 			"after its volume has grown",
 			f.in.Settings.ExpandPatience))
@@ -194,12 +195,12 @@ func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.
 
 // newestStart is the newest pod of the set that became ready without a restart of its containers, and how long it took. A pod
 // that was not ready for a while in between has taken less than that.
-func newestStart(o *sts.Observed) (string, time.Duration) {
+func newestStart(o *world.Observed) (string, time.Duration) {
 	var newest *corev1.Pod
 	var took time.Duration
 	for _, pod := range o.Pods {
 		ready := readySince(pod)
-		if ready == nil || !sts.IsPodOf(pod, o.Set) || newest != nil && pod.CreationTimestamp.Before(&newest.CreationTimestamp) {
+		if ready == nil || !statefulset.IsPodOf(pod, o.Set) || newest != nil && pod.CreationTimestamp.Before(&newest.CreationTimestamp) {
 			continue
 		}
 		newest, took = pod, max(0, ready.LastTransitionTime.Sub(pod.CreationTimestamp.Time))

@@ -106,14 +106,14 @@ func TestStopOfTheSetDependsOnStrategyAndOrder(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"every claim grows":               {world("data=128Mi", set(), claims(roomy), pods()), "true 0 0"},
-		"only the template changes":       {world("data=128Mi", set(), nil, nil), "true 0 0"},
-		"whole, in order":                 {world("data=128Mi", set(), claims("fixed"), pods()), "false 20 80"},
-		"whole, in parallel":              {world("data=128Mi", set(parallel), claims("fixed"), pods()), "false 10 40"},
-		"rolling":                         {world("data=128Mi", set(rolling), claims("fixed"), pods()), "false 10 100"},
-		"rolling, with a limit":           {world("data=128Mi", set(rolling, short), claims("fixed"), pods()), "false 10 45"},
-		"one member has been scaled away": {world("data=128Mi", set(build.Replicas(1)), claims("fixed"), objects{pod(0)}), "false 10 41"},
-		"nothing to do":                   {world("data=64Mi", set(), claims("fixed"), pods()), "true 0 0"},
+		"every claim grows":               {given("data=128Mi", set(), claims(roomy), pods()), "true 0 0"},
+		"only the template changes":       {given("data=128Mi", set(), nil, nil), "true 0 0"},
+		"whole, in order":                 {given("data=128Mi", set(), claims("fixed"), pods()), "false 20 80"},
+		"whole, in parallel":              {given("data=128Mi", set(parallel), claims("fixed"), pods()), "false 10 40"},
+		"rolling":                         {given("data=128Mi", set(rolling), claims("fixed"), pods()), "false 10 100"},
+		"rolling, with a limit":           {given("data=128Mi", set(rolling, short), claims("fixed"), pods()), "false 10 45"},
+		"one member has been scaled away": {given("data=128Mi", set(build.Replicas(1)), claims("fixed"), objects{pod(0)}), "false 10 41"},
+		"nothing to do":                   {given("data=64Mi", set(), claims("fixed"), pods()), "true 0 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Look(row.in).Document(nil, nil).Stop

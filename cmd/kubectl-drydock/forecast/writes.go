@@ -8,7 +8,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Writes are what Drydock, and the controllers on its behalf, would send to the API server on the way, as far as the API server can
@@ -41,7 +41,7 @@ func (f *Forecast) growth(e *api.Expansion) []plan.Action {
 	claim := f.in.Claim(e.Claim)
 	patch := askFor(claim, e.To)
 	if e.Attributes != nil {
-		plan.Set(patch, sts.AttributesPath, sts.AttributesOf(claim), *e.Attributes, "attributes")
+		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes")
 	}
 	return patch.Actions()
 }
@@ -49,8 +49,8 @@ func (f *Forecast) growth(e *api.Expansion) []plan.Action {
 // askFor has the claim ask for at least the size.
 func askFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	if is := sts.Requested(claim); is.Cmp(size) < 0 {
-		patch.Replace(sts.RequestPath, size.String(), "request")
+	if is := statefulset.Requested(claim); is.Cmp(size) < 0 {
+		patch.Replace(statefulset.RequestPath, size.String(), "request")
 	}
 	return patch
 }

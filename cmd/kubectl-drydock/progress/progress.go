@@ -8,11 +8,11 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // Of tells how far the set's latest resize or rollback is. A set without one has a document without an operation.
-func Of(o *sts.Observed) (*Document, error) {
+func Of(o *world.Observed) (*Document, error) {
 	record, err := o.Record()
 	if err != nil {
 		return nil, err

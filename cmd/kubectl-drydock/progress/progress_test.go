@@ -6,18 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"drydock.dev/shared/world"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/sts"
 	"drydock.dev/test/kit/build"
 )
 
-// world is set web of two members with the record, and their pods.
-func world(record *api.Resize, change func(set *[]build.Option, pods map[int][]build.Option), others ...metav1.Object) *sts.Observed {
+// given is set web of two members with the record, and their pods.
+func given(record *api.Resize, change func(set *[]build.Option, pods map[int][]build.Option), others ...metav1.Object) *world.Observed {
 	options, pods := []build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed")}, map[int][]build.Option{0: nil, 1: nil}
 	if record != nil {
 		options = append(options, build.Status(record))
@@ -103,7 +104,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		}), nil, "claim data-web-0 grows to 128Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := Of(world(row.record, row.change))
+			d, err := Of(given(row.record, row.change))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +161,7 @@ func TestStatusSaysWhatKeepsAHeldMember(t *testing.T) {
 			"tick"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			d, err := Of(world(row.record, held, row.others...))
+			d, err := Of(given(row.record, held, row.others...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +173,7 @@ func TestStatusSaysWhatKeepsAHeldMember(t *testing.T) {
 }
 
 func TestStatusOfAnUnreadableRecordIsAnError(t *testing.T) {
-	if _, err := Of(world(nil, annotated(api.StatusAnnotation, "{"))); err == nil {
+	if _, err := Of(given(nil, annotated(api.StatusAnnotation, "{"))); err == nil {
 		t.Error("it cannot be read")
 	}
 }

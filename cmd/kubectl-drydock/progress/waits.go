@@ -8,12 +8,13 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // waiting finds the reasons why an operation waits.
 type waiting struct {
-	*sts.Observed
+	*world.Observed
 	record *api.Resize
 }
 
@@ -58,8 +59,8 @@ func expansion(e *api.Expansion) string {
 func (w waiting) stillHeld() []string {
 	var waits []string
 	for _, pod := range w.Pods {
-		ordinal, member := sts.ParsePodName(w.Set, pod.Name)
-		if !member || !sts.Held(pod) {
+		ordinal, member := statefulset.ParsePodName(w.Set, pod.Name)
+		if !member || !statefulset.Held(pod) {
 			continue
 		}
 		why := "restore takes the finalizer " + api.HoldFinalizer + " off with the next tick"
@@ -91,7 +92,7 @@ func (w waiting) of(m *api.Member) string {
 		return "its mover: " + m.Stalled
 	}
 	pod := w.MemberPod(m.Ordinal)
-	name := sts.PodName(w.Set, m.Ordinal)
+	name := statefulset.PodName(w.Set, m.Ordinal)
 	switch m.Phase {
 	case api.MemberPending:
 		return "its turn"
@@ -117,7 +118,7 @@ func (w waiting) of(m *api.Member) string {
 		if m.Ready != nil {
 			return "its Job after-member"
 		}
-		if w.checks() && pod != nil && pod.UID != m.Pod && sts.PodReady(pod) {
+		if w.checks() && pod != nil && pod.UID != m.Pod && statefulset.PodReady(pod) {
 			return "pod " + name + " to have caught up, as its member check says"
 		}
 		return "pod " + name + " to be ready"
@@ -146,7 +147,7 @@ func (w waiting) swap(m *api.Member) string {
 		if claim == nil {
 			return "claim " + move.Claim + " to be created again, on the volume that is reserved for it"
 		}
-		if held := sts.HeldByOthers("claim", claim); held != "" {
+		if held := statefulset.HeldByOthers("claim", claim); held != "" {
 			return held
 		}
 		switch {

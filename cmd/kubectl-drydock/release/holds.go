@@ -8,7 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // releaseHolds takes the hold off every pod whose member would start on its own data. The others are left, each with what to do.
@@ -39,12 +39,12 @@ func (in Input) unbound(pod *corev1.Pod) string {
 	if in.Set == nil || pod.DeletionTimestamp == nil && !resources.LocksName(pod) {
 		return ""
 	}
-	ordinal, ok := sts.ParsePodName(in.Set, pod.Name)
-	if span := sts.Span(in.Set); !ok || ordinal < span.Start || ordinal >= span.End {
+	ordinal, ok := statefulset.ParsePodName(in.Set, pod.Name)
+	if span := statefulset.Span(in.Set); !ok || ordinal < span.Start || ordinal >= span.End {
 		return "" // the set does not ask for it
 	}
 	for _, template := range in.Set.Spec.VolumeClaimTemplates {
-		name := sts.ClaimName(in.Set, template.Name, ordinal)
+		name := statefulset.ClaimName(in.Set, template.Name, ordinal)
 		if !in.bound(name) {
 			return name
 		}

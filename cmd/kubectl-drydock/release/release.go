@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 )
 
 // Input has the facts about one StatefulSet, or about the records of a set that is gone.
@@ -102,17 +102,17 @@ func busy(in Input) string {
 // as that is told to: waits is true then.
 func releaseSet(in Input) (actions []plan.Action, waits bool) {
 	sleep := in.sleep()
-	if sleep != nil && sleep.OwnerStops && sts.Replicas(in.Set) == 0 && in.heldByDrydock() {
+	if sleep != nil && sleep.OwnerStops && statefulset.Replicas(in.Set) == 0 && in.heldByDrydock() {
 		return nil, true
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
 	if sleep != nil {
-		if is := sts.Replicas(in.Set); is == 0 {
+		if is := statefulset.Replicas(in.Set); is == 0 {
 			wanted := max(sleep.Replicas, 1)
 			plan.Set(patch, "/spec/replicas", is, wanted, fmt.Sprintf("replicas %d to %d", is, wanted))
 		}
 		if sleep.WhenScaled != "" {
-			plan.Set(patch, sts.WhenScaledPath, sts.WhenScaled(in.Set), sleep.WhenScaled, "whenScaled "+string(sleep.WhenScaled))
+			plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(in.Set), sleep.WhenScaled, "whenScaled "+string(sleep.WhenScaled))
 		}
 		patch.Unannotate(api.SleepAnnotation)
 	}
@@ -128,7 +128,7 @@ func (in Input) sleep() *api.Sleep {
 	}
 	for _, revision := range in.Sleeps {
 		record, err := api.LoadSleepRecord(revision)
-		if err == nil && sts.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID {
+		if err == nil && statefulset.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID {
 			return &record.Sleep
 		}
 	}

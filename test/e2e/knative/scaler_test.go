@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
 )
@@ -56,7 +56,7 @@ func TestUsersFunctionRunsAHook(t *testing.T) {
 	k.Kubectl(t, read("scaler.yaml"), "-n", k.Namespace, "apply", "-f", "-")
 	// The next test has a set of the same name, which the Scaler would scale.
 	t.Cleanup(func() { k.Kubectl(t, "", "-n", k.Namespace, "delete", "scaler", "web", "--ignore-not-found") })
-	replicas := sts.Replicas(k.Set("web"))
+	replicas := statefulset.Replicas(k.Set("web"))
 	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas))
 	k.Rescale(t, "web", int(replicas)+1)
 	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas+1))

@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // Expect checks a decision: the plan on one line, and the status that it stores, as Summary renders it. And it checks
 // what is true of every decision: it is a function of what was observed and changes nothing of it, and each of its
 // writes carries the identity and version of the object that was seen: one of the observed, or of the others. A record that it
 // writes follows from the one before, as operation.States says.
-func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
+func Expect(t testing.TB, o *world.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
 	t.Helper()
 	p := judge(t, o, decide, others...)
 	if got := p.String(); got != want {
@@ -29,7 +29,7 @@ func Expect(t testing.TB, o *sts.Observed, decide func() plan.Plan, want, next s
 }
 
 // judge returns the decision, and checks what is true of every one.
-func judge(t testing.TB, o *sts.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
+func judge(t testing.TB, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
 	t.Helper()
 	before := encode(o)
 	p := decide()
@@ -52,7 +52,7 @@ func judge(t testing.TB, o *sts.Observed, decide func() plan.Plan, others ...met
 	return p
 }
 
-func encode(o *sts.Observed) string {
+func encode(o *world.Observed) string {
 	b, err := json.Marshal(o)
 	if err != nil {
 		panic(err)
@@ -61,7 +61,7 @@ func encode(o *sts.Observed) string {
 }
 
 // unguarded says what precondition the action lacks.
-func unguarded(o *sts.Observed, others []metav1.Object, a plan.Action) string {
+func unguarded(o *world.Observed, others []metav1.Object, a plan.Action) string {
 	if a.Verb == plan.VerbCreate || a.Verb == plan.VerbTry {
 		if m := a.Object.(metav1.Object); m.GetUID() != "" || m.GetResourceVersion() != "" {
 			return "a new object has no UID or resourceVersion"
@@ -91,7 +91,7 @@ func unguarded(o *sts.Observed, others []metav1.Object, a plan.Action) string {
 	return ""
 }
 
-func find(o *sts.Observed, others []metav1.Object, a plan.Action) metav1.Object {
+func find(o *world.Observed, others []metav1.Object, a plan.Action) metav1.Object {
 	var all []metav1.Object
 	switch a.Resource {
 	case plan.StatefulSets:

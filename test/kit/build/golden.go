@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // Case is a situation, and what decides on it. Its golden entry shows the situation, the plan and the record that the plan stores.
@@ -18,7 +18,7 @@ type Case struct {
 	// Says is the situation in a sentence.
 	Says string
 	// World is what was observed.
-	World *sts.Observed
+	World *world.Observed
 	// Told is what else is known, as words: what the API server has refused, or for how long was waited.
 	Told []string
 	// Decide is the function in question.

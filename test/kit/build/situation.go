@@ -14,11 +14,12 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // Situation renders what was observed, an object a line. What is as in the life of a quiet set is left out.
-func Situation(o *sts.Observed) []string {
+func Situation(o *world.Observed) []string {
 	var lines []string
 	if o.Set == nil {
 		lines = append(lines, "set "+o.Name+": none")
@@ -41,7 +42,7 @@ func Situation(o *sts.Observed) []string {
 		lines = append(lines, line("job", j, traitsOfJob(j)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
-		if !sts.NodeReady(o.Nodes[name]) {
+		if !statefulset.NodeReady(o.Nodes[name]) {
 			lines = append(lines, line("node", o.Nodes[name], []string{"not ready"}))
 		}
 	}
@@ -104,14 +105,14 @@ func linkWords(link *api.Link) string {
 func traitsOfSet(set *appsv1.StatefulSet) []string {
 	traits := []string{fmt.Sprintf("replicas %d", *set.Spec.Replicas)}
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		size := sts.Requested(&t)
+		size := statefulset.Requested(&t)
 		words := t.Name + " " + size.String()
-		if attributes := sts.AttributesOf(&t); attributes != "" {
+		if attributes := statefulset.AttributesOf(&t); attributes != "" {
 			words += "%" + attributes
 		}
 		traits = append(traits, words)
 	}
-	if !sts.Ordered(set) {
+	if !statefulset.Ordered(set) {
 		traits = append(traits, "parallel")
 	}
 	if set.Status.UpdateRevision != set.Status.CurrentRevision {
@@ -120,7 +121,7 @@ func traitsOfSet(set *appsv1.StatefulSet) []string {
 	return traits
 }
 
-func recordOf(o *sts.Observed) string {
+func recordOf(o *world.Observed) string {
 	record, err := o.Record()
 	switch {
 	case err != nil:
@@ -155,7 +156,7 @@ func traitsOfJournal(r *appsv1.ControllerRevision) []string {
 
 func traitsOfPod(p *corev1.Pod) []string {
 	traits := []string{string(p.Status.Phase)}
-	if _, ready := sts.ReadySince(p); !ready && p.Status.Phase == corev1.PodRunning {
+	if _, ready := statefulset.ReadySince(p); !ready && p.Status.Phase == corev1.PodRunning {
 		traits = append(traits, "not ready")
 	}
 	if p.Spec.NodeName == "" {
@@ -202,7 +203,7 @@ func traitsOfContainer(c corev1.ContainerStatus) []string {
 }
 
 func traitsOfClaim(c *corev1.PersistentVolumeClaim) []string {
-	size := sts.Requested(c)
+	size := statefulset.Requested(c)
 	traits := []string{size.String()}
 	if has := c.Status.Capacity[corev1.ResourceStorage]; !has.IsZero() {
 		traits = append(traits, "has "+has.String())
@@ -215,11 +216,11 @@ func traitsOfClaim(c *corev1.PersistentVolumeClaim) []string {
 	default:
 		traits = append(traits, "asks for "+c.Spec.VolumeName)
 	}
-	if class := sts.ClassOf(c); class != Class {
+	if class := statefulset.ClassOf(c); class != Class {
 		traits = append(traits, "class "+class)
 	}
-	if asks, has := sts.AttributesOf(c), sts.CurrentAttributes(c); asks+has != "" {
-		traits = append(traits, fmt.Sprintf("attributes %q, has %q%s", asks, has, sts.ModifyWords(c)))
+	if asks, has := statefulset.AttributesOf(c), statefulset.CurrentAttributes(c); asks+has != "" {
+		traits = append(traits, fmt.Sprintf("attributes %q, has %q%s", asks, has, statefulset.ModifyWords(c)))
 	}
 	if len(c.Finalizers) == 0 {
 		traits = append(traits, "not protected")

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/sts"
+	"drydock.dev/shared/world"
 )
 
 // World is what a function observes of StatefulSet web: the objects given. Without a StatefulSet it does not exist.
-func World(objects ...metav1.Object) *sts.Observed {
-	o := &sts.Observed{Now: Now, Name: "web", Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{},
+func World(objects ...metav1.Object) *world.Observed {
+	o := &world.Observed{Now: Now, Name: "web", Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{},
 		ClaimManifests: map[string]*unstructured.Unstructured{}}
 	for _, object := range objects {
 		switch object := object.(type) {

@@ -33,7 +33,7 @@ const (
 // suites are what is to find that a guard is missing, in this order.
 func suites(dir string) []suite {
 	var all []suite
-	for _, folder := range []string{"functions/restore", "functions/backup", "shared/sts"} {
+	for _, folder := range []string{"functions/restore", "functions/backup", "shared/statefulset", "shared/world"} {
 		all = append(all, suite{how: byUnit, folder: folder, longest: 2 * time.Minute})
 	}
 	all = append(all, suite{how: byModel, folder: "test/model", run: quickly, longest: 10 * time.Minute},

@@ -23,7 +23,7 @@ var guarded = []string{
 	"functions/restore/giveback.go", "functions/restore/halfback.go", "functions/restore/member.go", "functions/restore/moving.go",
 	"functions/restore/successor.go", "functions/restore/gate.go", "functions/restore/pin.go", "functions/restore/revert.go",
 	"functions/restore/recreate.go", "functions/restore/own.go", "functions/restore/retire.go", "functions/restore/tidy.go",
-	"functions/restore/check.go", "functions/restore/identity.go", "shared/sts/hold.go",
+	"functions/restore/check.go", "functions/restore/identity.go", "shared/statefulset/hold.go",
 	"functions/backup/final.go", "functions/backup/copying.go", "functions/backup/mover.go", "functions/backup/decide.go",
 	"functions/backup/target.go", "functions/backup/stall.go", "functions/backup/foreign.go",
 }

@@ -1,0 +1,353 @@
+//go:build linux
+
+package membercopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drydock.dev/cmd/drydock/mover"
+	"drydock.dev/shared/moverreport"
+)
+
+func TestSignalBeginsTheFinalPass(t *testing.T) {
+	m := newMember(t, 64, "data", "log")
+	m.recorded()
+	o := m.options()
+	o.Progress = onPhase(moverreport.PhaseWait, func(moverreport.Progress) { m.stop() })
+	r := Final(context.Background(), o)
+	m.equal(r)
+	if r.Stage != moverreport.FinalContainer || !reflect.DeepEqual(r.Signal, &signal) || r.Passes == 0 || r.ForecastSeconds <= 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, c := range r.Claims {
+		if c.TrustedFiles != 2 || c.Files != 0 || c.Bytes != 0 {
+			t.Errorf("it was at rest: %+v", c)
+		}
+	}
+	if names, err := os.ReadDir(m.target("data")); err != nil || len(names) != 2 {
+		t.Errorf("%v %v", names, err)
+	}
+}
+
+// The functions judge for which hold a result is; the mover only says so.
+func TestSignalOfAnotherHoldIsEchoed(t *testing.T) {
+	m := newMember(t, 32, "data")
+	stale := moverreport.Signal{Hold: `another "pod" \ <&>`, Attempt: 7}
+	m.annotate(`a "lease" with \ and =`, stale.Encode())
+	r := Final(context.Background(), m.options())
+	m.equal(r)
+	back, err := moverreport.ParseMember(r.Encode(moverreport.TerminationLogLimit))
+	if err != nil || !reflect.DeepEqual(back.Signal, &stale) {
+		t.Errorf("%v %+v", err, back)
+	}
+}
+
+// The pass that is under way ends, and the final pass makes good what it had done by halves.
+func TestSignalInTheMiddleOfAPass(t *testing.T) {
+	for _, phase := range []moverreport.Phase{moverreport.PhaseScan, moverreport.PhaseCopy, moverreport.PhaseSync, moverreport.PhaseVerify} {
+		m := newMember(t, 64, "data", "log")
+		m.recorded()
+		m.write("log/big", strings.Repeat("new", 700_000))
+		m.write("log/more", "more")
+		o := m.options()
+		var once sync.Once
+		o.Progress = onPhase(phase, func(p moverreport.Progress) {
+			if p.Claim == "log" {
+				once.Do(m.stop)
+			}
+		})
+		r := Final(context.Background(), o)
+		m.equal(r)
+		if r.Signal == nil {
+			t.Errorf("%s: %+v", phase, r)
+		}
+	}
+}
+
+// Reading at one byte a second would take for ever: that the final pass is made shows that the limit ends with the wait.
+func TestSignalEndsAWaitForBandwidth(t *testing.T) {
+	m := newMember(t, 32, "data")
+	o := m.options()
+	o.Limit = mover.NewLimiter(1)
+	o.Progress = onPhase(moverreport.PhaseCopy, func(moverreport.Progress) { m.stop() })
+	r := Final(context.Background(), o)
+	m.equal(r)
+	if r.Passes != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLostLeaseEndsTheWait(t *testing.T) {
+	m := newMember(t, 32, "data")
+	o := m.options()
+	o.Lease = 50 * time.Millisecond
+	r := Final(context.Background(), o)
+	if r.Code != moverreport.CodeLeaseLost || r.Reason != moverreport.ReasonLeaseLost || r.Signal != nil ||
+		!strings.Contains(r.Message, moverreport.LeaseAnnotation) {
+		t.Errorf("%+v", r)
+	}
+	m.unverified(r)
+}
+
+// The lease is renewed for longer than it is, then the member stops.
+func TestRenewedLeaseKeepsTheMover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(t, 32, "data")
+		o := m.options()
+		o.Lease, o.Poll = time.Minute, time.Second
+		go func() {
+			for n := range 5 {
+				time.Sleep(o.Lease * 9 / 10)
+				m.annotate(fmt.Sprint(n), "")
+			}
+			m.stop()
+		}()
+		m.equal(Final(t.Context(), o))
+	})
+}
+
+// The kubelet swaps whole directories, but a reader must not depend on it.
+func TestTornAnnotationsAreReadAgain(t *testing.T) {
+	m := newMember(t, 32, "data")
+	o := m.options()
+	whole := fmt.Sprintf("%s=%q\n%s=%q", moverreport.LeaseAnnotation, "7", moverreport.SignalAnnotation, signal.Encode())
+	var warnings []string
+	cut := len(whole)
+	o.Warn = func(text string) { warnings = append(warnings, text); m.publish(whole) }
+	m.publish(whole[:cut-5])
+	r := Final(context.Background(), o)
+	m.equal(r)
+	if len(warnings) != 1 || !strings.Contains(warnings[0], moverreport.SignalAnnotation+" is not whole") || *r.Signal != signal {
+		t.Errorf("%q %+v", warnings, r.Signal)
+	}
+}
+
+func TestAnnotationsThatAppearLate(t *testing.T) {
+	m := newMember(t, 32, "data")
+	o := m.options()
+	o.Annotations = filepath.Join(m.base, "later")
+	o.Warn = func(text string) { // the file is missing
+		must(t, os.Symlink(filepath.Join(m.base, "podinfo", "annotations"), o.Annotations))
+		m.stop()
+	}
+	m.equal(Final(context.Background(), o))
+}
+
+func TestWaitEndsWhenTheForecastIsTooLong(t *testing.T) {
+	m := newMember(t, 32, "data")
+	o := m.options()
+	o.MaxStop = time.Nanosecond
+	r := Final(context.Background(), o)
+	if r.Code != moverreport.CodeNotConverged || r.Result != moverreport.ResultNotConverged || r.Passes != overLimit || r.Signal != nil {
+		t.Errorf("%+v", r)
+	}
+	m.unverified(r)
+}
+
+// What fails beside the running member ends the wait: the final pass would fail as well.
+func TestFailingPassEndsTheWait(t *testing.T) {
+	m := newMember(t, 32, "data", "log")
+	o := m.options()
+	o.Progress = onPhase(moverreport.PhaseWait, func(moverreport.Progress) {
+		must(t, os.RemoveAll(m.source("log")))
+	})
+	r := Final(context.Background(), o)
+	if r.Code != moverreport.CodeUsage || !strings.HasPrefix(r.Message, "claim log: ") {
+		t.Errorf("%+v", r)
+	}
+	m.unverified(r)
+}
+
+func TestFinalEndsOnSignalInEveryState(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase moverreport.Phase
+		final bool // in the final pass
+	}{
+		"a first pass scans": {moverreport.PhaseScan, false}, "a first pass copies": {moverreport.PhaseCopy, false},
+		"a first pass verifies": {moverreport.PhaseVerify, false}, "it waits": {moverreport.PhaseWait, false},
+		"the final pass scans": {moverreport.PhaseScan, true}, "the final pass copies": {moverreport.PhaseCopy, true},
+		"the final pass flushes": {moverreport.PhaseSync, true}, "the final pass verifies": {moverreport.PhaseVerify, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, 32, "data")
+			ctx, terminate := context.WithCancelCause(context.Background())
+			o := m.options()
+			o.Idle = time.Hour
+			o.Progress = func(p moverreport.Progress) {
+				switch {
+				case p.Phase == c.phase && c.final == (p.Pass == 0):
+					terminate(terminated)
+				case c.final && p.Phase == moverreport.PhaseWait:
+					m.stop()
+				}
+			}
+			r := Final(ctx, o)
+			if r.Code != moverreport.CodeTerminated || r.Reason != moverreport.ReasonInterrupted || (r.Signal != nil) != c.final {
+				t.Errorf("%+v", r)
+			}
+			m.unverified(r)
+			names, err := filepath.Glob(m.target("data/*"))
+			must(t, err)
+			if _, err := os.Stat(m.target("data/.drydock-copy-target.marker")); err != nil && len(names) > 0 {
+				t.Errorf("the target does not say any more that it is not complete: %v", err)
+			}
+			m.stop()
+			m.equal(Final(context.Background(), m.options()))
+		})
+	}
+}
+
+// A hold that is released: the member runs again, and writes, while the final pass reads.
+func TestMemberThatRunsAgainFailsTheFinalPass(t *testing.T) {
+	m := newMember(t, 32, "data")
+	m.stop()
+	o := m.options()
+	o.Progress = func(p moverreport.Progress) {
+		if p.Phase == moverreport.PhaseVerify && p.Pass == 0 {
+			m.write("data/big", "changed")
+		}
+	}
+	r := Final(context.Background(), o)
+	if r.Code != moverreport.CodeSourceChanged || r.Signal == nil {
+		t.Errorf("%+v", r)
+	}
+	m.unverified(r)
+}
+
+// A final pass completes its targets, the hold is released all the same, and the member writes. The next attempt needs Refill.
+func TestNextAttemptAfterACompletedOne(t *testing.T) {
+	m := newMember(t, 32, "data")
+	m.stop()
+	m.equal(Final(context.Background(), m.options()))
+	m.write("data/big", strings.Repeat("again", 400_000))
+	m.annotate("lease", "")
+	if r := First(context.Background(), m.options()); r.Code != moverreport.CodeTargetNotEmpty {
+		t.Errorf("%+v", r)
+	}
+	o := m.options()
+	o.Refill = true
+	if r := First(context.Background(), o); r.Code != moverreport.CodeOK {
+		t.Fatalf("%+v", r)
+	}
+	m.stop()
+	m.equal(Final(context.Background(), m.options()))
+}
+
+// What was verified while one pod ran is not believed of another one.
+func TestAnotherPodOfTheMemberIsReadAgain(t *testing.T) {
+	m := newMember(t, 32, "data")
+	m.recorded()
+	m.stop()
+	o := m.options()
+	o.Member = "uid-2"
+	r := Final(context.Background(), o)
+	m.equal(r)
+	if r.Claims[0].TrustedFiles != 0 || r.Claims[0].Bytes != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A final pass that was killed may have completed the first of its claims. With Refill a new mover makes good all of them.
+func TestFinalPassResumesAfterKill(t *testing.T) {
+	for _, phase := range []moverreport.Phase{moverreport.PhaseScan, moverreport.PhaseCopy, moverreport.PhaseSync, moverreport.PhaseVerify} {
+		for times := 1; times <= 2; times++ { // in the first claim and in the second
+			m := newMember(t, 32, "data", "log")
+			m.recorded()
+			m.write("log/big", strings.Repeat("new", 700_000))
+			m.stop()
+			if !(child{Base: m.base, Claims: m.claims, Phase: phase, Times: times, Final: true}).killed(t) {
+				t.Fatal("it was to be killed")
+			}
+			m.write("data/big", strings.Repeat("more", 500_000))
+			o := m.options()
+			if o.Refill = times == 2; First(context.Background(), o).Code != moverreport.CodeOK {
+				t.Errorf("%s %d", phase, times)
+			}
+			m.equal(Final(context.Background(), m.options()))
+		}
+	}
+}
+
+// What the member writes while the mover waits is copied before the member stops.
+func TestWaitingMoverTakesUpChanges(t *testing.T) {
+	m := newMember(t, 96, "data")
+	m.recorded()
+	o := m.options()
+	var once sync.Once
+	o.Progress = onPhase(moverreport.PhaseWait, func(p moverreport.Progress) {
+		once.Do(func() { m.write("data/new", strings.Repeat("new", 8_000_000)) })
+		if p.Pass >= 2 {
+			m.stop()
+		}
+	})
+	r := Final(context.Background(), o)
+	m.equal(r)
+	if r.Claims[0].Bytes != 0 || r.Passes < 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestManyClaims(t *testing.T) {
+	var names []string
+	for i := range 15 {
+		names = append(names, fmt.Sprintf("data-%d", i))
+	}
+	m := newMember(t, 256, names...)
+	if r := First(context.Background(), m.options()); r.Code != moverreport.CodeOK || len(r.Claims) != 15 {
+		t.Fatalf("%+v", r)
+	}
+	m.stop()
+	r := Final(context.Background(), m.options())
+	m.equal(r)
+	back, err := moverreport.ParseMember(r.Encode(moverreport.TerminationLogLimit))
+	if err != nil || len(back.Claims) != 15 || back.Claims[14].Digest != r.Claims[14].Digest {
+		t.Errorf("%v %+v", err, back)
+	}
+}
+
+// A raw block volume beside a file system: of the device only the blocks that differ are written.
+func TestDevicesWait(t *testing.T) {
+	m := newMember(t, 32, "data")
+	const size = 8 << 20
+	contents := make([]byte, size)
+	for i, r := 0, rand.New(rand.NewPCG(1, 1)); i < size; i += 97 {
+		contents[i] = byte(r.IntN(256))
+	}
+	for side, image := range map[string][]byte{"source": contents, "target": make([]byte, size+1<<20)} {
+		path := filepath.Join(m.base, side+".raw")
+		must(t, os.WriteFile(path, image, 0o600))
+		device := sh(t, "losetup", "--find", "--show", path)
+		t.Cleanup(func() { sh(t, "losetup", "-d", device) })
+		must(t, os.Symlink(device, filepath.Join(m.base, side, "raw")))
+	}
+	m.claims = append(m.claims, moverreport.Claim{Name: "raw", Device: true})
+	if r := First(context.Background(), m.options()); r.Code != moverreport.CodeOK || r.Claims[1].Bytes == 0 {
+		t.Fatalf("%+v", r)
+	}
+	f, err := os.OpenFile(filepath.Join(m.base, "source", "raw"), os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte("changed"), 5<<20)
+	must(t, errors.Join(err, f.Close()))
+	o := m.options()
+	var once sync.Once
+	o.Progress = onPhase(moverreport.PhaseScan, func(p moverreport.Progress) {
+		if p.Claim == "raw" {
+			once.Do(m.stop)
+		}
+	})
+	r := Final(context.Background(), o)
+	if r.Code != moverreport.CodeOK || len(r.Claims) != 2 || r.Claims[1].Digest == "" || r.Claims[1].Bytes > 4096 {
+		t.Fatalf("%+v", r)
+	}
+}

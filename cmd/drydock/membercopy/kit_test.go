@@ -1,0 +1,231 @@
+//go:build linux
+
+package membercopy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"drydock.dev/cmd/drydock/mover"
+	"drydock.dev/shared/moverreport"
+)
+
+// TestMain lets the test binary be the process that a test kills.
+func TestMain(m *testing.M) {
+	if spec := os.Getenv("MEMBERCOPY_TEST_CHILD"); spec != "" {
+		os.Exit(childMain(spec))
+	}
+	os.Exit(m.Run())
+}
+
+// child is a container in a process of its own, which kills itself when it has begun a phase so many times.
+type child struct {
+	Base   string
+	Claims []moverreport.Claim
+	Phase  moverreport.Phase
+	Times  int
+	Final  bool // it is a final container, and only its final pass counts
+}
+
+func childMain(spec string) int {
+	var c child
+	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+		panic(err)
+	}
+	o := optionsAt(c.Base, c.Claims)
+	o.Progress = func(p moverreport.Progress) {
+		if p.Phase == c.Phase && c.Final == (p.Pass == 0) {
+			if c.Times--; c.Times == 0 {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		}
+	}
+	if c.Final {
+		return Final(context.Background(), o).Code
+	}
+	return First(context.Background(), o).Code
+}
+
+// killed runs the child and reports whether it was killed.
+func (c child) killed(t *testing.T) bool {
+	t.Helper()
+	spec, err := json.Marshal(c)
+	must(t, err)
+	cmd := exec.Command("/proc/self/exe", "-test.run=^$")
+	cmd.Env, cmd.Stderr = []string{"MEMBERCOPY_TEST_CHILD=" + string(spec)}, os.Stderr
+	_ = cmd.Run()
+	return cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sh(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// member is a member's volumes, on file systems of their own, and the file of its mover's annotations.
+type member struct {
+	t       testing.TB
+	base    string
+	claims  []moverreport.Claim
+	mu      sync.Mutex
+	written int
+}
+
+// newMember makes an ext4 file system for all sources and one for all targets: each claim is a directory in them.
+func newMember(t testing.TB, megabytes int, names ...string) *member {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root")
+	}
+	m := &member{t: t, base: t.TempDir()}
+	for _, side := range []string{"source", "target"} {
+		image, dir := filepath.Join(m.base, side+".image"), filepath.Join(m.base, side)
+		f, err := os.Create(image)
+		must(t, err)
+		must(t, f.Truncate(int64(megabytes)<<20))
+		must(t, f.Close())
+		sh(t, "mkfs.ext4", "-q", "-F", image)
+		must(t, os.Mkdir(dir, 0o755))
+		sh(t, "mount", "-o", "loop", image, dir)
+		t.Cleanup(func() { sh(t, "umount", "--lazy", dir) }) // a flush that a signal has left behind may still be under way
+		for _, name := range names {
+			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		}
+	}
+	for _, name := range names {
+		m.claims = append(m.claims, moverreport.Claim{Name: name})
+		m.write(name+"/file", "contents of "+name)
+		m.write(name+"/big", strings.Repeat("big "+name, 300_000))
+	}
+	m.annotate("lease", "")
+	return m
+}
+
+func (m *member) source(path string) string { return filepath.Join(m.base, "source", path) }
+func (m *member) target(path string) string { return filepath.Join(m.base, "target", path) }
+
+func (m *member) write(path, contents string) {
+	m.t.Helper()
+	must(m.t, os.WriteFile(m.source(path), []byte(contents), 0o644))
+}
+
+// settled is so short that tests need not wait for it, and longer than any write that they make.
+const settled = 30 * time.Millisecond
+
+func optionsAt(base string, claims []moverreport.Claim) Options {
+	return Options{
+		Claims: claims, Sources: filepath.Join(base, "source"), Targets: filepath.Join(base, "target"), Token: "op-1", Member: "uid-1",
+		MaxStop: time.Hour, Workers: 3, Settled: settled, Idle: 10 * time.Millisecond,
+		Annotations: filepath.Join(base, "podinfo", "annotations"), Lease: time.Hour, Poll: 2 * time.Millisecond,
+	}
+}
+
+func (m *member) options() Options { return optionsAt(m.base, m.claims) }
+
+// annotate writes the annotations as the kubelet does: into a new directory, to which a link is swapped.
+func (m *member) annotate(lease, signal string) {
+	m.t.Helper()
+	lines := []string{`kubernetes.io/config.seen="2026-11-22T10:00:00Z"`}
+	if signal != "" {
+		lines = append(lines, fmt.Sprintf("%s=%q", moverreport.SignalAnnotation, signal))
+	}
+	lines = append(lines, fmt.Sprintf("%s=%q", moverreport.LeaseAnnotation, lease))
+	m.publish(strings.Join(lines, "\n"))
+}
+
+func (m *member) publish(text string) {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir := filepath.Join(m.base, "podinfo")
+	m.written++
+	data := fmt.Sprintf("..%d", m.written)
+	must(m.t, os.MkdirAll(filepath.Join(dir, data), 0o755))
+	must(m.t, os.WriteFile(filepath.Join(dir, data, "annotations"), []byte(text), 0o644))
+	must(m.t, os.Symlink(data, filepath.Join(dir, "..data_tmp")))
+	must(m.t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	if m.written == 1 {
+		must(m.t, os.Symlink("..data/annotations", filepath.Join(dir, "annotations")))
+	}
+}
+
+var signal = moverreport.Signal{Hold: "uid-1", Attempt: 2}
+
+// stop is what the functions do when the member has stopped.
+func (m *member) stop() { m.annotate("lease", signal.Encode()) }
+
+// equal fails unless all targets are verified copies.
+func (m *member) equal(report moverreport.MemberReport) {
+	m.t.Helper()
+	if report.Code != moverreport.CodeOK || report.Result != moverreport.ResultCopied || len(report.Claims) != len(m.claims) {
+		m.t.Fatalf("%+v", report)
+	}
+	for _, c := range report.Claims {
+		for _, dir := range []string{m.source(c.Name), m.target(c.Name)} {
+			if d, err := mover.Digest(context.Background(), dir, 2); err != nil || d != c.Digest || d == "" {
+				m.t.Errorf("digest of %s: %s (%v), the report says %s", dir, d, err, c.Digest)
+			}
+		}
+	}
+}
+
+// unverified fails if a target looks complete or the report says so.
+func (m *member) unverified(report moverreport.MemberReport) {
+	m.t.Helper()
+	if report.Code == moverreport.CodeOK || report.Result == moverreport.ResultCopied {
+		m.t.Errorf("%+v", report)
+	}
+	for _, c := range report.Claims {
+		if c.Digest != "" {
+			m.t.Errorf("claim %s has a digest", c.Name)
+		}
+	}
+}
+
+// onPhase calls f each time a copy of a claim begins a phase.
+func onPhase(phase moverreport.Phase, f func(moverreport.Progress)) func(moverreport.Progress) {
+	return func(p moverreport.Progress) {
+		if p.Phase == phase {
+			f(p)
+		}
+	}
+}
+
+// recorded makes first passes until everything is recorded, as it is some time after the last write.
+func (m *member) recorded() moverreport.MemberReport {
+	m.t.Helper()
+	for {
+		r := First(context.Background(), m.options())
+		if r.Code != moverreport.CodeOK {
+			m.t.Fatalf("%+v", r)
+		}
+		all := true
+		for _, c := range r.Claims {
+			all = all && c.RecordedFiles == 2
+		}
+		if all {
+			return r
+		}
+	}
+}

@@ -1,0 +1,27 @@
+//go:build linux
+
+package membercopy
+
+import (
+	"context"
+	"time"
+
+	"drydock.dev/cmd/drydock/mover"
+	"drydock.dev/shared/moverreport"
+)
+
+// Pin waits until the context ends or the lease is lost, and returns the exit code. It touches no volume: a node keeps the volumes of a pod
+// attached as long as a container of the pod runs.
+func Pin(ctx context.Context, o Options) int {
+	o = o.withDefaults()
+	l := lease{last: time.Now(), length: o.Lease}
+	for {
+		in, _ := readInstructions(o.Annotations) // what cannot be read is no renewal
+		if l.isLost(time.Now(), in.Lease) {
+			return moverreport.CodeLeaseLost
+		}
+		if err := sleep(ctx, o.Poll); err != nil {
+			return mover.NewReport(mover.Result{}, err, 0).Code
+		}
+	}
+}

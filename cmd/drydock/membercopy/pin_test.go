@@ -1,0 +1,60 @@
+//go:build linux
+
+package membercopy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drydock.dev/shared/moverreport"
+)
+
+const pinLease = time.Minute
+
+func pinAt(annotations string) Options {
+	return Options{Annotations: annotations, Lease: pinLease, Poll: time.Second}
+}
+
+func TestPinWithoutLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		code := Pin(t.Context(), pinAt(filepath.Join(t.TempDir(), "annotations"))) // there is no such file
+		if held := time.Since(began); code != moverreport.CodeLeaseLost || held < pinLease || held > pinLease+2*time.Second {
+			t.Errorf("it has ended with %d after %s", code, held)
+		}
+	})
+}
+
+func TestPinStaysAsLongAsItsLeaseIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := pinAt(filepath.Join(t.TempDir(), "annotations"))
+		ended := make(chan int, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		signal := moverreport.Signal{Hold: "uid-1", Attempt: 1} // its pod has been told to make the final pass before
+		renew := func(n int) {
+			text := fmt.Sprintf("%s=%q\n%s=\"%d\"\n", moverreport.SignalAnnotation, signal.Encode(), moverreport.LeaseAnnotation, n)
+			must(t, os.WriteFile(o.Annotations, []byte(text), 0o644))
+		}
+		renew(0)
+		go func() { ended <- Pin(ctx, o) }()
+		for n := range 5 {
+			time.Sleep(pinLease * 9 / 10)
+			select {
+			case code := <-ended:
+				t.Fatalf("it has ended with %d", code)
+			default:
+				renew(n + 1)
+			}
+		}
+		stop()
+		if code := <-ended; code == moverreport.CodeOK || code == moverreport.CodeLeaseLost {
+			t.Errorf("when it is told to end, it ends with %d", code)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+//go:build linux
+
+package membercopy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drydock.dev/cmd/drydock/mover"
+	"drydock.dev/shared/moverreport"
+)
+
+// run is one container's work.
+type run struct {
+	o      Options
+	stage  string
+	began  time.Time
+	claims []claim
+	passes int       // first passes that ended
+	times  []float64 // their seconds
+	signal *moverreport.Signal
+}
+
+// claim is one claim with the state of its copy.
+type claim struct {
+	moverreport.Claim
+	report  moverreport.ClaimReport
+	last    mover.Result  // of the last first pass
+	figures mover.Figures // of it, completed from earlier ones
+	ended   time.Time     // when it ended
+	took    time.Duration
+}
+
+func newRun(o Options, stage string) *run {
+	r := &run{o: o.withDefaults(), stage: stage, began: time.Now()}
+	for _, c := range o.Claims {
+		r.claims = append(r.claims, claim{Claim: c, report: moverreport.ClaimReport{Name: c.Name}})
+	}
+	return r
+}
+
+// claimError names the claim.
+type claimError struct {
+	claim string
+	err   error
+}
+
+func (e *claimError) Error() string { return fmt.Sprintf("claim %s: %v", e.claim, e.err) }
+func (e *claimError) Unwrap() error { return e.err }
+
+// pass copies all claims once.
+func (r *run) pass(ctx context.Context, pass mover.Pass) error {
+	began := time.Now()
+	for i := range r.claims {
+		if err := r.claims[i].copy(ctx, r, pass); err != nil {
+			return &claimError{r.claims[i].Name, err}
+		}
+	}
+	if pass == mover.PassWarm {
+		r.passes++
+		r.times = append(r.times, time.Since(began).Seconds())
+	}
+	return nil
+}
+
+func (c *claim) copy(ctx context.Context, r *run, pass mover.Pass) error {
+	o := r.o.of(c.Claim, pass)
+	o.Progress = r.progress(c.Name, pass)
+	copyVolume := mover.Copy
+	if c.Device {
+		copyVolume = mover.CopyDevice
+	}
+	began := time.Now()
+	result, err := copyVolume(ctx, o)
+	c.add(result, err)
+	if err == nil && pass == mover.PassWarm {
+		c.figures = result.Figures.After(c.figures)
+		result.Figures = c.figures
+		c.last, c.ended, c.took = result, time.Now(), time.Since(began)
+	}
+	return err
+}
+
+// progress adds the claim and the pass.
+func (r *run) progress(claim string, pass mover.Pass) func(moverreport.Progress) {
+	if r.o.Progress == nil {
+		return nil
+	}
+	number := 0
+	if pass == mover.PassWarm {
+		number = r.passes + 1
+	}
+	return func(p moverreport.Progress) {
+		p.Claim, p.Pass = claim, number
+		r.o.Progress(p)
+	}
+}
+
+// forecast returns how long a final pass of all claims would take, as the last first pass or survey left it.
+func (r *run) forecast() time.Duration {
+	var all time.Duration
+	for i := range r.claims {
+		all += r.claims[i].figures.Forecast()
+	}
+	return all
+}
+
+// sleep returns early with the context's cause.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,108 @@
+//go:build linux
+
+package mover
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+
+	"golang.org/x/sys/unix"
+)
+
+// sum is a SHA-256.
+type sum = [sha256.Size]byte
+
+// blockSize is the unit of the content hash.
+const blockSize = 64 << 10
+
+var zeroBlock [blockSize]byte
+
+// hashFile opens and hashes a regular file.
+func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
+	fd, err := openat(dirfd, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return sum{}, err
+	}
+	defer unix.Close(fd)
+	st, err := fstat(fd)
+	if err != nil {
+		return sum{}, err
+	}
+	return hashContents(ctx, fd, st.Size, nil)
+}
+
+// hashContents is the SHA-256 of the size (8 bytes, big endian) and, for each 64 KiB block of the file that is not all
+// zero, its index (8 bytes, big endian) and its bytes; the last block may be short. So it is determined by the contents
+// alone, wherever the holes are, and a hole costs nothing. read is told how many bytes were read.
+func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (sum, error) {
+	h := sha256.New()
+	writeInt(h, size)
+	for off := int64(0); off < size; {
+		from, to, err := nextData(fd, off, size)
+		if err != nil {
+			return sum{}, err
+		}
+		if from < to {
+			from = max(off, from/blockSize*blockSize) // blocks begin at multiples; the parts of holes read as zeros
+			to = min(size, (to+blockSize-1)/blockSize*blockSize)
+			if err := hashRun(ctx, h, fd, from, to, read); err != nil {
+				return sum{}, err
+			}
+		}
+		off = to
+	}
+	return sum(h.Sum(nil)), nil
+}
+
+// hashRun hashes the blocks from a multiple of the block size up to another or the end of the file.
+func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func(int64)) error {
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	next := ahead{fd, from, to}
+	for from < to {
+		next.at(from)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		piece := buf[:min(to-from, bufferSize)]
+		if err := readFull(fd, piece, from); err != nil {
+			return err
+		}
+		for i := 0; i < len(piece); i += blockSize {
+			block := piece[i:min(i+blockSize, len(piece))]
+			if !bytes.Equal(block, zeroBlock[:len(block)]) {
+				writeInt(h, (from+int64(i))/blockSize)
+				h.Write(block)
+			}
+		}
+		from += int64(len(piece))
+		if read != nil {
+			read(int64(len(piece)))
+		}
+	}
+	return nil
+}
+
+// readFull fails with errChanged if the file ends early.
+func readFull(fd int, buf []byte, off int64) error {
+	for len(buf) > 0 {
+		n, err := again(func() (int, error) { return unix.Pread(fd, buf, off) })
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errChanged
+		}
+		buf, off = buf[n:], off+int64(n)
+	}
+	return nil
+}
+
+func writeInt(h hash.Hash, n int64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// clean removes from a directory of the target what the source does not have there, and what is a directory on one side
+// only. Other changes of type are left to the rename that replaces the old entry.
+func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
+	names, err := readdir(fd)
+	if err != nil {
+		return &fault{target, "reading the directory", d.path(), err}
+	}
+	d.fresh = d.fresh || !slices.ContainsFunc(names, func(n dirent) bool { return !d.isLostFound(n.name) && !c.keeps(d, n.name) })
+	for _, n := range names {
+		if c.keeps(d, n.name) {
+			continue
+		}
+		keep, err := c.keepLostFound(ctx, fd, d, n.name)
+		if err := c.problems.tolerate(err); err != nil {
+			return err
+		}
+		if keep {
+			continue
+		}
+		if n.kind == 0 {
+			st, err := lstatat(fd, n.name)
+			if err != nil {
+				return &fault{target, "looking at", d.join(n.name), err}
+			}
+			n.kind = st.Mode & unix.S_IFMT
+		}
+		e := d.find(n.name)
+		if e != nil && e.meta.isDir() == (n.kind == unix.S_IFDIR) {
+			continue
+		}
+		r := remover{copier: c, path: d.join(n.name)}
+		if err := c.problems.tolerate(r.all(ctx, fd, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keeps reports whether a name in the target is the mover's own and stays until the copy is complete.
+func (c *copier) keeps(d *dir, name string) bool {
+	return d.parent == nil && slices.Contains(c.kept, name)
+}
+
+func (c *copier) keep(name string) { c.kept = append(c.kept, name) }
+
+// remover deletes one entry of the target with all that is below it. However deep that is, it needs few descriptors:
+// what lies deeper than maxDepth is moved up to the root first, under a temporary name.
+type remover struct {
+	copier  *copier
+	path    string // what is removed, for messages
+	hoisted []string
+}
+
+// maxDepth is how many directories are open at once while removing.
+const maxDepth = 64
+
+func (r *remover) all(ctx context.Context, parent int, n dirent) error {
+	if err := r.remove(ctx, parent, n, 0); err != nil {
+		return err
+	}
+	return r.removeHoisted(ctx)
+}
+
+func (r *remover) removeHoisted(ctx context.Context) error {
+	for len(r.hoisted) > 0 {
+		name := r.hoisted[len(r.hoisted)-1]
+		r.hoisted = r.hoisted[:len(r.hoisted)-1]
+		if err := r.remove(ctx, r.copier.dst.fd, dirent{name, unix.S_IFDIR}, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *remover) remove(ctx context.Context, parent int, n dirent, depth int) error {
+	r.copier.meter.steps.Add(1)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	flags := 0
+	if n.kind == unix.S_IFDIR {
+		flags = unix.AT_REMOVEDIR
+	}
+	err := againErr(func() error { return unix.Unlinkat(parent, n.name, flags) })
+	if n.kind == 0 && err == unix.EISDIR {
+		return r.remove(ctx, parent, dirent{n.name, unix.S_IFDIR}, depth)
+	}
+	if n.kind == unix.S_IFDIR && (err == unix.ENOTEMPTY || err == unix.EEXIST || err == unix.EACCES) {
+		if depth == maxDepth {
+			return r.hoist(parent, n.name)
+		}
+		if err := r.empty(ctx, parent, n.name, depth); err != nil {
+			return err
+		}
+		err = againErr(func() error { return unix.Unlinkat(parent, n.name, flags) })
+	}
+	if err != nil {
+		return r.fault("deleting", err)
+	}
+	if !strings.HasPrefix(n.name, tempPrefix) {
+		r.copier.deleted.Add(1)
+	}
+	return nil
+}
+
+func (r *remover) empty(ctx context.Context, parent int, name string, depth int) error {
+	fd, err := openUsable(parent, name)
+	if err != nil {
+		return r.fault("opening for deletion", err)
+	}
+	defer unix.Close(fd)
+	st, err := fstat(fd)
+	if err == nil && st.Dev != r.copier.dst.dev {
+		err = errMountHere
+	}
+	if err != nil {
+		return r.fault("deleting", err)
+	}
+	return r.contents(ctx, fd, depth+1)
+}
+
+// contents deletes everything in an open directory.
+func (r *remover) contents(ctx context.Context, fd, depth int) error {
+	names, err := readdir(fd)
+	if err != nil {
+		return r.fault("reading for deletion", err)
+	}
+	for _, n := range names {
+		if err := r.remove(ctx, fd, n, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hoist moves a directory to the target's root, from where it is removed later.
+func (r *remover) hoist(parent int, name string) error {
+	if fd, err := openUsable(parent, name); err == nil {
+		unix.Close(fd) // moving a directory writes its ".."
+	}
+	tmp, err := r.copier.makeTemp(r.copier.tree.top, func(tmp string) error {
+		err := unix.Renameat(parent, name, r.copier.dst.fd, tmp)
+		if err == unix.ENOTEMPTY || err == unix.ENOTDIR { // a leftover has the name
+			err = unix.EEXIST
+		}
+		return err
+	})
+	if err != nil {
+		return r.fault("moving for deletion", err)
+	}
+	r.hoisted = append(r.hoisted, tmp)
+	r.copier.deleted.Add(1)
+	return nil
+}
+
+func (r *remover) fault(op string, err error) error {
+	return &fault{target, op, r.path, err}
+}

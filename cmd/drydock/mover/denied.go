@@ -1,0 +1,106 @@
+//go:build linux
+
+package mover
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// effective returns the effective capabilities of this process, as a set of bits.
+func effective() uint64 {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&head, &data[0]); err != nil {
+		return 0
+	}
+	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32
+}
+
+func hasCapability(n int) bool { return effective()>>n&1 != 0 }
+
+// selinuxCause returns the SELinux context of this process if SELinux is why it may not read an entry of the source: the
+// entry's mode allows it. Otherwise it returns "".
+func (c *copier) selinuxCause(f *fault) string {
+	if f.side != source || !errors.Is(f, unix.EACCES) {
+		return ""
+	}
+	label := c.hooks.selinux
+	if label == nil {
+		label = selinuxContext
+	}
+	context := label()
+	if context == "" || !c.modeAllows(f.path) {
+		return ""
+	}
+	return context
+}
+
+// modeAllows reports whether owner and mode let this process read an entry of the source.
+func (c *copier) modeAllows(name string) bool {
+	if hasCapability(unix.CAP_DAC_OVERRIDE) {
+		return true
+	}
+	by, err := self()
+	if err != nil {
+		return false
+	}
+	parent, dir := c.src.fd, path.Dir(name)
+	if dir != "." && name != "" {
+		if parent, err = c.src.openPath(dir); err != nil {
+			return false
+		}
+		defer unix.Close(parent)
+	}
+	base := ""
+	if name != "" {
+		base = path.Base(name)
+	}
+	st, err := sight(parent, base)
+	return err == nil && by.mayRead(&st)
+}
+
+// mayRead judges by owner and mode only.
+func (i identity) mayRead(st *sighting) bool {
+	need := uint32(0o4)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		need = 0o5
+	}
+	switch {
+	case st.Uid == i.uid:
+		return st.Mode>>6&need == need
+	case i.isIn(st.Gid):
+		return st.Mode>>3&need == need
+	}
+	return st.Mode&need == need
+}
+
+// selinuxContext returns the context of this process where SELinux enforces, else "".
+func selinuxContext() string {
+	current, err := os.ReadFile("/proc/self/attr/current")
+	if err != nil {
+		return ""
+	}
+	enforce, err := os.ReadFile("/sys/fs/selinux/enforce")
+	if err != nil { // often hidden from containers
+		enforce = nil
+	}
+	return parseContext(current, enforce)
+}
+
+// parseContext tells an SELinux context (user:role:type:level) from what other security modules say.
+func parseContext(current, enforce []byte) string {
+	context := strings.TrimSpace(string(bytes.Trim(current, "\x00")))
+	if strings.Count(context, ":") < 3 || strings.TrimSpace(string(enforce)) == "0" {
+		return ""
+	}
+	return context
+}
+
+// seesTrusted reports whether this process is shown attributes of the namespace trusted.
+func seesTrusted() bool { return hasCapability(unix.CAP_SYS_ADMIN) }

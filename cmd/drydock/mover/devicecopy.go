@@ -1,0 +1,195 @@
+//go:build linux
+
+package mover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
+)
+
+// CopyDevice makes the block device Target begin with what the block device Source holds: Source, Target, Workers,
+// NoVerify, Pass and Progress of the options count. It writes only what differs, so that a second pass is short; of what
+// lies behind the source's end in a larger target nothing is said. A warm pass is not verified. The error, if any, is an
+// *Error. It is safe to repeat.
+func CopyDevice(ctx context.Context, o Options) (Result, error) {
+	c, err := newDeviceCopier(o)
+	if err != nil {
+		return Result{Pass: o.Pass}, toError(err, nil)
+	}
+	defer c.close()
+	err = c.run(ctx, o)
+	if e := toError(err, nil); e != nil {
+		return c.result(o), e
+	}
+	return c.result(o), nil
+}
+
+// deviceCopier is one copy of a device.
+type deviceCopier struct {
+	src, dst *device
+	workers  int
+	hooks    hooks
+	meter    *meter
+	limit    *Limiter
+	copying  effort
+	flush    time.Duration
+	seen     []sum // of the source's pieces, as they were when they were copied
+	written  atomic.Int64
+	copied   int64 // 1 when all was copied or there
+	digest   string
+}
+
+func newDeviceCopier(o Options) (*deviceCopier, error) {
+	src, err := openDevice(o.Source, source, o.hooks.anyFile)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := openDevice(o.Target, target, o.hooks.anyFile)
+	if err != nil {
+		src.close()
+		return nil, err
+	}
+	c := &deviceCopier{
+		src: src, dst: dst, hooks: o.hooks, seen: make([]sum, pieces(src.size)),
+		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval), limit: o.Limit,
+	}
+	if err := c.fit(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *deviceCopier) fit() error {
+	if c.src.dev == c.dst.dev {
+		return usageError(errors.New("source and target are the same device"))
+	}
+	if c.src.size > c.dst.size {
+		return tooSmall("the source device has %d bytes, the target device %d", c.src.size, c.dst.size)
+	}
+	return nil
+}
+
+func (c *deviceCopier) close() {
+	c.meter.close()
+	c.src.close()
+	c.dst.close()
+}
+
+func (c *deviceCopier) run(ctx context.Context, o Options) error {
+	c.meter.bytesTotal.Store(c.src.size)
+	c.meter.filesTotal.Store(1)
+	c.meter.enter(moverreport.PhaseScan)
+	for _, d := range []*device{c.src, c.dst} { // another node may have written to it since it was read here
+		if err := d.forget(); err != nil {
+			return err
+		}
+	}
+	c.meter.enter(moverreport.PhaseCopy)
+	err := c.copying.time(c.limit, func() error { return eachPiece(ctx, c.workers, c.src.size, c.copyPiece) })
+	if err != nil {
+		return err
+	}
+	c.copied = 1
+	c.meter.files.Store(1)
+	c.meter.enter(moverreport.PhaseSync)
+	began := time.Now()
+	if err := againErr(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
+		return c.dst.fault("flushing", err)
+	}
+	c.flush = time.Since(began)
+	if o.NoVerify || o.Pass == PassWarm {
+		return nil
+	}
+	if c.hooks.synced != nil {
+		c.hooks.synced()
+	}
+	c.meter.enter(moverreport.PhaseVerify)
+	return c.verify(ctx)
+}
+
+// copyPiece writes the blocks of a piece that differ.
+func (c *deviceCopier) copyPiece(ctx context.Context, index int) error {
+	h := newPieceHash()
+	c.src.ahead(index, c.src.size)
+	c.dst.ahead(index, c.src.size)
+	err := eachBuffer(ctx, index, c.src.size, func(buf []byte, off int64) error {
+		if err := readFull(c.src.fd, buf, off); err != nil {
+			return c.src.fault("reading", err)
+		}
+		h.Write(buf)
+		err := c.bring(ctx, buf, off)
+		c.meter.bytes.Add(int64(len(buf)))
+		return err
+	})
+	c.seen[index] = sum(h.Sum(nil))
+	return err
+}
+
+// bring makes a range of the target what buf is.
+func (c *deviceCopier) bring(ctx context.Context, buf []byte, off int64) error {
+	there := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(there)
+	if err := readFull(c.dst.fd, there[:len(buf)], off); err != nil {
+		return c.dst.fault("reading", err)
+	}
+	written, err := writeDiffering(c.dst.fd, buf, there[:len(buf)], off)
+	c.written.Add(written)
+	if err != nil {
+		return c.dst.fault("writing", err)
+	}
+	if written > 0 && c.hooks.wrote != nil {
+		c.hooks.wrote("", written)
+	}
+	c.limit.took(ctx, 2*int64(len(buf))+written)
+	return nil
+}
+
+// grain is in what units a device is compared: what it mostly writes at least.
+const grain = 4096
+
+// differingRun says how many bytes are equal at first, and how many differ then, in whole grains.
+func differingRun(a, b []byte) (same, differ int) {
+	for same < len(a) && equalGrain(a, b, same) {
+		same += grain
+	}
+	same = min(same, len(a))
+	end := same
+	for end < len(a) && !equalGrain(a, b, end) {
+		end += grain
+	}
+	return same, min(end, len(a)) - same
+}
+
+func equalGrain(a, b []byte, at int) bool {
+	end := min(at+grain, len(a))
+	return bytes.Equal(a[at:end], b[at:end])
+}
+
+func (c *deviceCopier) result(o Options) Result {
+	r := Result{Bytes: c.written.Load(), Digest: c.digest, Pass: o.Pass, Figures: c.figures()}
+	if r.Bytes > 0 {
+		r.Files = 1
+	} else {
+		r.Skipped = c.copied
+	}
+	return r
+}
+
+// figures are of a pass that ended. The final pass reads all of both devices, once to copy and once to verify.
+func (c *deviceCopier) figures() Figures {
+	e := &c.copying
+	took := e.wall - min(e.wall, e.waited/time.Duration(c.workers))
+	if took <= 0 {
+		return Figures{}
+	}
+	cost := Cost{Rate: float64(c.src.size) / took.Seconds(), Workers: 1}
+	return Figures{Flush: c.flush, Copy: cost, Check: cost, Left: Work{Bytes: c.src.size}}
+}

@@ -1,0 +1,72 @@
+//go:build linux
+
+package mover
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The digest is a published format: this value must never change.
+func TestDigestIsStable(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	must(t, os.Mkdir(dir+"/d", 0o750))
+	write(t, dir+"/d/f", "contents")
+	must(t, os.Link(dir+"/d/f", dir+"/g"))
+	must(t, os.Symlink("d/f", dir+"/l"))
+	must(t, unix.Setxattr(dir+"/d/f", "user.k", []byte("v"), 0))
+	for _, p := range []string{"d/f", "l", "d"} {
+		must(t, os.Lchown(filepath.Join(dir, p), 10, 20))
+		setTime(t, filepath.Join(dir, p), 1_234_567_890_123_456_789)
+	}
+	must(t, os.Mkdir(dir+"/"+lostFound, 0o700))
+	const want = "62ec0c241e272aaf391ec349fe30f65ac4d7d7bac8ba804159dc5789d614363b"
+	for workers := range 3 {
+		if got, err := Digest(context.Background(), dir, workers); err != nil || got != want {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+}
+
+// The same contents have the same hash wherever the holes are, and others another.
+func TestContentHash(t *testing.T) {
+	dir := t.TempDir()
+	hash := func(name string, size int64, data map[int64]string) sum {
+		f, err := os.Create(filepath.Join(dir, name))
+		must(t, err)
+		defer f.Close()
+		must(t, f.Truncate(size))
+		for off, s := range data {
+			_, err := f.WriteAt([]byte(s), off)
+			must(t, err)
+		}
+		h, err := hashContents(context.Background(), int(f.Fd()), size, nil)
+		must(t, err)
+		return h
+	}
+	const size = 5<<20 + 77
+	dense := bytes.Repeat([]byte{0}, size)
+	dense[70_000], dense[size-1] = 'a', 'z'
+	sparse := hash("sparse", size, map[int64]string{70_000: "a", size - 1: "z"})
+	if got := hash("dense", size, map[int64]string{0: string(dense)}); got != sparse {
+		t.Error("dense and sparse differ")
+	}
+	for name, h := range map[string]sum{
+		"another byte":  hash("1", size, map[int64]string{70_000: "b", size - 1: "z"}),
+		"another place": hash("2", size, map[int64]string{70_001: "a", size - 1: "z"}),
+		"another block": hash("3", size, map[int64]string{170_000: "a", size - 1: "z"}),
+		"another size":  hash("4", size+1, map[int64]string{70_000: "a", size - 1: "z"}),
+		"empty":         hash("5", 0, nil),
+		"all hole":      hash("6", size, nil),
+	} {
+		if h == sparse {
+			t.Error(name, "has the same hash")
+		}
+	}
+}

@@ -1,0 +1,109 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// fault is what went wrong with one entry.
+type fault struct {
+	side side
+	op   string // gerund: "opening", "setting the owner 12:34"
+	path string // relative to the root, raw bytes
+	err  error
+}
+
+func (f *fault) Error() string {
+	return fmt.Sprintf("%s %s of the %s: %v", f.op, quote(f.path), f.side, f.err)
+}
+
+func (f *fault) Unwrap() error { return f.err }
+
+// quote makes a path printable. A very long one is cut in the middle, so that a message stays readable.
+func quote(path string) string {
+	const most = 600
+	if path == "" {
+		path = "."
+	}
+	if len(path) > most {
+		return strconv.Quote(path[:most/2]) + "..." + strconv.Quote(path[len(path)-most/2:])
+	}
+	return strconv.Quote(path)
+}
+
+// What takes an inode.
+const (
+	opCreating = "creating"
+	opMaking   = "making the directory"
+)
+
+// Errors without an errno.
+var (
+	errChanged       = errors.New("it was changed while it was copied")
+	errMountHere     = errors.New("another file system is mounted here, which is not part of the volume")
+	errXattrTooLarge = errors.New("this file system cannot hold it")
+	errDropped       = errors.New("the set-id bits were dropped by the kernel")
+	errOwnName       = errors.New("the mover needs this name for itself; rename it")
+	errNotKept       = errors.New("the target does not keep them")
+	errMismatch      = errors.New("mismatch")
+)
+
+// kind sorts faults by what follows from them.
+type kind int
+
+const (
+	kindIO      kind = iota // ends the run
+	kindNoSpace             // ends the run
+	kindStopped             // the context was cancelled
+	kindChanged             // collected: the source is not what it was when it was scanned
+	kindDenied              // collected: cannot be reproduced by this process, or on this target
+	kindDiffers             // collected: verification found a difference
+	kinds
+)
+
+// collected says whether the run goes on to find all problems of the kind.
+func (k kind) collected() bool { return k >= kindChanged }
+
+// impossible are the errors that say "not here, not by you": more rights or another target are needed, not another try.
+var impossible = []error{
+	fs.ErrPermission, // EPERM, EACCES
+	unix.EOPNOTSUPP, unix.EMLINK, unix.ENAMETOOLONG, unix.EFBIG, unix.EOVERFLOW, unix.EILSEQ,
+	errMountHere, errDropped, errXattrTooLarge, errOwnName, errNotKept,
+}
+
+// kindOf sorts an error. What vanished from the source was changed; what vanished from the target is an I/O error.
+func kindOf(err error) kind {
+	var f *fault
+	fromSource := errors.As(err, &f) && f.side == source
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, new(*Interruption)):
+		return kindStopped
+	case errors.Is(err, errMismatch):
+		return kindDiffers
+	case errors.Is(err, errChanged):
+		return kindChanged
+	case fromSource && isAny(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENXIO, unix.ENODATA):
+		return kindChanged
+	case isAny(err, unix.ENOSPC, unix.EDQUOT):
+		return kindNoSpace
+	case isAny(err, impossible...):
+		return kindDenied
+	}
+	return kindIO
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Inode flags, as chattr sets them. Those that say how a file system keeps its own data are not named here.
+var inodeFlags = []struct {
+	bit    uint32
+	name   string
+	needed bool // without it the entry is not the same
+}{
+	{0x40000000, "F", true},
+	{0x800000, "C", false}, // no copy on write
+	{0x4, "c", false},      // compressed
+	{0x400, "m", false},    // not compressed
+	{0x8, "S", false},      // written at once
+	{0x10000, "D", false},  // directory written at once
+	{0x40, "d", false},     // not dumped
+	{0x80, "A", false},     // no access times
+	{0x4000, "j", false},   // data journalled
+	{0x20000, "T", false},  // top of a hierarchy
+	{0x2000000, "x", false},
+	{0x20000000, "P", false},
+}
+
+// carriedFlags are all of them.
+var carriedFlags = func() (all uint32) {
+	for _, f := range inodeFlags {
+		all |= f.bit
+	}
+	return all
+}()
+
+// fixing are the attributes of statx that a copy cannot have: an immutable file could not be replaced by the next pass, and
+// encryption and verity belong to keys and signatures.
+var fixing = []struct {
+	bit uint64
+	err error
+}{
+	{unix.STATX_ATTR_IMMUTABLE, errors.New("it is immutable; remove that with chattr -i, copy, then set it again")},
+	{unix.STATX_ATTR_APPEND, errors.New("it is append-only; remove that with chattr -a, copy, then set it again")},
+	{unix.STATX_ATTR_ENCRYPTED, errors.New("it is encrypted by its file system (fscrypt), and its copy would not be")},
+	{unix.STATX_ATTR_VERITY, errors.New("it has fs-verity enabled, and its copy would not have it")},
+}
+
+// uncopyable returns why an entry cannot be copied, or nil.
+func (s *sighting) uncopyable() error {
+	for _, f := range fixing {
+		if s.attributes&f.bit != 0 {
+			return &uncopyableError{f.err}
+		}
+	}
+	return nil
+}
+
+type uncopyableError struct{ error }
+
+func (e *uncopyableError) Is(other error) bool { return other == errNotKept }
+
+// flagsOf returns the carried flags of an open file or directory. File systems without flags have none, and are asked once:
+// FUSE has to ask a process each time.
+func (r *root) flagsOf(fd int) uint32 {
+	if r.noFlags.Load() {
+		return 0
+	}
+	all, err := rawFlags(fd)
+	if err != nil {
+		r.noFlags.Store(true)
+		return 0
+	}
+	return all & carriedFlags
+}
+
+func rawFlags(fd int) (uint32, error) {
+	return again(func() (uint32, error) { return unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS) })
+}
+
+// setFlags gives an open entry of the target the flags of the source's. A file has to be empty, or some have no effect. What
+// cannot be set fails the copy of the entry if it is needed, and is told otherwise.
+func (c *copier) setFlags(fd int, path string, want uint32) error {
+	if want == 0 && c.dst.noFlags.Load() {
+		return nil
+	}
+	have, err := rawFlags(fd)
+	if err != nil {
+		c.dst.noFlags.Store(true)
+	}
+	for _, f := range inodeFlags {
+		if (have^want)&f.bit == 0 {
+			continue
+		}
+		next := have ^ f.bit
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&next))); errno == 0 {
+			if now, err := rawFlags(fd); err == nil && (now^want)&f.bit == 0 {
+				have = now
+				continue
+			}
+		}
+		if f.needed {
+			return &fault{target, "setting the inode flag " + f.name + " on", path, errNotKept}
+		}
+		if want&f.bit != 0 {
+			c.problems.omit("the inode flag "+f.name+" (chattr)", path)
+		}
+	}
+	return nil
+}
+
+// sameFlags compares a file of both sides that has not changed otherwise.
+func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error) {
+	var flags [2]uint32
+	dirs := [2]int{source: at.src, target: at.dst}
+	for k, r := range []*root{c.src, c.dst} {
+		fd, err := openat(dirs[k], e.name, unix.O_RDONLY, 0)
+		if err != nil {
+			return false, at.fault(r.side, "opening", e, err)
+		}
+		flags[k] = r.flagsOf(fd)
+		unix.Close(fd)
+	}
+	return flags[source] == flags[target], context.Cause(ctx)
+}

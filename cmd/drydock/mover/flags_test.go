@@ -1,0 +1,132 @@
+//go:build linux
+
+package mover
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
+)
+
+// letters returns the settable flags of a path as lsattr shows them.
+func letters(t testing.TB, path string) string {
+	t.Helper()
+	field, _, _ := strings.Cut(sh(t, "lsattr", "-d", path), " ")
+	return strings.NewReplacer("-", "", "e", "", "I", "", "N", "").Replace(field)
+}
+
+func TestInodeFlagsAreCopied(t *testing.T) {
+	for _, mkfs := range [][]string{{"mkfs.ext4", "-q", "-F"}, {"mkfs.btrfs", "-q"}, {"mkfs.xfs", "-q"}} {
+		t.Run(mkfs[0], func(t *testing.T) {
+			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
+			must(t, os.Mkdir(src.dir+"/dir", 0o755))
+			sh(t, "chattr", "+dA", src.dir+"/dir")
+			write(t, src.dir+"/dir/inherits", "x")
+			write(t, src.dir+"/dir/none", "x")
+			sh(t, "chattr", "-dA", src.dir+"/dir/none")
+			write(t, src.dir+"/file", "")
+			sh(t, "chattr", "+dS", src.dir+"/file")
+			if mkfs[0] == "mkfs.btrfs" {
+				sh(t, "chattr", "+C", src.dir+"/file")
+			}
+			write(t, src.dir+"/file", "contents")
+			settle()
+			for _, o := range []Options{warmOf(src.dir, dst.dir), finalOf(src.dir, dst.dir)} {
+				if r, err := Copy(t.Context(), o); err != nil || len(r.Warnings) != 0 {
+					t.Fatalf("%+v %v", r, err)
+				}
+				for _, n := range []string{"dir", "dir/inherits", "dir/none", "file"} {
+					if a, b := letters(t, src.dir+"/"+n), letters(t, dst.dir+"/"+n); a != b {
+						t.Errorf("%s has %q, not %q", n, b, a)
+					}
+				}
+				sh(t, "chattr", "-d", src.dir+"/file") // between the passes
+				sh(t, "chattr", "-A", src.dir+"/dir")
+			}
+		})
+	}
+}
+
+// A flag that makes no difference to what is read is told; others fail the first pass.
+func TestInodeFlagsThatCannotBeCopied(t *testing.T) {
+	src, dst := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 64)
+	for _, n := range []string{"a", "b"} {
+		write(t, src.dir+"/"+n, "")
+		sh(t, "chattr", "+C", src.dir+"/"+n)
+	}
+	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
+	if len(r.Warnings) != 1 || r.Warnings[0] != `the inode flag C (chattr) of 2 entries is not copied, the first is "a"` {
+		t.Errorf("%q", r.Warnings)
+	}
+	for flag, says := range map[string]string{"i": "it is immutable", "a": "it is append-only"} {
+		for _, n := range []string{"f", "d"} {
+			t.Run(flag+n, func(t *testing.T) {
+				src, dst := newVolume(t, 16), newVolume(t, 16)
+				write(t, src.dir+"/f", "x")
+				must(t, os.Mkdir(src.dir+"/d", 0o755))
+				sh(t, "chattr", "+"+flag, src.dir+"/"+n)
+				t.Cleanup(func() { sh(t, "chattr", "-"+flag, src.dir+"/"+n) })
+				e := failing(t, ownOnly(warmOf(src.dir, dst.dir)), moverreport.CodeNotFaithful)
+				if !strings.Contains(e.Message, says) || !strings.Contains(e.Message, `"`+n+`"`) || list(t, dst.dir) != lostFound {
+					t.Errorf("%v; the target holds %s", e, list(t, dst.dir))
+				}
+			})
+		}
+	}
+}
+
+// Casefolding, the one flag that is needed, is not in every kernel: another one stands for it.
+func TestNeededInodeFlagIsCopiedOrFailsTheFirstPass(t *testing.T) {
+	for i := range inodeFlags {
+		if f := &inodeFlags[i]; f.name == "C" {
+			f.needed = true
+			t.Cleanup(func() { f.needed = false })
+		}
+	}
+	src := newVolume(t, 400, "mkfs.btrfs", "-q")
+	must(t, os.Mkdir(src.dir+"/share", 0o755))
+	sh(t, "chattr", "+C", src.dir+"/share")
+	write(t, src.dir+"/share/name", "x")
+	same, other := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 32)
+	copyTree(t, Options{Source: src.dir, Target: same.dir})
+	if got := letters(t, same.dir+"/share") + letters(t, same.dir+"/share/name"); got != "CC" {
+		t.Error(got)
+	}
+	e := failing(t, warmOf(src.dir, other.dir), moverreport.CodeNotFaithful)
+	if !strings.Contains(e.Message, `inode flag C on "share" of the target`) {
+		t.Error(e)
+	}
+}
+
+// What is not carried is named.
+func TestAttributesThatAreNotCarriedAreTold(t *testing.T) {
+	src, dst := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 32)
+	for _, n := range []string{"f", "g"} {
+		write(t, src.dir+"/"+n, "x")
+		must(t, unix.Setxattr(src.dir+"/"+n, "btrfs.compression", []byte("zstd"), 0))
+	}
+	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
+	if want := `the extended attribute "btrfs.compression" of 2 entries is not copied, the first is "f"`; !strings.Contains(strings.Join(r.Warnings, "; "), want) {
+		t.Errorf("%q", r.Warnings)
+	}
+}
+
+// A process without CAP_SYS_ADMIN is not shown trusted attributes. Whiteouts tell that there may be some.
+func TestWhiteoutsTellOfTrustedAttributes(t *testing.T) {
+	src, dst := volumes(t)
+	must(t, unix.Mknod(src.dir+"/gone", unix.S_IFCHR|0o600, 0))
+	own(t, src.dir, user, fsGroup)
+	must(t, os.Chown(src.dir, 0, fsGroup))
+	must(t, unix.Chmod(src.dir, 0o2775))
+	r := child{Source: src.dir, Target: dst.dir}.run(t, user)
+	if r.Code != moverreport.CodeOK || !strings.Contains(strings.Join(r.Warnings, " "), "CAP_SYS_ADMIN") {
+		t.Errorf("%+v", r)
+	}
+	if r := copyTree(t, Options{Source: src.dir, Target: newVolume(t, 32).dir}); strings.Contains(strings.Join(r.Warnings, " "), "CAP_SYS_ADMIN") {
+		t.Errorf("root is shown all: %q", r.Warnings)
+	}
+}

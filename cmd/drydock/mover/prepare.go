@@ -1,0 +1,153 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// prepare deletes what the source does not have and makes all directories, still private. Doing this for the whole tree
+// before any file is copied leaves the most room.
+func (c *copier) prepare(ctx context.Context) error {
+	return runPool(ctx, c.workers, func(p *pool) { p.add(c.prepareDir(p, c.tree.top)) })
+}
+
+func (c *copier) prepareDir(p *pool, d *dir) task {
+	return func(ctx context.Context) error {
+		fd, err := c.dst.open(d)
+		if err != nil {
+			d.bar()
+			return c.problems.tolerate(&fault{target, "opening the directory", d.path(), err})
+		}
+		defer unix.Close(fd)
+		c.meter.steps.Add(1)
+		if err := c.problems.tolerate(c.setFlags(fd, d.path(), d.flags)); err != nil {
+			return err
+		}
+		if err := c.problems.tolerate(c.clean(ctx, fd, d)); err != nil {
+			return err
+		}
+		for i := range d.entries {
+			sub := d.entries[i].sub
+			if sub == nil {
+				continue
+			}
+			err := c.makeDir(fd, d, sub)
+			if err == nil {
+				p.add(c.prepareDir(p, sub))
+			} else {
+				sub.bar()
+			}
+			if err := c.problems.tolerate(err); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// makeDir sees to it that there is a directory of the target's file system that this process can use.
+func (c *copier) makeDir(parent int, d, sub *dir) error {
+	name := sub.self.name
+	err := againErr(func() error { return unix.Mkdirat(parent, name, 0o700) })
+	if err != nil && err != unix.EEXIST {
+		return &fault{target, opMaking, d.join(name), err}
+	}
+	sub.fresh = err == nil
+	fd, err := openUsable(parent, name)
+	if err != nil {
+		return &fault{target, "opening the directory", d.join(name), err}
+	}
+	defer unix.Close(fd)
+	st, err := fstat(fd)
+	if err == nil && st.Dev != c.dst.dev {
+		err = errMountHere
+	}
+	if err != nil {
+		return &fault{target, "using the directory", d.join(name), err}
+	}
+	return nil
+}
+
+// openUsable opens a directory for reading and lets its owner read, write and search it. Only a process without
+// CAP_DAC_OVERRIDE needs the latter; the right mode is set in the end.
+func openUsable(parent int, name string) (int, error) {
+	fd, err := openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == unix.EACCES {
+		if err := named(parent, name).chmod(0o700); err != nil {
+			return -1, err
+		}
+		fd, err = openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	}
+	if err != nil {
+		return -1, err
+	}
+	st, err := fstat(fd)
+	if err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
+		err = againErr(func() error { return unix.Fchmod(fd, st.Mode&^unix.S_IFMT|0o700) })
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// finish sets the attributes of all directories, children first, since writing into a directory changes its time and a
+// final mode may keep us out.
+func (c *copier) finish(ctx context.Context) error {
+	for i := len(c.tree.dirs) - 1; i >= 0; i-- {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		c.meter.steps.Add(1)
+		if d := c.tree.dirs[i]; !d.barred {
+			if err := c.problems.tolerate(c.finishDir(d)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *copier) finishDir(d *dir) error {
+	attrs, err := c.sourceDirXattrs(d)
+	if err != nil {
+		return err
+	}
+	fd, err := c.dst.open(d)
+	if err != nil {
+		return &fault{target, "opening the directory", d.path(), err}
+	}
+	defer unix.Close(fd)
+	if d.parent == nil && os.Geteuid() != 0 {
+		return c.finishForeignRoot(fd, attrs)
+	}
+	op, err := setOwner(opened(fd), &d.self.meta)
+	if err == nil {
+		op, err = setRest(opened(fd), &d.self.meta, attrs)
+	}
+	if err == nil {
+		op, err = checkKept(opened(fd), &d.self.meta)
+	}
+	if err != nil {
+		return &fault{target, op, d.path(), err}
+	}
+	return nil
+}
+
+func (c *copier) sourceDirXattrs(d *dir) ([]xattr, error) {
+	fd, err := c.src.open(d)
+	if err != nil {
+		return nil, &fault{source, "opening the directory", d.path(), err}
+	}
+	defer unix.Close(fd)
+	attrs, err := opened(fd).xattrs(c.notCarried(d, ""))
+	if err != nil {
+		return nil, &fault{source, "reading extended attributes of", d.path(), err}
+	}
+	return attrs, nil
+}

@@ -1,0 +1,117 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+)
+
+// reader reads one entry on one side, with its contents.
+type reader struct {
+	*summer
+	side  side
+	dir   *dir
+	entry *entry
+	group *group // may be nil
+}
+
+func (r reader) fault(op string, err error) error {
+	return &fault{r.side, op, r.dir.join(r.entry.name), ifGone(r.side, err)}
+}
+
+// stat fails with errChanged if the source is not as it was scanned.
+func (r reader) stat(dirfd int) (looks, error) {
+	st, err := lstatat(dirfd, r.entry.name)
+	if err != nil {
+		return looks{}, r.fault("looking at", err)
+	}
+	l := looks{meta: metaOf(&st), data: dataBytes(&st)}
+	if r.side == source && l.meta != r.entry.meta {
+		return l, r.fault("looking at", errChanged)
+	}
+	return l, nil
+}
+
+// rest looks at what stat does not show. Contents that are known are not read.
+func (r reader) rest(ctx context.Context, dirfd int, l looks, known *sum) (looks, error) {
+	name := r.entry.name
+	o := named(dirfd, name)
+	var err error
+	switch {
+	case known != nil:
+		l.content = *known
+	case l.meta.isRegular():
+		fd, err := openat(dirfd, name, unix.O_RDONLY, 0)
+		if err != nil {
+			return l, r.fault("opening", err)
+		}
+		defer unix.Close(fd)
+		o = opened(fd)
+		if l.content, err = r.read(ctx, fd, l.meta); err != nil {
+			return l, err
+		}
+	case l.meta.isSymlink():
+		if l.link, err = readlinkat(dirfd, name); err != nil {
+			return l, r.fault("reading the link", err)
+		}
+	}
+	if l.attrs, err = o.xattrs(nil); err != nil {
+		return l, r.fault("reading extended attributes of", err)
+	}
+	return l, nil
+}
+
+// read hashes a file, once for all of its names.
+func (r reader) read(ctx context.Context, fd int, m meta) (sum, error) {
+	if r.group == nil || r.side == target && !r.group.isFirstInode(m.ino) {
+		return r.readHere(ctx, fd, m)
+	}
+	once := &r.group.sums[r.side]
+	once.once.Do(func() { once.sum, once.err = r.readHere(ctx, fd, m) })
+	return once.sum, once.err
+}
+
+// readHere hashes an open file. The target's comes from its device, not from memory: after the sync nothing of it is
+// dirty, so that the kernel can drop all of it. Reading is counted where there is nothing else to count.
+func (r reader) readHere(ctx context.Context, fd int, m meta) (sum, error) {
+	if r.side == target {
+		if err := againErr(func() error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
+			return sum{}, r.fault("dropping the cache of", err)
+		}
+	}
+	content, err := hashContents(ctx, fd, m.size, r.counter(ctx))
+	if err != nil {
+		if r.side == target && err == errChanged {
+			err = mismatch("it is shorter than it says")
+		}
+		return sum{}, r.fault("reading", err)
+	}
+	st, err := fstat(fd)
+	if err == nil && metaOf(&st) != m {
+		err = errChanged
+		if r.side == target {
+			err = mismatch("something else writes to it")
+		}
+	}
+	if err != nil {
+		return sum{}, r.fault("reading", err)
+	}
+	return content, nil
+}
+
+func (r reader) counter(ctx context.Context) func(int64) {
+	counted := int(r.side) == len(r.sides)-1
+	return func(n int64) {
+		if counted {
+			r.meter.bytes.Add(n)
+		}
+		r.limit.took(ctx, n)
+	}
+}
+
+// isFirstInode says whether a name of the target belongs to the inode that was seen first for its group.
+func (g *group) isFirstInode(ino uint64) bool {
+	return g.inode.CompareAndSwap(0, ino) || g.inode.Load() == ino
+}

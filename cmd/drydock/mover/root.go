@@ -1,0 +1,158 @@
+//go:build linux
+
+package mover
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// side tells the two trees apart, in messages and where errors mean different things.
+type side int
+
+const (
+	source side = iota
+	target
+)
+
+func (s side) String() string { return [...]string{"source", "target"}[s] }
+
+// root is an open root directory. Everything below is reached from its descriptor.
+type root struct {
+	fd        int
+	dev       uint64
+	mount     uint64 // see sighting
+	self      meta
+	side      side
+	noOpenat2 atomic.Bool
+	noFlags   atomic.Bool // its file system has no inode flags
+}
+
+func openRoot(path string, s side) (*root, error) {
+	fd, err := again(func() (int, error) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, &fault{side: s, op: "opening the directory", path: path, err: err}
+	}
+	st, err := sight(fd, "")
+	if err != nil {
+		unix.Close(fd)
+		return nil, &fault{side: s, op: "reading the directory", path: path, err: err}
+	}
+	return &root{fd: fd, dev: st.Dev, mount: st.mount, self: metaOf(&st.Stat_t), side: s}, nil
+}
+
+func (r *root) close() { unix.Close(r.fd) }
+
+// open opens a directory below the root for reading. No symbolic link is followed anywhere on the way.
+func (r *root) open(d *dir) (int, error) {
+	if d.parent == nil {
+		return openat(r.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	}
+	return r.openPath(d.path())
+}
+
+// openPath walks in pieces that are shorter than PATH_MAX.
+func (r *root) openPath(path string) (int, error) {
+	at, flags := r.fd, unix.O_PATH
+	for {
+		piece, rest := splitPath(path, r.pieceLimit())
+		if rest == "" {
+			flags = unix.O_RDONLY
+		}
+		next, err := r.step(at, piece, flags|unix.O_DIRECTORY)
+		if errors.Is(err, errNoOpenat2) {
+			continue // the same piece again, by single names
+		}
+		if at != r.fd {
+			unix.Close(at)
+		}
+		if err != nil || rest == "" {
+			return next, err
+		}
+		at, path = next, rest
+	}
+}
+
+var errNoOpenat2 = errors.New("no openat2")
+
+// pieceLimit is how many bytes of a path one step can take: one name only where openat2 is missing or filtered away.
+func (r *root) pieceLimit() int {
+	if r.noOpenat2.Load() {
+		return 0
+	}
+	return unix.PathMax - 1
+}
+
+// step opens a path of a few names below at, or a single name.
+func (r *root) step(at int, piece string, flags int) (int, error) {
+	if r.noOpenat2.Load() {
+		return openat(at, piece, flags, 0)
+	}
+	how := unix.OpenHow{
+		Flags:   uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	}
+	fd, err := again(func() (int, error) { return unix.Openat2(at, piece, &how) })
+	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a seccomp filter that does not know the call
+		r.noOpenat2.Store(true)
+		return -1, errNoOpenat2
+	}
+	return fd, err
+}
+
+// splitPath cuts path after as many whole names as fit into limit bytes, but at least one.
+func splitPath(path string, limit int) (piece, rest string) {
+	if len(path) <= limit {
+		return path, ""
+	}
+	if i := strings.LastIndexByte(path[:limit+1], '/'); i > 0 {
+		return path[:i], path[i+1:]
+	}
+	piece, rest, _ = strings.Cut(path, "/")
+	return piece, rest
+}
+
+// separate fails if one root is the other or is inside of it: deleting what the source lacks would then eat the source.
+func separate(a, b *root) error {
+	for _, pair := range [][2]*root{{a, b}, {b, a}} {
+		inside, err := isInside(pair[0], pair[1])
+		if err != nil {
+			return err
+		}
+		if inside {
+			return errNotSeparate
+		}
+	}
+	return nil
+}
+
+var errNotSeparate = errors.New("source and target are the same directory, or one is inside the other")
+
+// isInside walks up from a to the top of the file tree and looks for b.
+func isInside(a, b *root) (bool, error) {
+	at := a.fd
+	dev, ino := a.dev, a.self.ino
+	for {
+		if dev == b.dev && ino == b.self.ino {
+			return true, nil
+		}
+		up, err := openat(at, "..", unix.O_PATH|unix.O_DIRECTORY, 0)
+		if at != a.fd {
+			unix.Close(at)
+		}
+		if err != nil {
+			return false, &fault{side: a.side, op: "opening a parent of the directory", err: err}
+		}
+		st, err := fstat(up)
+		if err != nil || (st.Dev == dev && st.Ino == ino) {
+			unix.Close(up)
+			return false, err
+		}
+		at, dev, ino = up, st.Dev, st.Ino
+	}
+}

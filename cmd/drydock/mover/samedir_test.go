@@ -1,0 +1,40 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestOneDirectoryByTwoMounts: two claims may lead to the same folder of a network's file system, mounted with different options.
+// Device and inode numbers differ then, as they do here by an overlay, and every entry of the target looks like the source's. That is no
+// copy: the folder would go with the old volume.
+func TestOneDirectoryByTwoMounts(t *testing.T) {
+	v := newVolume(t, 32)
+	base := reachable(t)
+	for _, dir := range []string{"empty", "source"} {
+		must(t, os.Mkdir(filepath.Join(base, dir), 0o755))
+	}
+	data := filepath.Join(v.dir, "data")
+	must(t, os.Mkdir(data, 0o755))
+	must(t, os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("18\n"), 0o600))
+	src := filepath.Join(base, "source")
+	sh(t, "mount", "-t", "overlay", "overlay", "-o", "lowerdir="+data+":"+filepath.Join(base, "empty"), src)
+	t.Cleanup(func() { sh(t, "umount", src) })
+	for _, pass := range []Pass{PassWhole, PassFinal, PassWarm} {
+		_, err := Copy(context.Background(), Options{Source: src, Target: data, Pass: pass, Token: operation, OwnOnly: true})
+		if err == nil {
+			t.Errorf("pass %d: the directory counts as a copy of itself", pass)
+		}
+		if _, left := os.Lstat(filepath.Join(data, markerName)); !errors.Is(left, os.ErrNotExist) {
+			t.Errorf("pass %d: the marker is left in the data", pass)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(data, "PG_VERSION")); err != nil || string(text) != "18\n" {
+		t.Errorf("the data is %q, %v", text, err)
+	}
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+package mover
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sort"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// again calls f until it is not interrupted by a signal: raw system calls, unlike package os, report EINTR.
+func again[T any](f func() (T, error)) (T, error) {
+	for {
+		v, err := f()
+		if err != unix.EINTR {
+			return v, err
+		}
+	}
+}
+
+// againErr is again for calls without a value.
+func againErr(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// openat opens name in dirfd. It never follows a symbolic link and never blocks on a fifo.
+func openat(dirfd int, name string, flags int, mode uint32) (int, error) {
+	return again(func() (int, error) {
+		return unix.Openat(dirfd, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
+	})
+}
+
+func fstat(fd int) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := againErr(func() error { return unix.Fstat(fd, &st) })
+	return st, err
+}
+
+func lstatat(dirfd int, name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := againErr(func() error { return unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	return st, err
+}
+
+// futimens is utimensat of an open file.
+func futimens(fd int, ts []unix.Timespec) error {
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts[0])), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// readlinkat returns the whole target of a symbolic link, however long.
+func readlinkat(dirfd int, name string) (string, error) {
+	for size := 256; ; size *= 4 {
+		buf := make([]byte, size)
+		n, err := again(func() (int, error) { return unix.Readlinkat(dirfd, name, buf) })
+		if err == unix.EINVAL {
+			err = errChanged // it was a link a moment ago
+		}
+		if err != nil {
+			return "", err
+		}
+		if n < size {
+			return string(buf[:n]), nil
+		}
+	}
+}
+
+// dirent is a name in a directory. kind is the S_IFMT bits, or 0 where the file system does not say.
+type dirent struct {
+	name string
+	kind uint32
+}
+
+// readdir lists an open directory from its beginning, sorted by the bytes of the names, without . and ..
+// The names share one allocation.
+func readdir(fd int) ([]dirent, error) {
+	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 32<<10)
+	var names strings.Builder
+	var found []struct {
+		end  int
+		kind uint32
+	}
+	for {
+		n, err := again(func() (int, error) { return unix.Getdents(fd, buf) })
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			break
+		}
+		eachDirent(buf[:n], func(name []byte, kind uint32) {
+			names.Write(name)
+			found = append(found, struct {
+				end  int
+				kind uint32
+			}{names.Len(), kind})
+		})
+	}
+	list, all, start := make([]dirent, len(found)), strings.Clone(names.String()), 0
+	for i, f := range found {
+		list[i], start = dirent{all[start:f.end], f.kind}, f.end
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
+	return list, nil
+}
+
+// eachDirent parses what getdents64 returns: records of inode, offset, length (16 bit), type (8 bit), name and NUL.
+func eachDirent(buf []byte, yield func(name []byte, kind uint32)) {
+	const header = int(unsafe.Offsetof(unix.Dirent{}.Name))
+	for len(buf) >= header {
+		length := int(binary.NativeEndian.Uint16(buf[unsafe.Offsetof(unix.Dirent{}.Reclen):]))
+		name, _, _ := bytes.Cut(buf[header:length], []byte{0})
+		if s := string(name); s != "." && s != ".." {
+			yield(name, uint32(buf[unsafe.Offsetof(unix.Dirent{}.Type)])<<12) // DT_x is S_IFx >> 12
+		}
+		buf = buf[length:]
+	}
+}

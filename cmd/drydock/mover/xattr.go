@@ -1,0 +1,145 @@
+//go:build linux
+
+package mover
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// xattr is an extended attribute.
+type xattr struct {
+	name  string
+	value []byte
+}
+
+// carries says whether an attribute belongs to the data. See the package comment.
+func carries(name string) bool {
+	switch name {
+	case "security.selinux",
+		"trusted.SGI_ACL_FILE", "trusted.SGI_ACL_DEFAULT": // how XFS keeps, and also lists, a POSIX ACL
+		return false
+	case "system.posix_acl_access", "system.posix_acl_default":
+		return true
+	}
+	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
+}
+
+// belongsToPlatform reports whether an attribute that is not carried is set on the copy by the node or its file system.
+func belongsToPlatform(name string) bool {
+	return name == "security.selinux" || strings.HasPrefix(name, "trusted.SGI_ACL_")
+}
+
+// xattrs reads the attributes that are carried, sorted by name. A file system without attributes has none. skipped, if not
+// nil, is told the others.
+func (o object) xattrs(skipped func(name string)) ([]xattr, error) {
+	names, err := o.xattrNames(skipped)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	list := make([]xattr, 0, len(names))
+	for _, name := range names {
+		value, err := o.xattrValue(name)
+		if err != nil {
+			return nil, &xattrError{name, err}
+		}
+		list = append(list, xattr{name, value})
+	}
+	return list, nil
+}
+
+func (o object) xattrNames(skipped func(name string)) ([]string, error) {
+	var small [512]byte
+	buf := small[:]
+	n, err := o.listxattr(buf)
+	for err == unix.ERANGE {
+		buf = make([]byte, 4*len(buf))
+		n, err = o.listxattr(buf)
+	}
+	if err == unix.EOPNOTSUPP {
+		return nil, nil
+	}
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	var names []string
+	for _, name := range strings.Split(string(buf[:n-1]), "\x00") {
+		switch {
+		case carries(name):
+			names = append(names, name)
+		case skipped != nil && !belongsToPlatform(name):
+			skipped(name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (o object) xattrValue(name string) ([]byte, error) {
+	for buf := make([]byte, 256); ; buf = make([]byte, 4*len(buf)) {
+		n, err := o.getxattr(name, buf)
+		if err == unix.ERANGE {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return buf[:n:n], nil
+	}
+}
+
+func sameXattrs(a, b []xattr) bool {
+	return slices.EqualFunc(a, b, func(x, y xattr) bool { return x.name == y.name && bytes.Equal(x.value, y.value) })
+}
+
+// setXattrs makes the carried attributes of o exactly want. What the directory passed on to a new file (an ACL) goes.
+func (o object) setXattrs(want []xattr) error {
+	have, err := o.xattrs(nil)
+	if err != nil {
+		return err
+	}
+	for _, x := range have {
+		if !slices.ContainsFunc(want, func(w xattr) bool { return w.name == x.name }) {
+			if err := o.removexattr(x.name); err != nil {
+				return &xattrError{x.name, err}
+			}
+		}
+	}
+	for _, x := range want {
+		if slices.ContainsFunc(have, func(h xattr) bool { return h.name == x.name && bytes.Equal(h.value, x.value) }) {
+			continue
+		}
+		if err := o.setxattr(x.name, x.value); err != nil {
+			return &xattrError{x.name, o.whySet(err)}
+		}
+	}
+	return nil
+}
+
+// whySet tells a full file system from one that cannot hold an attribute of this size: both answer ENOSPC.
+func (o object) whySet(err error) error {
+	if err != unix.ENOSPC && err != unix.E2BIG && err != unix.ERANGE {
+		return err
+	}
+	var st unix.Statfs_t
+	fd := o.fd
+	if !o.isOpen() {
+		fd = o.dirfd
+	}
+	if unix.Fstatfs(fd, &st) == nil && st.Bavail == 0 && err == unix.ENOSPC {
+		return err
+	}
+	return errXattrTooLarge
+}
+
+// xattrError names the attribute.
+type xattrError struct {
+	name string
+	err  error
+}
+
+func (e *xattrError) Error() string { return "attribute " + quote(e.name) + ": " + e.err.Error() }
+func (e *xattrError) Unwrap() error { return e.err }

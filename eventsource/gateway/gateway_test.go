@@ -1,0 +1,337 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/kube"
+)
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	return ask(t, h, http.MethodGet, path)
+}
+
+func ask(t *testing.T, h http.Handler, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	return w
+}
+
+func TestAnswers(t *testing.T) {
+	alone := with(api.IdleTimeoutAnnotation, "")
+	group := func(name string) func(*appsv1.StatefulSet) { return labelled(api.GroupLabel, name) }
+	in := func(namespace string) func(*appsv1.StatefulSet) {
+		return func(s *appsv1.StatefulSet) { s.Namespace = namespace }
+	}
+	const (
+		more     = `,"enabled":"true","provider":"kubernetes","kubernetes":{"namespace":"shop","kind":"statefulset"}}}`
+		grouped  = `,"groups":["site"]` + more
+		siteJSON = `{"session":{"instances":[{"instance":{"name":"shop/db","currentReplicas":0,"desiredReplicas":2,"status":"stopped"` + grouped +
+			`,{"instance":{"name":"shop/web","currentReplicas":2,"desiredReplicas":2,"status":"ready"` + grouped + `],"status":"not-ready"}}`
+		noSet   = `does not exist or is not opted in. Create it, give it label drydock.dev/managed=true`
+		noGroup = `exists and is opted in. Create it, give it label drydock.dev/managed=true`
+	)
+	c := newCluster(t,
+		set("web", in("lab")), set("up"), set("down", asleep()), set("held", pausedSet), set("never", alone), set("off", replicas(0, 0)),
+		set("stranger", labelled(api.ManagedLabel, "false")),
+		set("db", group("site"), asleep()), set("web", group("site"), alone),
+		set("a", group("team")), set("b", group("team"), in("lab")), set("c", group("team"), in("far")),
+		set("x", group("quiet"), alone), set("y", group("site"), labelled(api.ManagedLabel, "no")),
+	)
+	g := c.gateway(t, Options{}, "shop", "lab")
+	for name, row := range map[string]struct {
+		path, status string
+		code         int
+		want         string
+	}{
+		"dynamic, ready":      {"/api/strategies/dynamic?names=shop/up", "ready", 200, "is ready"},
+		"dynamic, asleep":     {"/api/strategies/dynamic?names=shop/down&display_name=Shop", "not-ready", 200, "<h1>Shop is waking up</h1>"},
+		"dynamic, paused":     {"/api/strategies/dynamic?names=shop/held", "not-ready", 409, "is paused"},
+		"dynamic, unknown":    {"/api/strategies/dynamic?names=shop/none", "not-ready", 404, `"detail":"StatefulSet shop/none ` + noSet},
+		"dynamic, bad query":  {"/api/strategies/dynamic", "not-ready", 400, `"title":"Bad Request"`},
+		"poke, ready":         {"/api/strategies/poke?names=statefulset_shop_up_7", "ready", 200, `{"session":{"instances":[{"instance":{"name":"statefulset_shop_up_7","currentReplicas":2,"desiredReplicas":2,"status":"ready"` + more + `],"status":"ready"}}`},
+		"poke, asleep":        {"/api/strategies/poke?names=shop/down", "not-ready", 200, `"currentReplicas":0,"desiredReplicas":2,"status":"stopped"` + more + `],"status":"not-ready"}}`},
+		"poke, paused":        {"/api/strategies/poke?names=shop/held", "not-ready", 409, "Remove annotation drydock.dev/paused"},
+		"blocking, ready":     {"/api/strategies/blocking?names=shop/up", "ready", 200, `"status":"ready"}}`},
+		"blocking, paused":    {"/api/strategies/blocking?names=shop/held", "not-ready", 409, "no request wakes it"},
+		"blocking, too late":  {"/api/strategies/blocking?names=shop/down&timeout=1s", "not-ready", 504, "not ready after 1s: shop/down is asleep"},
+		"blocking, bad query": {"/api/strategies/blocking?names=shop/up&timeout=x", "not-ready", 400, "no duration"},
+
+		"a named set counts with its group":    {"/api/strategies/poke?names=shop/web", "not-ready", 200, `{"session":{"instances":[{"instance":{"name":"shop/db",`},
+		"a whole group, and no stranger in it": {"/api/strategies/poke?group=shop/site", "not-ready", 200, siteJSON},
+		"two of a group are one group":         {"/api/strategies/poke?names=shop/web,shop/db", "not-ready", 200, siteJSON},
+		"two of one name":                      {"/api/strategies/poke?names=shop/web,lab/web", "not-ready", 200, `{"name":"lab/web","currentReplicas":2`},
+		"one name twice, each in the answer":   {"/api/strategies/poke?names=shop/up,statefulset_shop_up_1", "ready", 200, `"name":"shop/up","currentReplicas":2,"desiredReplicas":2,"status":"ready"` + more + `,{"instance":{"name":"statefulset_shop_up_1",`},
+		"an optional set that sleeps":          {"/api/strategies/poke?names=shop/up,optional:shop/down", "ready", 200, `"status":"stopped",` + more[1:len(more)-1] + `,"optional":true}`},
+		"an optional set that is not there":    {"/api/strategies/poke?names=shop/up,optional:shop/none", "ready", 200, `{"instance":{"name":"shop/none","currentReplicas":0,"desiredReplicas":0,"status":"error","message":"it does not exist or is not opted in"},"error":"it does not exist or is not opted in","optional":true}`},
+		"an optional set that is paused":       {"/api/strategies/poke?names=shop/up,optional:shop/held", "ready", 200, `"optional":true`},
+		"a group of every namespace":           {"/api/strategies/poke?group=team", "not-ready", 400, "DRYDOCK_GATEWAY_NAMESPACE"},
+		"another namespace's group":            {"/api/strategies/poke?group=far/team", "not-ready", 404, noGroup},
+		"an unknown group":                     {"/api/strategies/poke?group=shop/none", "not-ready", 404, "no StatefulSet of group shop/none " + noGroup},
+		"an unknown group of a namespace":      {"/api/strategies/poke?group=lab/site", "not-ready", 404, noGroup},
+		"a group without a timeout":            {"/api/strategies/poke?group=shop/quiet", "not-ready", 404, noGroup},
+		"a set without a timeout":              {"/api/strategies/poke?names=shop/never", "not-ready", 404, noSet},
+		"a set that is not managed":            {"/api/strategies/poke?names=shop/stranger", "not-ready", 404, noSet},
+		"a group's stranger":                   {"/api/strategies/poke?names=shop/y", "not-ready", 404, noSet},
+		"a set of another namespace":           {"/api/strategies/poke?names=far/c", "not-ready", 404, noSet},
+		"one of two is unknown":                {"/api/strategies/poke?names=shop/up,shop/none", "not-ready", 404, "shop/none " + noSet},
+		"no visit wakes it":                    {"/api/strategies/poke?names=shop/off", "not-ready", 409, "annotation drydock.dev/wake-replicas lets a visit wake it"},
+		"no visit wakes it, for people":        {"/api/strategies/dynamic?names=shop/off", "not-ready", 409, "This service is switched off"},
+		"a theme of Sablier's":                 {"/api/strategies/dynamic?names=shop/up&theme=ghost", "ready", 200, "is ready"},
+		"a theme of nobody's":                  {"/api/strategies/dynamic?names=shop/down&theme=corporate", "not-ready", 404, `"requestTheme":"corporate","availableTheme":["drydock","ghost"`},
+		"slashes too many":                     {"//api/strategies//poke/?names=shop/up", "ready", 200, "shop/up"},
+
+		"health":           {"/health", "not-ready", 200, "ok"},
+		"version":          {"/version", "not-ready", 200, `"version":`},
+		"themes":           {"/api/themes", "not-ready", 200, `{"themes":["drydock","ghost","hacker-terminal","matrix","shuffle"]}`},
+		"themes, older":    {"/api/dynamic/themes", "not-ready", 200, `{"themes":["drydock","ghost","hacker-terminal","matrix","shuffle"]}`},
+		"themes, oldest":   {"/api/strategies/dynamic/themes", "not-ready", 200, `{"themes":["drydock","ghost","hacker-terminal","matrix","shuffle"]}`},
+		"nothing is there": {"/", "not-ready", 404, pathDynamic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := get(t, g, row.path)
+			if w.Code != row.code || w.Header().Get(statusHeader) != row.status || !strings.Contains(w.Body.String(), row.want) {
+				t.Errorf("%d %s, want %d %s and %s in\n%s", w.Code, w.Header().Get(statusHeader), row.code, row.status, row.want, w.Body)
+			}
+			if got := w.Header().Get("Content-Length"); got != fmt.Sprint(w.Body.Len()) {
+				t.Errorf("Content-Length is %s, the body has %d", got, w.Body.Len())
+			}
+			checkProblem(t, w)
+		})
+	}
+	for _, name := range []string{"held", "never", "stranger", "x", "y", "off"} {
+		if _, written := c.get("shop/" + name).Annotations[api.AwakeUntilAnnotation]; written {
+			t.Errorf("a session is written on %s", name)
+		}
+	}
+}
+
+// checkProblem: what is no page and no success is a problem by RFC 7807.
+func checkProblem(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Code == http.StatusOK || strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		return
+	}
+	var p Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != "application/problem+json" ||
+		p.Status != w.Code || p.Detail == "" || p.Title == "" || p.Type == "" {
+		t.Errorf("%s: %+v, %v", w.Header().Get("Content-Type"), p, err)
+	}
+}
+
+func TestOnlyGETIsTaken(t *testing.T) {
+	c := newCluster(t, set("web", asleep()))
+	g := c.gateway(t, Options{})
+	for _, path := range []string{pathDynamic, pathBlocking, pathPoke, pathHealth, pathVersion, pathsThemes[0]} {
+		for _, method := range []string{"POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"} {
+			if w := ask(t, g, method, path+"?names=shop/web"); w.Code != 405 || w.Header().Get("Allow") != "GET" || w.Header().Get(statusHeader) != isNotReady {
+				t.Errorf("%s %s: %d %v", method, path, w.Code, w.Header())
+			}
+		}
+	}
+	if _, writes := c.counts(); writes > 0 {
+		t.Error("something was written")
+	}
+}
+
+func TestHeadersOfThePage(t *testing.T) {
+	g := newCluster(t, set("web", asleep())).gateway(t, Options{})
+	h := get(t, g, "/api/strategies/dynamic?names=shop/web").Header()
+	if h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != pageKind || h.Get("X-Content-Type-Options") != "nosniff" ||
+		!strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
+		t.Errorf("%v", h)
+	}
+}
+
+func TestASessionIsWrittenOnceAndReadOnceASecond(t *testing.T) {
+	c := newCluster(t, set("web"))
+	g := c.gateway(t, Options{})
+	for range 20 {
+		if w := get(t, g, "/api/strategies/dynamic?names=shop/web&session_duration=5m"); w.Header().Get(statusHeader) != isReady {
+			t.Fatal(w.Body)
+		}
+	}
+	// Two reads are of the first request: before its write, and after.
+	if reads, writes := c.counts(); writes != 1 || reads > 4 {
+		t.Errorf("%d reads and %d writes", reads, writes)
+	}
+}
+
+// TestAGroupHasOneWriter: whoever asks for the whole group writes on the same member, in whatever order they are listed.
+func TestAGroupHasOneWriter(t *testing.T) {
+	group := labelled(api.GroupLabel, "site")
+	c := newCluster(t, set("b", group), set("a", group), set("c", group))
+	get(t, c.gateway(t, Options{}), "/api/strategies/poke?group=shop/site")
+	if len(c.writes) != 1 || c.writes[0] != "a" {
+		t.Errorf("written on %v", c.writes)
+	}
+}
+
+func TestAConflictMeansToLookAgain(t *testing.T) {
+	c := newCluster(t, set("web"))
+	c.before = func() { c.put(set("web", with("team", "data"))) }
+	if w := get(t, c.gateway(t, Options{}), "/api/strategies/poke?names=shop/web"); w.Code != 200 {
+		t.Fatal(w.Body)
+	}
+	if web := c.get("shop/web"); web.Annotations["team"] != "data" || web.Annotations[api.AwakeUntilAnnotation] == "" {
+		t.Errorf("%v", web.Annotations)
+	}
+}
+
+func TestTheAPIServerIsAway(t *testing.T) {
+	var log bytes.Buffer
+	c := newCluster(t, set("web"))
+	c.setFail(500)
+	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
+	for path, kind := range map[string]string{pathDynamic: pageKind, pathPoke: "application/problem+json", pathBlocking: "application/problem+json"} {
+		w := get(t, g, path+"?names=shop/web&show_details=true")
+		if w.Code != 503 || w.Header().Get("Retry-After") != "5" || w.Header().Get(statusHeader) != isNotReady || w.Header().Get("Content-Type") != kind {
+			t.Errorf("%s: %d %v", path, w.Code, w.Header())
+		}
+		if strings.Contains(w.Body.String(), "10.0.0.1") {
+			t.Errorf("that is for the log: %s", w.Body)
+		}
+	}
+	if !strings.Contains(log.String(), "10.0.0.1") {
+		t.Errorf("the log does not say why: %s", &log)
+	}
+}
+
+func TestTheLogHasNothingOfTheQuery(t *testing.T) {
+	var log bytes.Buffer
+	c := newCluster(t, set("web"))
+	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
+	get(t, g, "/api/strategies/poke?names=statefulset_shop_web_1&display_name=secret&theme=secret&token=secret")
+	get(t, g, "/health")
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	last := lines[len(lines)-1]
+	if strings.Contains(log.String(), "secret") || strings.Contains(log.String(), pathHealth) ||
+		!strings.Contains(last, `"function":"wake-gateway","outcome":"ready","code":200`) || !strings.Contains(last, `"subject":"shop/web"`) {
+		t.Errorf("%s", &log)
+	}
+}
+
+func TestBlockingWaitsUntilReady(t *testing.T) {
+	c := newCluster(t, set("web", asleep()))
+	g := c.gateway(t, Options{})
+	time.AfterFunc(300*time.Millisecond, func() { c.setFail(500) }) // an API server that stumbles ends nobody's wait
+	time.AfterFunc(700*time.Millisecond, func() {
+		c.setFail(0)
+		c.put(set("web", sleep(api.Waking, ""), with(api.AwakeUntilAnnotation, c.get("shop/web").Annotations[api.AwakeUntilAnnotation])))
+	})
+	start := time.Now()
+	w := get(t, g, "/api/strategies/blocking?names=shop/web&timeout=10s")
+	if w.Code != 200 || w.Header().Get(statusHeader) != isReady || time.Since(start) < 700*time.Millisecond {
+		t.Errorf("%d %v after %s: %s", w.Code, w.Header(), time.Since(start), w.Body)
+	}
+	if _, writes := c.counts(); writes != 1 {
+		t.Errorf("%d writes", writes)
+	}
+}
+
+func TestBlockingEndsWithASetThatIsGone(t *testing.T) {
+	c := newCluster(t, set("web", asleep()))
+	time.AfterFunc(300*time.Millisecond, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.sets, "shop/web")
+	})
+	if w := get(t, c.gateway(t, Options{}), "/api/strategies/blocking?names=shop/web&timeout=20s"); w.Code != 404 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestBlockingEndsWithItsCaller(t *testing.T) {
+	c := newCluster(t, set("web", asleep()))
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	w := httptest.NewRecorder()
+	c.gateway(t, Options{}).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/strategies/blocking?names=shop/web", nil))
+	if time.Since(start) > 5*time.Second || w.Code != 503 || w.Header().Get(statusHeader) != isNotReady {
+		t.Errorf("%d after %s", w.Code, time.Since(start))
+	}
+}
+
+func TestStopAnswersThoseThatWait(t *testing.T) {
+	c := newCluster(t, set("web", asleep()), set("up"))
+	g := c.gateway(t, Options{})
+	time.AfterFunc(400*time.Millisecond, g.Stop)
+	start := time.Now()
+	w := get(t, g, "/api/strategies/blocking?names=shop/web")
+	if w.Code != 503 || w.Header().Get("Retry-After") != "1" || time.Since(start) > 5*time.Second {
+		t.Errorf("%d %v after %s", w.Code, w.Header(), time.Since(start))
+	}
+	g.Stop() // twice is once
+	if w := get(t, g, "/api/strategies/blocking?names=shop/up"); w.Code != 200 {
+		t.Errorf("what needs no waiting is answered with %d", w.Code)
+	}
+}
+
+// TestAServersLimitDoesNotCutAWait: servers of functions write within seconds.
+func TestAServersLimitDoesNotCutAWait(t *testing.T) {
+	c := newCluster(t, set("web", asleep()))
+	server := httptest.NewUnstartedServer(c.gateway(t, Options{}))
+	server.Config.WriteTimeout = 200 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/strategies/blocking?names=shop/web&timeout=600ms", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	if response.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("%s", response.Status)
+	}
+}
+
+func TestOptionsHaveDefaults(t *testing.T) {
+	g := newCluster(t).gateway(t, Options{})
+	if g.options.LongestSession != 24*time.Hour || g.options.DefaultTimeout != time.Minute {
+		t.Errorf("%+v", g.options)
+	}
+	if g = newCluster(t).gateway(t, Options{DefaultTimeout: time.Hour}); g.options.DefaultTimeout != LongestWait {
+		t.Errorf("%+v", g.options)
+	}
+}
+
+func TestTheLongestSessionHolds(t *testing.T) {
+	c := newCluster(t, set("web"))
+	get(t, c.gateway(t, Options{LongestSession: time.Hour}), "/api/strategies/poke?names=shop/web&session_duration=9000h")
+	if at := idle.MemberOf(c.get("shop/web")).Rules.AwakeUntil; time.Until(at) > time.Hour+2*time.Minute || time.Until(at) < time.Hour {
+		t.Errorf("awake until %s", at)
+	}
+}
+
+// TestNoRedirectForSlashesTooMany: a mux would redirect, which the plugin for nginx does not follow.
+func TestNoRedirectForSlashesTooMany(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/", newCluster(t, set("web")).gateway(t, Options{BasePath: "wake/"}))
+	for path, code := range map[string]int{
+		"//wake//api/strategies/poke/?names=shop/web": 200, "/wake/api/strategies/poke?names=shop/web": 200,
+		"/api/strategies/poke?names=shop/web": 404, "/wakeful/api/strategies/poke?names=shop/web": 404, "/wake": 404, "/wake/health": 200,
+	} {
+		if w := get(t, CleanPaths(mux), path); w.Code != code || w.Header().Get(statusHeader) == "" {
+			t.Errorf("%s: %d %v, want %d", path, w.Code, w.Header(), code)
+		}
+	}
+}

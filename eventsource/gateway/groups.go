@@ -1,0 +1,36 @@
+package gateway
+
+import "slices"
+
+// byGroup splits members, sorted by namespace and name, into what wakes together.
+func byGroup(members []Member) []Unit {
+	var units []Unit
+	places := map[Ref]int{} // of groups
+	for _, m := range members {
+		place, known := places[Ref{m.Namespace, m.Group}]
+		if m.Group == "" || !known {
+			place = len(units)
+			units = append(units, Unit{})
+			places[Ref{m.Namespace, m.Group}] = place
+		}
+		units[place].Members = append(units[place].Members, m)
+	}
+	return units
+}
+
+// optedIn leaves out the units that no clock puts to sleep.
+func optedIn(units []Unit) []Unit {
+	return slices.DeleteFunc(units, func(u Unit) bool { return !u.optedIn() })
+}
+
+// groupsOf returns the names of the units' groups, sorted.
+func groupsOf(units []Unit) []string {
+	groups := []string{}
+	for _, u := range units {
+		if first := u.Members[0]; first.Group != "" {
+			groups = append(groups, first.Namespace+"/"+first.Group)
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}

@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+)
+
+// TestVisitorsWhoWaitShareOneLook: what the API server is asked does not grow with the visitors.
+func TestVisitorsWhoWaitShareOneLook(t *testing.T) {
+	group := labelled(api.GroupLabel, "site")
+	c := newCluster(t, set("db", group, asleep()), set("web", group, asleep()))
+	g := c.gateway(t, Options{Waiters: 1000})
+	var all sync.WaitGroup
+	start := time.Now()
+	for range 200 {
+		all.Go(func() {
+			if w := get(t, g, pathBlocking+"?names=shop/web&timeout=2s"); w.Code != 504 {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+	all.Wait()
+	// A look is two reads, and the first one writes and looks again.
+	most := 2 * (3 + int(time.Since(start)/rememberedWaiting))
+	if reads, writes := c.counts(); writes != 1 || reads > most {
+		t.Errorf("%d reads, at most %d are due, and %d writes", reads, most, writes)
+	}
+}
+
+// TestRequestsForManySessionsWriteSeldom: a caller who asks for a short session as often as possible does not make a write of each.
+func TestRequestsForManySessionsWriteSeldom(t *testing.T) {
+	c := newCluster(t, set("web", asleep()))
+	g := c.gateway(t, Options{})
+	for i := range 100 {
+		get(t, g, fmt.Sprintf("%s?names=shop/web&session_duration=%dms", pathPoke, 1+i))
+	}
+	if reads, writes := c.counts(); writes != 1 || reads > 6 {
+		t.Errorf("%d reads and %d writes", reads, writes)
+	}
+}
+
+func TestAnAPIServerThatIsAwayIsNotAskedByEachVisitor(t *testing.T) {
+	c := newCluster(t, set("web"))
+	c.setFail(500)
+	var asked atomic.Int64
+	c.onRequest = func() { asked.Add(1) }
+	g := c.gateway(t, Options{})
+	for range 50 {
+		if w := get(t, g, pathDynamic+"?names=shop/web"); w.Code != 503 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if asked.Load() > 10 {
+		t.Errorf("it was asked %d times", asked.Load())
+	}
+}
+
+// TestWaitsHaveALimit: beyond it requests are told to come again, and those for another site that is ready are answered.
+func TestWaitsHaveALimit(t *testing.T) {
+	c := newCluster(t, set("web", asleep()), set("up"))
+	g := c.gateway(t, Options{Waiters: 2}) // one for each site
+	waits := make(chan *httptest.ResponseRecorder, 1)
+	go func() { waits <- get(t, g, pathBlocking+"?names=shop/web&timeout=5m") }()
+	for deadline := time.Now().Add(time.Minute); g.seats.Taken() == 0; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("no request waits")
+		}
+	}
+	if w := get(t, g, pathBlocking+"?names=shop/web"); w.Code != 503 || w.Header().Get("Retry-After") != "5" || w.Header().Get(statusHeader) != isNotReady {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := get(t, g, pathBlocking+"?names=shop/up"); w.Code != 200 {
+		t.Errorf("what needs no waiting is answered with %d", w.Code)
+	}
+	if w := get(t, g, pathDynamic+"?names=shop/web"); w.Code != 200 {
+		t.Errorf("a page needs no seat: %d", w.Code)
+	}
+	g.Stop()
+	<-waits
+	if g.seats.Taken() != 0 {
+		t.Error("a wait that ended has not left its seat")
+	}
+}
+
+func TestAToken(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "token")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first\n")
+	c := newCluster(t, set("web"), set("db", labelled(api.GroupLabel, "site")))
+	g := c.gateway(t, Options{TokenFile: file})
+	visit := func(path, header string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		return w
+	}
+	const poke = pathPoke + "?names=shop/web"
+	for header, code := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer first": 200, "bearer first": 401, "Bearer ": 401, "Basic Og==": 401} {
+		if w := visit(poke, header); w.Code != code || code == 401 && w.Header().Get("WWW-Authenticate") == "" || code == 401 && w.Header().Get(statusHeader) != isNotReady {
+			t.Errorf("%q: %d %v", header, w.Code, w.Header())
+		}
+	}
+	write("second")
+	if visit(poke, "Bearer first").Code != 401 || visit(poke, "Bearer second").Code != 200 {
+		t.Error("the new token is not taken")
+	}
+	if w := visit(pathPoke+"?group=shop/none", "Bearer second"); !strings.Contains(w.Body.String(), `"availableGroups":["shop/site"]`) {
+		t.Errorf("%s", w.Body)
+	}
+	if visit(pathHealth, "").Code != 200 {
+		t.Error("probes show no token")
+	}
+	write(" \n")
+	if w := visit(poke, "Bearer "); w.Code != 503 || strings.Contains(w.Body.String(), folder) {
+		t.Errorf("an empty file: %d %s", w.Code, w.Body)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if w := visit(poke, "Bearer second"); w.Code != 503 || strings.Contains(w.Body.String(), folder) {
+		t.Errorf("no file: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestASecretIsNotShown, wherever the settings are printed or logged.
+func TestASecretIsNotShown(t *testing.T) {
+	var log bytes.Buffer
+	o := Options{Token: "s3cret"}
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("started", "token", o.Token)
+	c := newCluster(t, set("web"))
+	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, o, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	r := httptest.NewRequestWithContext(t.Context(), "GET", pathPoke+"?names=shop/web", nil)
+	r.Header.Set("Authorization", "Bearer s3cret2")
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	if text := fmt.Sprint(o, log.String(), w.Body); strings.Contains(text, "s3cret") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestStrangersLearnNothing: a set that does not exist, one that is not opted in, and one of another namespace get the same answer.
+func TestStrangersLearnNothing(t *testing.T) {
+	c := newCluster(t, set("private", labelled(api.ManagedLabel, "false")), set("restless", with(api.IdleTimeoutAnnotation, ""), labelled(api.GroupLabel, "restless")))
+	g := c.gateway(t, Options{}, "shop", "lab")
+	for _, form := range []string{"%s?names=shop/%s", "%s?group=shop/%s"} {
+		for _, path := range []string{pathDynamic, pathBlocking, pathPoke, pathEvents} {
+			want := ""
+			for _, name := range []string{"private", "restless", "nothing"} {
+				w := get(t, g, fmt.Sprintf(form, path, name))
+				text := strings.ReplaceAll(fmt.Sprint(w.Code, w.Header(), w.Body), name, "NAME")
+				text = strings.ReplaceAll(text, fmt.Sprint(w.Body.Len()), "LENGTH")
+				if want == "" {
+					want = text
+				}
+				if text != want || w.Code != 404 {
+					t.Errorf("%s of %s gets\n%s\nwant\n%s", path, name, text, want)
+				}
+			}
+		}
+	}
+}
+
+// TestABusySiteWritesNoLog: one request has written a session; the others are not worth a line.
+func TestABusySiteWritesNoLog(t *testing.T) {
+	var log bytes.Buffer
+	c := newCluster(t, set("web"))
+	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
+	for range 50 {
+		get(t, g, pathDynamic+"?names=shop/web")
+	}
+	if n := strings.Count(log.String(), `"msg":"request"`); n != 1 {
+		t.Errorf("%d lines:\n%s", n, &log)
+	}
+	log.Reset()
+	start := time.Now()
+	for range 200 {
+		get(t, g, pathDynamic+"?names=shop/none")
+	}
+	if n, most := strings.Count(log.String(), "\n"), 2+int(time.Since(start)/time.Second); n < 1 || n > most {
+		t.Errorf("%d refusals are logged, at most %d:\n%s", n, most, &log)
+	}
+}

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Ref names a StatefulSet, or a group.
+type Ref struct{ Namespace, Name string }
+
+// String returns NAMESPACE/NAME.
+func (r Ref) String() string { return r.Namespace + "/" + r.Name }
+
+func compareRefs(a, b Ref) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// Name is a StatefulSet that a request names.
+type Name struct {
+	Ref
+	// Asked is the name as the request has it, without the prefix. The answer calls the set so.
+	Asked string
+	// Optional sets wake with the session, and the session does not wait for them.
+	Optional bool
+}
+
+func compareNames(a, b Name) int {
+	return cmp.Or(compareRefs(a.Ref, b.Ref), strings.Compare(a.Asked, b.Asked))
+}
+
+// optionalPrefix marks a name that the session does not wait for (sablierapp/sablier pkg/sablier/session_request.go).
+const optionalPrefix = "optional:"
+
+const nameFormat = "NAMESPACE/NAME or statefulset_NAMESPACE_NAME_REPLICAS"
+
+// kindStatefulSet is how Sablier names the kind.
+const kindStatefulSet = "statefulset"
+
+// ParseName reads NAMESPACE/NAME, or KIND_NAMESPACE_NAME_REPLICAS as Sablier does (sablierapp/sablier
+// pkg/provider/kubernetes/parse_name.go), each with or without the prefix "optional:". A name alone is one of the default
+// namespace. The replicas have to be a number and mean nothing: a set wakes with as many as it had, and no request chooses them.
+func ParseName(text, defaultNamespace string) (Name, error) {
+	asked, optional := strings.CutPrefix(text, optionalPrefix)
+	ref, err := parseRef(asked, defaultNamespace)
+	return Name{Ref: ref, Asked: asked, Optional: optional}, err
+}
+
+func parseRef(text, defaultNamespace string) (Ref, error) {
+	delimited := strings.HasPrefix(text, kindStatefulSet+"-") || strings.HasPrefix(text, kindStatefulSet+".")
+	if len(validation.IsDNS1123Subdomain(text)) == 0 && !delimited {
+		if defaultNamespace == "" {
+			return Ref{}, invalid("%.100q names no namespace. Write %s", text, nameFormat)
+		}
+		return Ref{defaultNamespace, text}, nil
+	}
+	if namespace, name, ok := strings.Cut(text, "/"); ok && !strings.Contains(name, "/") {
+		return checked(text, Ref{namespace, name})
+	}
+	return parseSablier(text)
+}
+
+// parseSablier reads KIND NAMESPACE NAME REPLICAS with a delimiter between them. The delimiter is a setting of Sablier's
+// Kubernetes provider, any text. Here it is what stands between the kind and the first letter or digit of the namespace.
+func parseSablier(text string) (Ref, error) {
+	kind := text[:wordEnd(text)]
+	if kind != kindStatefulSet {
+		return Ref{}, invalid("%.100q names a %.30q. Drydock wakes StatefulSets only: write %s", text, kind, nameFormat)
+	}
+	rest := text[len(kind):]
+	delimiter := rest[:max(0, strings.IndexFunc(rest, isWord))]
+	if delimiter == "" {
+		return Ref{}, invalid("%.100q is no name of a StatefulSet. Write %s", text, nameFormat)
+	}
+	parts := strings.Split(text, delimiter)
+	switch {
+	case len(parts) != 4:
+		return Ref{}, invalid("%.100q is no name of a StatefulSet. Write %s", text, nameFormat)
+	case !isCount(parts[3]):
+		return Ref{}, invalid("%.100q does not end in a number of replicas. Write %s", text, nameFormat)
+	}
+	return checked(text, Ref{parts[1], parts[2]})
+}
+
+// isWord reports whether a name in Kubernetes may begin with the letter.
+func isWord(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
+
+func wordEnd(text string) int {
+	if end := strings.IndexFunc(text, func(r rune) bool { return !isWord(r) }); end >= 0 {
+		return end
+	}
+	return len(text)
+}
+
+// checked lets only names of Kubernetes pass: they end in a path at the API server.
+func checked(text string, ref Ref) (Ref, error) {
+	if len(validation.IsDNS1123Label(ref.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
+		return Ref{}, invalid("%.100q has no valid namespace and name. Write %s", text, nameFormat)
+	}
+	return ref, nil
+}
+
+func isCount(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return err == nil && n >= 0
+}

@@ -1,0 +1,68 @@
+package statefulset
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// Unmet returns the fields that the set does not have.
+func Unmet(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
+	var unmet []api.Field
+	for _, f := range fields {
+		if now, known := FieldOf(set, f); known && (now.Removed != f.Removed || now.Value != f.Value) {
+			unmet = append(unmet, f)
+		}
+	}
+	return unmet
+}
+
+// FieldsOf returns the present value of each of the fields.
+func FieldsOf(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
+	var all []api.Field
+	for _, f := range fields {
+		if now, known := FieldOf(set, f); known {
+			all = append(all, now)
+		}
+	}
+	return all
+}
+
+// FieldOf returns the present value of the field. It reports false if the set does not have the field's template.
+func FieldOf(set *appsv1.StatefulSet, f api.Field) (api.Field, bool) {
+	now, template := api.Field{Name: f.Name, Template: f.Template, Key: f.Key}, Template(set, f.Template)
+	switch f.Name {
+	case api.FieldServiceName:
+		now.Value = set.Spec.ServiceName
+	case api.FieldPodManagementPolicy:
+		now.Value = string(set.Spec.PodManagementPolicy)
+	case api.FieldTemplate:
+		if now.Removed = template == nil; !now.Removed {
+			is := TargetOf(template)
+			now.Ask = &api.TemplateTarget{Name: f.Template, Size: is.Size, Class: is.Class, Modes: is.Modes}
+		}
+	default:
+		if template == nil {
+			return now, false
+		}
+		values := template.Labels
+		if f.Name == api.FieldAnnotations {
+			values = template.Annotations
+		}
+		value, has := values[f.Key]
+		now.Value, now.Removed = value, !has
+	}
+	return now, true
+}
+
+// MountsVolume reports whether a container of the set's pod template mounts the volume of the name.
+func MountsVolume(set *appsv1.StatefulSet, name string) bool {
+	pod := &set.Spec.Template.Spec
+	return slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name }) ||
+			slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == name })
+	})
+}

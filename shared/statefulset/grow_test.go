@@ -1,0 +1,172 @@
+package statefulset_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/kit/build"
+)
+
+// has is a claim whose volume has so much.
+func has(size string) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	})
+}
+
+func inModes(modes ...corev1.PersistentVolumeAccessMode) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = modes })
+}
+
+// TestLag: a claim's request and capacity against its target.
+func TestLag(t *testing.T) {
+	exactly := func(size string) api.Target { return api.Target{Size: resource.MustParse(size), Exact: true} }
+	atLeast := func(size string) api.Target { return api.Target{Size: resource.MustParse(size)} }
+	claim := func(asks string, options ...build.Option) *corev1.PersistentVolumeClaim {
+		return build.Claim("data-web-0", asks, options...)
+	}
+	const rwo, rwx = corev1.ReadWriteOnce, corev1.ReadWriteMany
+	for name, row := range map[string]struct {
+		claim                   *corev1.PersistentVolumeClaim
+		target                  api.Target
+		grows, shrinks, changes bool
+	}{
+		"it is equal":                         {claim("64Mi", has("64Mi")), exactly("64Mi"), false, false, false},
+		"in another unit":                     {claim("64Mi", has("64Mi")), exactly("65536Ki"), false, false, false},
+		"larger":                              {claim("64Mi", has("64Mi")), exactly("65Mi"), true, false, false},
+		"larger, which its volume is already": {claim("64Mi", has("1Gi")), exactly("128Mi"), true, false, false},
+		"larger, at least":                    {claim("64Mi", has("64Mi")), atLeast("65Mi"), true, false, false},
+		"smaller":                             {claim("64Mi", has("64Mi")), exactly("63Mi"), false, true, false},
+		"smaller, at least":                   {claim("64Mi", has("64Mi")), atLeast("63Mi"), false, false, false},
+		"smaller, of unknown capacity":        {claim("64Mi"), exactly("63Mi"), false, true, false},
+		"its capacity, and it asks for a byte more":     {claim("67108865", has("64Mi")), exactly("64Mi"), false, false, false},
+		"less than it has, and it asks for a byte more": {claim("67108865", has("64Mi")), exactly("63Mi"), false, true, false},
+		"another class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false,
+			true},
+		"its own class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fixed"}, false, false,
+			false},
+		"a class, and it names none": {claim("64Mi", has("64Mi"), build.OfClass("")),
+			api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false, true},
+		"another mode": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
+			Modes: []corev1.PersistentVolumeAccessMode{rwx}}, false, false, true},
+		"a mode more": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
+			Modes: []corev1.PersistentVolumeAccessMode{rwo, rwx}}, false, false, true},
+		"a mode less": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)),
+			api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwo}}, false, false, true},
+		"its modes in another order": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)),
+			api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwx, rwo}}, false, false, false},
+		"its mode twice": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
+			Modes: []corev1.PersistentVolumeAccessMode{rwo, rwo}}, false, false, false},
+	} {
+		if got := [3]bool{statefulset.Grows(row.claim, row.target), statefulset.Shrinks(row.claim, row.target),
+			statefulset.ChangesKind(row.claim, row.target)}; got != [3]bool{row.grows, row.shrinks, row.changes} {
+			t.Errorf("%s: grows, shrinks, changes %v", name, got)
+		}
+		if lags := statefulset.Lags(row.claim, row.target); lags != (row.grows || row.shrinks || row.changes) {
+			t.Errorf("%s: lags %t", name, lags)
+		}
+	}
+}
+
+func TestGrowing(t *testing.T) {
+	for name, row := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		want  bool
+	}{
+		"it asks for more than it has": {build.Claim("data-web-0", "128Mi", has("64Mi")), true},
+		"by a byte":                    {build.Claim("data-web-0", "67108865", has("64Mi")), true},
+		"it has its request":           {build.Claim("data-web-0", "64Mi", has("64Mi")), false},
+		"it has more":                  {build.Claim("data-web-0", "64Mi", has("1Gi")), false},
+		"its capacity is unknown":      {build.Claim("data-web-0", "64Mi"), false},
+		"it is bound to nothing":       {build.Claim("data-web-0", "128Mi", build.On(""), has("64Mi")), false},
+	} {
+		if got := statefulset.Growing(row.claim); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// tried is a claim whose storage has tried a size, with the state of that.
+func tried(size string, status corev1.ClaimResourceStatus) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		if size != "" {
+			c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		}
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: status}
+	})
+}
+
+func TestInfeasible(t *testing.T) {
+	for name, row := range map[string]struct {
+		option build.Option
+		want   bool
+	}{
+		"it was not tried":              {has("64Mi"), false},
+		"the storage cannot":            {tried("128Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
+		"the node cannot":               {tried("128Mi", corev1.PersistentVolumeClaimNodeResizeInfeasible), true},
+		"it does not say for what":      {tried("", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
+		"it could not, for less":        {tried("100Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), false},
+		"it will begin":                 {tried("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress), false},
+		"the node will begin":           {tried("128Mi", corev1.PersistentVolumeClaimNodeResizeInProgress), false},
+		"the node is next":              {tried("128Mi", corev1.PersistentVolumeClaimNodeResizePending), false},
+		"another word, of a later time": {tried("128Mi", "ControllerResizeThoughtAbout"), false},
+	} {
+		if got := statefulset.Infeasible(build.Claim("data-web-0", "128Mi", row.option), resource.MustParse("128Mi")); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestFileSystemPending(t *testing.T) {
+	since := metav1.NewTime(build.Now.Add(-time.Minute))
+	pending := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,
+		LastTransitionTime: since}
+	over, other := pending, pending
+	over.Status, other.Type = corev1.ConditionFalse, corev1.PersistentVolumeClaimResizing
+	for name, row := range map[string]struct {
+		conditions []corev1.PersistentVolumeClaimCondition
+		want       *metav1.Time
+	}{
+		"no condition":       {nil, nil},
+		"it is":              {[]corev1.PersistentVolumeClaimCondition{pending}, &since},
+		"it is, among other": {[]corev1.PersistentVolumeClaimCondition{other, pending}, &since},
+		"it was":             {[]corev1.PersistentVolumeClaimCondition{over}, nil},
+		"the volume grows":   {[]corev1.PersistentVolumeClaimCondition{other}, nil},
+	} {
+		claim := build.Claim("data-web-0", "128Mi", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Conditions = row.conditions }))
+		if got := statefulset.FileSystemPending(claim, statefulset.Requested(claim)); (got == nil) != (row.want == nil) || got != nil && !got.Equal(row.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestSmallest: the API server takes no request that is not above the volume's capacity.
+func TestSmallest(t *testing.T) {
+	for name, row := range map[string]struct{ has, wants, least string }{
+		"its former request, which is its capacity": {"64Mi", "64Mi", "67108865"},
+		"it has more than it asked for":             {"1Gi", "64Mi", "1073741825"},
+		"it asked for more than it has":             {"64Mi", "100Mi", "100Mi"},
+		"by a byte":                                 {"64Mi", "67108865", "67108865"},
+		"a size in powers of ten":                   {"1G", "1G", "1000000001"},
+		"its capacity is unknown":                   {"0", "64Mi", "64Mi"},
+	} {
+		claim := build.Claim("data-web-0", "128Mi", has(row.has))
+		least := statefulset.Smallest(claim, resource.MustParse(row.wants))
+		want := resource.MustParse(row.least)
+		if least.Cmp(want) != 0 {
+			t.Errorf("%s: %s, want %s", name, &least, row.least)
+		}
+		if again, err := resource.ParseQuantity(least.String()); err != nil || again.Cmp(want) != 0 {
+			t.Errorf("%s: written as %s", name, least.String())
+		}
+		if now := claim.Status.Capacity[corev1.ResourceStorage]; now.String() != row.has {
+			t.Errorf("%s: the claim has %s now", name, &now)
+		}
+	}
+}

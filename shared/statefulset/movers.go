@@ -1,0 +1,47 @@
+package statefulset
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// IsTarget reports whether the claim is a temporary claim of the operation.
+func IsTarget(claim *corev1.PersistentVolumeClaim, operation string) bool {
+	link, err := api.LoadLink(claim)
+	return err == nil && link != nil && link.Operation == operation && link.Role == api.RoleTarget &&
+		api.IsTargetName(operation, link.Claim, claim.Name)
+}
+
+// IsOfMover reports whether the object belongs to the operation and has the name of a mover's Job.
+func IsOfMover(object metav1.Object, name, operation string) bool {
+	link, err := api.LoadLink(object)
+	return err == nil && link != nil && link.Operation == operation && link.Role == api.RoleMover && link.Member != nil &&
+		api.IsMoverName(operation, *link.Member, name)
+}
+
+// IsMoverOf reports whether the pod is one of a Job of the operation that copies.
+func IsMoverOf(pod *corev1.Pod, operation string) bool {
+	return pod.Labels[api.OperationLabel] == operation && IsMover(pod)
+}
+
+// IsMover reports whether a copy Job of Drydock controls the pod.
+func IsMover(pod *corev1.Pod) bool {
+	job := metav1.GetControllerOf(pod)
+	return job != nil && job.Kind == "Job" && IsOfMover(pod, job.Name, pod.Labels[api.OperationLabel])
+}
+
+// OnePodOnly reports whether no second pod may use the claim.
+func OnePodOnly(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod)
+}
+
+// Bound reports whether claim and volume are bound to each other, and not only one of them to the other's name.
+func Bound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+	ref := volume.Spec.ClaimRef
+	return claim.Spec.VolumeName == volume.Name && ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name &&
+		ref.UID == claim.UID
+}

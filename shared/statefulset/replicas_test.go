@@ -1,0 +1,87 @@
+package statefulset_test
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/kit/build"
+)
+
+func TestRollingOut(t *testing.T) {
+	rolling := func(updated int32, options ...build.Option) *appsv1.StatefulSet {
+		return set(append([]build.Option{build.Replicas(3), build.Edit(func(s *appsv1.StatefulSet) {
+			s.Spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
+			s.Status.CurrentRevision, s.Status.UpdateRevision, s.Status.UpdatedReplicas = "web-1", "web-2", updated
+		})}, options...)...)
+	}
+	partition := func(n *int32) build.Option {
+		return build.Edit(func(s *appsv1.StatefulSet) {
+			s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: n}
+		})
+	}
+	onDelete := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
+	same := build.Edit(func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "web-2" })
+	for name, row := range map[string]struct {
+		set  *appsv1.StatefulSet
+		want string
+	}{
+		"all is quiet":                       {set(build.Replicas(3)), ""},
+		"no replica is ready, nothing rolls": {set(build.Replicas(3), build.Counting(3, 0)), ""},
+		"the controller has not seen the spec": {set(build.Replicas(3), build.Unseen()), "the StatefulSet controller has not seen the newest " +
+			"spec yet"},
+		"a replica is missing":                   {set(build.Replicas(3), build.Counting(2, 2)), "there are 2 of 3 replicas"},
+		"a replica is still to go":               {set(build.Replicas(3), build.Counting(4, 4)), "there are 4 of 3 replicas"},
+		"none is updated":                        {rolling(0), "0 of 3 replicas are updated"},
+		"the last one is not":                    {rolling(2), "2 of 3 replicas are updated"},
+		"all are, which the status does not say": {rolling(3), ""},
+		"there is only one revision":             {rolling(0, same), ""},
+		"up to a partition":                      {rolling(0, partition(ptr.To[int32](2))), "0 of 1 replicas are updated"},
+		"the partition is reached":               {rolling(1, partition(ptr.To[int32](2))), ""},
+		"a partition for later":                  {rolling(0, partition(ptr.To[int32](3))), ""},
+		"a partition beyond all":                 {rolling(0, partition(ptr.To[int32](100))), ""},
+		"a partition that is not said":           {rolling(1, partition(nil)), "1 of 3 replicas are updated"},
+		"somebody deletes the pods":              {rolling(0, onDelete), ""},
+		"at zero":                                {set(build.Replicas(0)), ""},
+	} {
+		if got := statefulset.RollingOut(row.set); got != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
+}
+
+func TestReplicasManager(t *testing.T) {
+	at := func(minutes int) *metav1.Time {
+		return &metav1.Time{Time: build.Now.Add(time.Duration(minutes) * time.Minute)}
+	}
+	entry := func(manager string, time *metav1.Time, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: time, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	const replicas, template = `{"f:spec":{"f:replicas":{}}}`, `{"f:spec":{"f:template":{}},"f:metadata":{"f:replicas":{}}}`
+	for name, row := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    string
+	}{
+		"nobody says":      {nil, ""},
+		"who did":          {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas)}, "kubectl"},
+		"who wrote others": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), template)}, ""},
+		"the last one": {[]metav1.ManagedFieldsEntry{entry("argocd", at(1), replicas), entry("kubectl", at(2), replicas),
+			entry("helm", at(0), replicas)}, "kubectl"},
+		"the last one is first": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(2), replicas), entry("helm", at(1), replicas)}, "kubectl"},
+		"at the same time":      {[]metav1.ManagedFieldsEntry{entry("a", at(0), replicas), entry("b", at(0), replicas)}, "b"},
+		"of an unknown time":    {[]metav1.ManagedFieldsEntry{entry("a", nil, replicas)}, "a"},
+		"nothing that is known": {[]metav1.ManagedFieldsEntry{{Manager: "a", Time: at(0)}, entry("b", at(0), "{"),
+			entry("c", at(0), `{"f:spec":7}`)}, ""},
+		"others have written it": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas),
+			entry("controller", at(5), `{"f:status":{"f:replicas":{}}}`)}, "kubectl"},
+	} {
+		s := set(build.Edit(func(s *appsv1.StatefulSet) { s.ManagedFields = row.entries }))
+		if got := statefulset.ReplicasManager(s); got != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package statefulset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// Nodes are the terms that say which nodes can be meant; a node has to match one of them. None are all nodes.
+type Nodes []corev1.NodeSelectorTerm
+
+// NodesOfVolume returns the nodes that can reach the volume.
+func NodesOfVolume(volume *corev1.PersistentVolume) Nodes {
+	if volume == nil || volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	return volume.Spec.NodeAffinity.Required.NodeSelectorTerms
+}
+
+// NodesOfClass returns the nodes that the volumes of the class can be provisioned for.
+func NodesOfClass(class *storagev1.StorageClass) Nodes {
+	if class == nil {
+		return nil
+	}
+	var terms Nodes
+	for _, topology := range class.AllowedTopologies {
+		term := corev1.NodeSelectorTerm{}
+		for _, label := range topology.MatchLabelExpressions {
+			term.MatchExpressions = append(term.MatchExpressions, oneOf(label.Key, label.Values))
+		}
+		terms = append(terms, term)
+	}
+	return terms
+}
+
+// NodesOfPods returns the nodes where the pods may run.
+func NodesOfPods(pod *corev1.PodSpec) Nodes {
+	var terms Nodes
+	if affinity := pod.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			terms = slices.Clone(required.NodeSelectorTerms)
+		}
+	}
+	if len(pod.NodeSelector) == 0 {
+		return terms
+	}
+	if len(terms) == 0 {
+		terms = Nodes{{}}
+	}
+	for i := range terms {
+		terms[i].MatchExpressions = slices.Clone(terms[i].MatchExpressions)
+		for _, key := range slices.Sorted(maps.Keys(pod.NodeSelector)) {
+			terms[i].MatchExpressions = append(terms[i].MatchExpressions, oneOf(key, []string{pod.NodeSelector[key]}))
+		}
+	}
+	return terms
+}
+
+func oneOf(key string, values []string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+}
+
+// Apart reports whether it is certain that no node is among both.
+func (n Nodes) Apart(other Nodes) bool {
+	if len(n) == 0 || len(other) == 0 {
+		return false
+	}
+	for _, a := range n {
+		for _, b := range other {
+			if !contradict(a, b) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func contradict(a, b corev1.NodeSelectorTerm) bool {
+	return requirementsContradict(a.MatchExpressions, b.MatchExpressions) || requirementsContradict(a.MatchFields, b.MatchFields)
+}
+
+func requirementsContradict(all, others []corev1.NodeSelectorRequirement) bool {
+	for _, a := range all {
+		for _, b := range others {
+			if a.Key == b.Key && (excludes(a, b) || excludes(b, a)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// excludes reports whether b leaves none of the values that a asks for.
+func excludes(a, b corev1.NodeSelectorRequirement) bool {
+	if a.Operator != corev1.NodeSelectorOpIn {
+		return a.Operator == corev1.NodeSelectorOpExists && b.Operator == corev1.NodeSelectorOpDoesNotExist
+	}
+	switch b.Operator {
+	case corev1.NodeSelectorOpIn:
+		return !slices.ContainsFunc(a.Values, func(v string) bool { return slices.Contains(b.Values, v) })
+	case corev1.NodeSelectorOpNotIn:
+		return !slices.ContainsFunc(a.Values, func(v string) bool { return !slices.Contains(b.Values, v) })
+	}
+	return b.Operator == corev1.NodeSelectorOpDoesNotExist
+}
+
+// String renders the nodes for people.
+func (n Nodes) String() string {
+	var terms []string
+	for _, term := range n {
+		var words []string
+		for _, r := range append(slices.Clone(term.MatchExpressions), term.MatchFields...) {
+			words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Key, r.Operator, strings.Join(r.Values, ","))))
+		}
+		terms = append(terms, strings.Join(words, " and "))
+	}
+	return strings.Join(terms, ", or ")
+}

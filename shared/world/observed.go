@@ -1,0 +1,246 @@
+package world
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/statefulset"
+)
+
+// Observed is a StatefulSet with everything that an operation on its volumes concerns, read from the API server just
+// now. Every Decide of such an operation is a function of it.
+type Observed struct {
+	Now  time.Time
+	Set  *appsv1.StatefulSet // nil: it does not exist
+	Name string              // the set's name, also when it does not exist
+	// Manifest is the set with all its fields, also fields that this build does not know; nil if it does not exist.
+	Manifest *unstructured.Unstructured
+	// Claims of the namespace: those with a name of the set's, and the operation's own.
+	Claims []*corev1.PersistentVolumeClaim
+	// ClaimManifests are the claims that will be replaced, with all their fields, by name.
+	ClaimManifests map[string]*unstructured.Unstructured
+	// Volumes by name: the claims are bound to them, or the operation or its journals name them.
+	Volumes map[string]*corev1.PersistentVolume
+	// OthersRetained are the old volumes that the namespace's other sets have left behind, and that are kept.
+	OthersRetained []*corev1.PersistentVolume
+	// Pods of the namespace that name one of the claims.
+	Pods []*corev1.Pod
+	// Jobs of operations on this set.
+	Jobs []*batchv1.Job
+	// Journals of operations on this set.
+	Journals []*appsv1.ControllerRevision
+	// Attachments of volumes to nodes.
+	Attachments []*storagev1.VolumeAttachment
+	// Nodes by name: those of pods that are being stopped.
+	Nodes map[string]*corev1.Node
+}
+
+// Record returns the record of the set's latest resize or rollback, if it is this very set's; nil if the set does not exist.
+func (o *Observed) Record() (*api.Resize, error) {
+	if o.Set == nil {
+		return nil, nil
+	}
+	return api.LoadResize(o.Set)
+}
+
+// Naming returns a function that reports whether the set has a claim of that name, or a journal names it: when the set is gone, only the
+// journal tells which claims it had. A journal is long, so it is read once for all claims.
+func (o *Observed) Naming() func(claim string) bool {
+	journalled := map[string]bool{}
+	for _, revision := range o.Journals {
+		if journal, err := api.LoadJournal(revision); err == nil {
+			for _, move := range journal.Record.Moves() {
+				journalled[move.Claim] = true
+			}
+		}
+	}
+	return func(claim string) bool {
+		if journalled[claim] || o.Set == nil {
+			return journalled[claim]
+		}
+		_, _, ok := statefulset.ParseClaimName(o.Set, claim)
+		return ok
+	}
+}
+
+// Claim returns the claim of the name, or nil.
+func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
+	i := slices.IndexFunc(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return o.Claims[i]
+}
+
+// ClaimManifest returns the claim with all its fields; nil if it was not read, or has changed since.
+func (o *Observed) ClaimManifest(claim *corev1.PersistentVolumeClaim) *unstructured.Unstructured {
+	manifest := o.ClaimManifests[claim.Name]
+	if manifest == nil || manifest.GetUID() != claim.UID || manifest.GetResourceVersion() != claim.ResourceVersion {
+		return nil
+	}
+	return manifest
+}
+
+// Volume returns the volume of the name, or nil.
+func (o *Observed) Volume(name string) *corev1.PersistentVolume {
+	if name == "" {
+		return nil
+	}
+	return o.Volumes[name]
+}
+
+// Retained returns the old volumes that resizes of the namespace's sets have left behind, and that are kept, by name.
+func (o *Observed) Retained() []*corev1.PersistentVolume {
+	kept := slices.Clone(o.OthersRetained)
+	for _, name := range slices.Sorted(maps.Keys(o.Volumes)) {
+		if link, err := api.LoadLink(o.Volumes[name]); err == nil && link != nil && link.Role == api.RoleRetired {
+			kept = append(kept, o.Volumes[name])
+		}
+	}
+	return kept
+}
+
+// TargetClaim returns the temporary claim of the move, or nil.
+func (o *Observed) TargetClaim(operation string, move *api.Move) *corev1.PersistentVolumeClaim {
+	claim := o.Claim(api.TargetName(operation, move.Claim, move.Copies))
+	if claim == nil || !statefulset.IsTarget(claim, operation) {
+		return nil
+	}
+	return claim
+}
+
+// TargetClaims returns the operation's temporary claims. The link alone proves nothing, anyone who may write the object can write one: the
+// name has to be one that the operation gives.
+func (o *Observed) TargetClaims(operation string) []*corev1.PersistentVolumeClaim {
+	var claims []*corev1.PersistentVolumeClaim
+	for _, c := range o.Claims {
+		if statefulset.IsTarget(c, operation) {
+			claims = append(claims, c)
+		}
+	}
+	return claims
+}
+
+// JobsOf returns the operation's Jobs.
+func (o *Observed) JobsOf(operation string) []*batchv1.Job {
+	var jobs []*batchv1.Job
+	for _, j := range o.Jobs {
+		if statefulset.IsOfMover(j, j.Name, operation) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// MoversOfMember returns the Jobs of all of the member's attempts, and their pods, done or not: also a pod that is done holds its claims
+// (kubernetes pkg/controller/volume/pvcprotection). Only objects with such a name have their links read: a large set has hundreds of others.
+func (o *Observed) MoversOfMember(operation string, ordinal int) (pods []*corev1.Pod, jobs []*batchv1.Job) {
+	named := api.MoverNames(operation, ordinal)
+	for _, p := range o.Pods {
+		if job := metav1.GetControllerOfNoCopy(p); job != nil && named(job.Name) && statefulset.IsMoverOf(p, operation) {
+			pods = append(pods, p)
+		}
+	}
+	for _, j := range o.Jobs {
+		if named(j.Name) && statefulset.IsOfMover(j, j.Name, operation) {
+			jobs = append(jobs, j)
+		}
+	}
+	return pods, jobs
+}
+
+// HooksOf returns the Jobs that run before and after members of the operation.
+func (o *Observed) HooksOf(operation string) []*batchv1.Job {
+	var jobs []*batchv1.Job
+	for _, j := range o.Jobs {
+		if api.Linked(j, operation, api.RoleHook) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// HookPod returns the newest pod of a hook's Job; nil if it has none.
+func (o *Observed) HookPod(job *batchv1.Job) *corev1.Pod {
+	var newest *corev1.Pod
+	for _, pod := range o.Pods {
+		if metav1.IsControlledBy(pod, job) && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			newest = pod
+		}
+	}
+	return newest
+}
+
+// Users returns the pods, not yet done, that use the claim and are not Drydock's own.
+func (o *Observed) Users(claim string) []*corev1.Pod {
+	var users []*corev1.Pod
+	for _, p := range statefulset.Consumers(o.Pods, claim) {
+		if !statefulset.IsMover(p) {
+			users = append(users, p)
+		}
+	}
+	return users
+}
+
+// Attached reports whether a node has the volume attached.
+func (o *Observed) Attached(volume string) bool {
+	return slices.ContainsFunc(o.Attachments, func(a *storagev1.VolumeAttachment) bool {
+		return a.Spec.Source.PersistentVolumeName != nil && *a.Spec.Source.PersistentVolumeName == volume
+	})
+}
+
+// Journal returns the operation's journal, or nil.
+func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
+	for _, r := range o.Journals {
+		if link := api.LoadRecord(r); link != nil && link.Operation == operation && link.Role == api.RoleJournal {
+			return r
+		}
+	}
+	return nil
+}
+
+// Recorded returns the record in the operation's journal, or nil if there is no journal that can be read.
+func (o *Observed) Recorded(operation string) *api.Resize {
+	revision := o.Journal(operation)
+	if revision == nil {
+		return nil
+	}
+	journal, err := api.LoadJournal(revision)
+	if err != nil || journal.Record.Operation != operation || journal.Record.Set.Name != o.Name {
+		return nil
+	}
+	return &journal.Record
+}
+
+// VolumeNames returns the names of the volumes that the claims, the status and the journals name.
+func (o *Observed) VolumeNames() []string {
+	var names []string
+	for _, c := range o.Claims {
+		names = append(names, c.Spec.VolumeName)
+	}
+	var records []*api.Resize
+	if record, err := o.Record(); err == nil && record != nil {
+		records = append(records, record)
+	}
+	for _, revision := range o.Journals {
+		if journal, err := api.LoadJournal(revision); err == nil {
+			records = append(records, &journal.Record)
+		}
+	}
+	for _, r := range records {
+		for _, move := range r.Moves() {
+			names = append(names, move.OldVolume, move.NewVolume)
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
