@@ -23,7 +23,7 @@ FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-time
 # What the data mover's and the demo's tests compare with, and the file systems that they make.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static chromium
 
-.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences rights generate lint presubmit
+.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences rights generate golden lint presubmit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -169,6 +169,10 @@ rights: ## the ClusterRoles with which Drydock may pause and stop operators, all
 generate: # the custom resources in config/crd, what Go needs for them, and docs/reference
 	$(TOOL) controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
 	go test -count=1 -run TestPagesAreUpToDate ./test/reference -update
+
+golden: ## writes what tests expect of wording into their golden files; review the difference
+	go test -count=1 -update $$(git grep -l -e 'test/golden"' -e 'test/kit/build"' -- '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' | \
+	  xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }

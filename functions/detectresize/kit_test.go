@@ -1,7 +1,6 @@
 package detectresize
 
 import (
-	"flag"
 	"testing"
 	"time"
 
@@ -19,8 +18,6 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; look at what changed")
-
 type objects = []metav1.Object
 
 // row is a situation, its sentence first.
@@ -36,7 +33,7 @@ func check(t *testing.T, rows ...row) {
 		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: told(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
-	build.Golden(t, *update, cases)
+	build.Golden(t, cases)
 }
 
 // told renders what the input says besides what was observed.

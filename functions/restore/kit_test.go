@@ -2,7 +2,6 @@ package restore
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,8 +23,6 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; look at what changed")
-
 type objects = []metav1.Object
 
 // row is a situation, its sentence first.
@@ -44,7 +41,7 @@ func check(t *testing.T, rows ...row) {
 			t.Errorf("%s: %s", r.says, problem)
 		}
 	}
-	build.Golden(t, *update, cases)
+	build.Golden(t, cases)
 }
 
 // told renders what the input says besides what was observed.

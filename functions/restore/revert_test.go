@@ -189,7 +189,7 @@ func TestRollback(t *testing.T) {
 		row{"the link of the old volume is lost", given(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(unlinked))},
 		row{"the link of the old volume says that it is a copy",
 			given(at(api.Moving, api.MemberSwapping), held(0), source(web0), back(build.Link(api.RoleTarget, web0)))},
-		row{"it is returned up: the old volume has its window again", given(at(api.Reverting, api.MemberKept), pod(0), source(web0), back())},
+		row{"it is given up: the old volume has its window again", given(at(api.Reverting, api.MemberKept), pod(0), source(web0), back())},
 		row{"it is given up, and the link of the old volume is lost",
 			given(at(api.Reverting, api.MemberKept), pod(0), source(web0), back(unlinked))},
 		row{"it is given up, and the link of the old volume says that it is a copy",

@@ -1,17 +1,16 @@
 package operation
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"drydock.dev/test/golden"
+
 	"drydock.dev/shared/api"
 )
-
-var update = flag.Bool("update", false, "write the tables into docs/status.md")
 
 var kinds = []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup, api.KindScale}
 
@@ -105,12 +104,12 @@ func TestDocsShowEveryPhase(t *testing.T) {
 		end := start + strings.Index(section[start:], "\n\n") + 1
 		if is, want := section[start:end], table(kind); is != want {
 			text = before + heading + section[:start] + want + section[end:]
-			if !*update {
+			if !golden.Updating() {
 				t.Errorf("the phases of a %s in %s are\n%s\nwant\n%s", kind, file, is, want)
 			}
 		}
 	}
-	if *update {
+	if golden.Updating() {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

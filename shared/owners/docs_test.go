@@ -2,17 +2,16 @@ package owners
 
 import (
 	stdcmp "cmp"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"drydock.dev/test/golden"
+
 	"github.com/google/go-cmp/cmp"
 )
-
-var update = flag.Bool("update", false, "write the table in docs/owners.md anew; look at what changed")
 
 const (
 	tableBegins = "<!-- The table is written by: go test ./shared/owners -update -->\n"
@@ -32,7 +31,7 @@ func TestDocsShowEveryRow(t *testing.T) {
 		t.Fatalf("%s has no table between %q and %q", path, tableBegins, tableEnds)
 	}
 	want := markdown(BuiltIn())
-	if *update {
+	if golden.Updating() {
 		if err := os.WriteFile(path, []byte(before+tableBegins+want+tableEnds+behind), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func TestCallJob(t *testing.T) {
 	set.Spec.Template.Spec.ServiceAccountName = "db"
 	record := &api.Scale{Header: api.Header{Operation: build.ID, Kind: api.KindScale, Set: api.SetRef{Name: set.Name, UID: set.UID}},
 		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: 3, Target: 1}
-	golden(t, "call-hook", resources.MakeScaleHook(set, record, "pre", template, time.Minute))
+	compare(t, "call-hook", resources.MakeScaleHook(set, record, "pre", template, time.Minute))
 }
 
 func TestCallHasATimeout(t *testing.T) {

@@ -1,8 +1,6 @@
 package resources_test
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,31 +19,18 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; look at what changed")
-
-// golden compares the object with testdata/NAME.yaml.
-func golden(t *testing.T, name string, object any) {
+// compare compares the object with testdata/NAME.yaml.
+func compare(t *testing.T, name string, object any) {
 	t.Helper()
-	got, err := yaml.Marshal(object)
+	text, err := yaml.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", name+".yaml")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; write it with: go test ./shared/resources -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got; if it is meant: go test ./shared/resources -update):\n%s", path, diff)
-	}
+	golden.Is(t, filepath.Join("testdata", name+".yaml"), string(text))
 }
 
 // workload is a set with everything that a mover or a new set takes over, or must not.
@@ -171,7 +156,7 @@ func TestGolden(t *testing.T) {
 		"cleanup":      cleanup(terse()),
 		"cleanup-full": cleanup(wordy(), build.Finalizers(api.CleanupFinalizer)),
 	} {
-		t.Run(name, func(t *testing.T) { golden(t, name, object) })
+		t.Run(name, func(t *testing.T) { compare(t, name, object) })
 	}
 }
 

@@ -38,7 +38,7 @@ func TestHookJob(t *testing.T) {
 	settings.HookTimeout = 15 * time.Minute
 	link := api.Link{Operation: build.ID, Role: api.RoleHook, Namespace: set.Namespace, Set: api.SetRef{Name: set.Name, UID: set.UID},
 		Member: ptr.To(2)}
-	golden(t, "hook", resources.MakeHook(set, resources.BeforeMember, template, link, 3, settings))
+	compare(t, "hook", resources.MakeHook(set, resources.BeforeMember, template, link, 3, settings))
 	if template, err := resources.HookTemplate(set, resources.AfterMember); template != nil || err != nil {
 		t.Errorf("the other hook is %v, %v", template, err)
 	}

@@ -34,7 +34,7 @@ func startsAt(first int32) build.Option {
 }
 
 func TestScaleHookJob(t *testing.T) {
-	golden(t, "scale-hook", scaleHook(t, "pre", 5, 3, 10*time.Minute))
+	compare(t, "scale-hook", scaleHook(t, "pre", 5, 3, 10*time.Minute))
 }
 
 func TestScaleHookIsToldWhatIsScaled(t *testing.T) {

@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"drydock.dev/test/golden"
+
 	"drydock.dev/test/kit"
 )
 
@@ -23,8 +24,6 @@ const invariants = 10
 
 // shown are the tests of each folder, or, of a document, those that it lists in a section.
 type shown map[string][]string
-
-var update = flag.Bool("update", false, "write docs/invariants.md anew")
 
 var (
 	named   = regexp.MustCompile(`^Test(I\d+)[A-Z]`)
@@ -46,7 +45,7 @@ func TestInvariantsDocListsEveryTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if golden.Updating() {
 		text = []byte(renewed(string(text), have))
 		if err := os.WriteFile(filepath.Join(kit.Root(t), "docs", "invariants.md"), text, 0o644); err != nil {
 			t.Fatal(err)

@@ -1,16 +1,15 @@
 package reference
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"drydock.dev/test/golden"
+
 	"drydock.dev/test/kit"
 )
-
-var update = flag.Bool("update", false, "write the pages of docs/reference")
 
 // TestPagesAreUpToDate: docs/reference shows what config/crd has. Write it with: make generate
 func TestPagesAreUpToDate(t *testing.T) {
@@ -24,7 +23,7 @@ func TestPagesAreUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if golden.Updating() {
 		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,6 @@ package build
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +9,7 @@ import (
 
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
+	"drydock.dev/test/golden"
 )
 
 // Case is a situation, and what decides on it. Its golden entry shows the situation, the plan and the record that the plan stores.
@@ -27,58 +26,16 @@ type Case struct {
 	Others []metav1.Object
 }
 
-// Golden compares the cases with testdata/TEST.golden, or writes that file. Each case is judged as Expect judges it, also when the file is
-// written.
-func Golden(t *testing.T, update bool, cases []Case) {
+// Golden compares the cases with the golden file of the test. Each case is judged as Expect judges it.
+func Golden(t *testing.T, cases []Case) {
 	t.Helper()
-	file := filepath.Join("testdata", strings.ReplaceAll(t.Name(), "/", "-")+".golden")
-	if update {
-		write(t, file, cases)
-	}
-	want := entries(t, file)
+	file := golden.Open(t)
 	for _, c := range cases {
 		t.Run(c.Says, func(t *testing.T) {
-			p := judge(t, c.World, c.Decide, c.Others...)
-			if got := entry(c, p); got != want[c.Says] {
-				t.Errorf("%s (write it anew with -update)\ngot\n%s\nwant\n%s", file, got, want[c.Says])
-			}
+			t.Helper()
+			file.Entry(t, c.Says, entry(c, judge(t, c.World, c.Decide, c.Others...)))
 		})
-		delete(want, c.Says)
 	}
-	for says := range want {
-		t.Errorf("%s has an entry without a case, or a case twice: %s", file, says)
-	}
-}
-
-const heading = "## "
-
-func write(t *testing.T, file string, cases []Case) {
-	t.Helper()
-	var b strings.Builder
-	for _, c := range cases {
-		fmt.Fprintf(&b, "%s%s\n%s\n", heading, c.Says, entry(c, c.Decide()))
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// entries reads a golden file: an entry by its sentence.
-func entries(t *testing.T, file string) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile(file) //nolint:gosec // a file of the test
-	if err != nil {
-		t.Fatalf("%v; write it with -update", err)
-	}
-	all := map[string]string{}
-	for _, part := range strings.Split("\n"+string(text), "\n"+heading)[1:] {
-		says, body, _ := strings.Cut(part, "\n")
-		all[says] = strings.TrimRight(body, "\n") + "\n"
-	}
-	return all
 }
 
 // entry renders a case.
