@@ -171,8 +171,8 @@ generate: # the custom resources in config/crd, what Go needs for them, and docs
 	go test -count=1 -run TestPagesAreUpToDate ./test/reference -update
 
 golden: ## writes what tests expect of wording into their golden files; review the difference
-	go test -count=1 -update $$(git grep -l -e 'test/golden"' -e 'test/kit/build"' -- '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' | \
-	  xargs -n 1 dirname | sort -u | sed 's,^,./,')
+	go test -count=1 $$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' | \
+	  xargs -n 1 dirname | sort -u | sed 's,^,./,') -update
 
 lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
