@@ -188,6 +188,7 @@ func TestWhoIsWokenByACleanupPod(t *testing.T) {
 }
 
 // TestI6SweepFindsCleanups that no event tells of.
+// Invariants: I6.
 func TestI6SweepFindsCleanups(t *testing.T) {
 	type list = []metav1.Object
 	ready, active := tells(api.Succeeded), tells(api.Cleaning)

@@ -227,6 +227,7 @@ func TestASetThatLeavesTheWatch(t *testing.T) {
 }
 
 // TestI6SweepFindsEveryUnfinishedSleep, and nothing else.
+// Invariants: I6.
 func TestI6SweepFindsEveryUnfinishedSleep(t *testing.T) {
 	zero, shop := build.Replicas(0), build.InGroup("shop")
 	type list = []metav1.Object
@@ -282,6 +283,7 @@ func elsewhere(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 }
 
 // TestI7AGroupWithoutAnOrderIsToldOnce: idle-timeout has said so on each that depends on another, and it stays awake.
+// Invariants: I7.
 func TestI7AGroupWithoutAnOrderIsToldOnce(t *testing.T) {
 	shop := build.InGroup("shop")
 	const circle = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
@@ -292,6 +294,7 @@ func TestI7AGroupWithoutAnOrderIsToldOnce(t *testing.T) {
 }
 
 // TestI5RecordsOfASleepLeadToWhoEndsIt: the set lost its label or its document, or is gone.
+// Invariants: I5.
 func TestI5RecordsOfASleepLeadToWhoEndsIt(t *testing.T) {
 	sleep := build.Sleep(api.Asleep)
 	record := resources.MakeSleepRecord(build.Set("web"), sleep)

@@ -53,6 +53,7 @@ func sweepLists(t *testing.T, lists build.Lists, to *sent) error {
 }
 
 // TestI6SweepFindsEverythingFromTheObjectsAlone: no event is needed.
+// Invariants: I6.
 func TestI6SweepFindsEverythingFromTheObjectsAlone(t *testing.T) {
 	type list = []metav1.Object
 	data, auto := build.Template("data", "64Mi", "fixed"), build.Resize("auto")

@@ -216,6 +216,7 @@ func whole(p plan.Plan) string {
 }
 
 // TestI9NoClaimIsDeletedThatNoPodHasCleanedUp: whatever the situation, and whoever has written what into the links.
+// Invariants: I9.
 func TestI9NoClaimIsDeletedThatNoPodHasCleanedUp(t *testing.T) {
 	deletions := 0
 	chances(t, func(t *testing.T, in Input) {
@@ -328,6 +329,7 @@ func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {
 
 // TestI7EveryDecisionComesToRest: with everybody else holding still, a few steps later there is nothing left to do, and nothing
 // grows.
+// Invariants: I7.
 func TestI7EveryDecisionComesToRest(t *testing.T) {
 	chances(t, func(t *testing.T, in Input) {
 		var trail []string

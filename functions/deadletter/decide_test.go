@@ -116,6 +116,7 @@ func codes(t *testing.T, p plan.Plan) string {
 
 // TestI7AWriteThatFeedsItselfEnds: each write of a list is an update of the set, which may be given up again, by any
 // function and with any answer. After as many writes as there is room for it is over.
+// Invariants: I7.
 func TestI7AWriteThatFeedsItselfEnds(t *testing.T) {
 	set, writes := build.Set("web"), 0
 	for i := range 1000 {

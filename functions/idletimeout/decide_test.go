@@ -408,6 +408,7 @@ func TestGroups(t *testing.T) {
 }
 
 // TestI6AnyMembersEventMovesTheGroup: whichever member an event names, the next step is the same but for who comes first.
+// Invariants: I6.
 func TestI6AnyMembersEventMovesTheGroup(t *testing.T) {
 	group := []*appsv1.StatefulSet{member("db", shop), member("queue", shop, build.DependsOn("db")), web(shop, build.DependsOn("queue"))}
 	for _, about := range group {

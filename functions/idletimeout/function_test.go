@@ -315,6 +315,7 @@ func TestHandleProbes(t *testing.T) {
 }
 
 // TestI8WhatTheAPIServerRefusesEndsTheSleep, and the event is answered.
+// Invariants: I8.
 func TestI8WhatTheAPIServerRefusesEndsTheSleep(t *testing.T) {
 	c := newCluster(t, today(sleep(api.Stopping, justNow)))
 	c.refuse = `"path":"/spec/replicas"`

@@ -77,6 +77,7 @@ func TestWhenRecordsAreRead(t *testing.T) {
 }
 
 // TestI4TheRecordHasTheCountThatIsTakenAway, also when somebody scaled the set after an earlier try had made the record.
+// Invariants: I4.
 func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
 	s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.Replicas(5), sleep(api.Stopping, due))}}
 	s.observeRecords(on(s.sets...))
@@ -97,6 +98,7 @@ func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
 }
 
 // TestI2TheRecordComesFirst: a crash between the two writes leaves a record too many, never a set without one.
+// Invariants: I2.
 func TestI2TheRecordComesFirst(t *testing.T) {
 	p := Decide(on(web(sleep(api.Stopping, due))))
 	if len(p.Actions) != 2 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[1].Verb != plan.VerbPatch {

@@ -116,6 +116,7 @@ func TestStopping(t *testing.T) {
 	})
 }
 
+// Invariants: I4.
 func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 	owned := build.Owned("Database", "main")
 	again := func(round int) build.Option {
@@ -153,6 +154,7 @@ func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 
 // TestI4APersonWhoStartsASetWhileItStops is heard at once, as when it is asleep: nobody but an operator that is late is
 // scaled down again.
+// Invariants: I4.
 func TestI4APersonWhoStartsASetWhileItStops(t *testing.T) {
 	p := Decide(on(web(build.Replicas(2), sleep(api.Stopping, due, build.ScaledDown(5*time.Minute)), scaler("kubectl"))))
 	if next := build.StoredSleep(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
@@ -161,6 +163,7 @@ func TestI4APersonWhoStartsASetWhileItStops(t *testing.T) {
 }
 
 // TestI4WhoeverScaledToZeroIsNotOverruled: what Drydock did not take away it does not give back.
+// Invariants: I4.
 func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
 	for name, set := range map[string]*appsv1.StatefulSet{
 		"planned, and used":                 web(zero, build.Active(0), sleep(api.Planned, due)),
@@ -299,6 +302,7 @@ func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
 }
 
 // TestI8NobodyWaitsForEverForWhatItNeeds: replicas come back (I4), and people are told.
+// Invariants: I8.
 func TestI8NobodyWaitsForEverForWhatItNeeds(t *testing.T) {
 	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.Slept(time.Hour))}
 	group := func(of []build.Option, more ...build.Option) []build.Option {
@@ -439,6 +443,7 @@ func (s *story) sleepOf(name string) *api.Sleep {
 }
 
 // TestI4EveryCountComesBack: however a sleep ends, the set has the replicas that it had, and its claims' policy.
+// Invariants: I4.
 func TestI4EveryCountComesBack(t *testing.T) {
 	ends := map[string]build.Option{"used": build.Active(-2 * time.Hour), "aborted": abort, "opted out": optOut, "kept warm": build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00"),
 		"a mistake": build.Annotation(api.KeepWarmAnnotation, "x"), "no timeout any more": without(api.IdleTimeoutAnnotation)}

@@ -200,6 +200,7 @@ func TestResume(t *testing.T) {
 }
 
 // TestI8AnOwnerIsAskedInTimeOnly: an operation that is over anyway does not need what perhaps cannot be read.
+// Invariants: I8.
 func TestI8AnOwnerIsAskedInTimeOnly(t *testing.T) {
 	planned, late := build.Operation(api.Planned, build.Due(time.Minute)), build.Operation(api.Planned, build.Due(-time.Second))
 	ownedBy, ignore := build.Owned(kind, "main"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))

@@ -83,6 +83,7 @@ func TestConsentToAnOperationThatStopsNothing(t *testing.T) {
 }
 
 // TestI5OwnerOfALiveOperationIsResumed: when it is over, however it ended, and not before.
+// Invariants: I5.
 func TestI5OwnerOfALiveOperationIsResumed(t *testing.T) {
 	for name, row := range map[string]struct {
 		status *api.Resize

@@ -245,6 +245,7 @@ func TestConsentToASleep(t *testing.T) {
 	}
 }
 
+// Invariants: I4, I8.
 func TestI8WhoRefusesEndsTheSleep(t *testing.T) {
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	mysql, stop := onlyPause(t), onlyStop(t)
@@ -278,6 +279,7 @@ func TestI8WhoRefusesEndsTheSleep(t *testing.T) {
 }
 
 // TestI1WhatDrydockScalesItselfIsKept: only a stop is its operator's doing.
+// Invariants: I1.
 func TestI1WhatDrydockScalesItselfIsKept(t *testing.T) {
 	in := asked(build.Sleep(api.Planned, build.SleepDue(time.Minute)), []Owner{onlyPause(t).held(t, owners.ByPause, build.SleepID)}, build.WhenScaled("Delete"))
 	build.Expect(t, in.Observed, func() plan.Plan { return Decide(in) }, sleepGoesOn, isStopping, seen(in)...)
@@ -381,6 +383,7 @@ func TestSiblings(t *testing.T) {
 }
 
 // TestI1ASiblingWhoseClaimsWouldBeDeleted: a stop scales it to zero, too, and its own consent may not have come.
+// Invariants: I1.
 func TestI1ASiblingWhoseClaimsWouldBeDeleted(t *testing.T) {
 	db := build.Set("db", build.WhenScaled("Delete"), build.WithSleep(build.Sleep(api.Planned)))
 	for name, o := range map[string]Owner{"it can only stop": onlyStop(t), "it could be paused": both(t)} {
@@ -497,6 +500,7 @@ func hpaFor(target string, minimum *int32, options ...build.Option) *autoscaling
 }
 
 // TestWhoScalesASet: those that would give it replicas by themselves.
+// Invariants: I4.
 func TestWhoScalesASet(t *testing.T) {
 	planned := build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute), func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
 	object := keda(t).Object

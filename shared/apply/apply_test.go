@@ -119,6 +119,7 @@ func run(t *testing.T, w *writer, plans ...plan.Plan) (p plan.Plan, looks int, e
 	return p, looks, err
 }
 
+// Invariants: I2.
 func TestEveryWriteCarriesWhatThePlanSays(t *testing.T) {
 	orphan := plan.Delete(plan.Claims, claim)
 	orphan.Orphan = true

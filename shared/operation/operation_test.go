@@ -23,6 +23,7 @@ func scaling(phase api.Phase) build.Option {
 	return build.Annotation(api.ScaleAnnotation, record.Encode())
 }
 
+// Invariants: I3.
 func TestI3SleepIsOfThisVerySet(t *testing.T) {
 	stored := func(change func(*api.Sleep)) build.Option {
 		return build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, change).Encode())

@@ -84,6 +84,7 @@ func named(name string) map[string]any {
 }
 
 // TestI5EveryRowHoldsAndPutsBack, by each of its means: nothing is left of it, whatever the object had.
+// Invariants: I5.
 func TestI5EveryRowHoldsAndPutsBack(t *testing.T) {
 	for _, row := range BuiltIn() {
 		for _, by := range []Means{ByPause, ByStop} {
@@ -153,6 +154,7 @@ func find(t *testing.T, group, kind string) Row {
 }
 
 // TestI5APauseOfSomebodyElseStays: neither is it marked as ours, nor ended.
+// Invariants: I5.
 func TestI5APauseOfSomebodyElseStays(t *testing.T) {
 	row := find(t, "monitoring.coreos.com", "Prometheus")
 	object := custom(row, map[string]any{"spec": map[string]any{"paused": true}})
@@ -166,6 +168,7 @@ func TestI5APauseOfSomebodyElseStays(t *testing.T) {
 }
 
 // TestI5WhatWasThereComesBack, also where it was no pause: "false", or another state.
+// Invariants: I5.
 func TestI5WhatWasThereComesBack(t *testing.T) {
 	row := find(t, "opentelemetry.io", "OpenTelemetryCollector")
 	object := custom(row, map[string]any{"spec": map[string]any{"managementState": "managed"}})
@@ -179,6 +182,7 @@ func TestI5WhatWasThereComesBack(t *testing.T) {
 }
 
 // TestI5WhatSomebodyElseChangedSinceStays: a person has ended our pause, or made it another.
+// Invariants: I5.
 func TestI5WhatSomebodyElseChangedSinceStays(t *testing.T) {
 	row := find(t, "redis.redis.opstreelabs.in", "RedisCluster")
 	object := custom(row, nil)
@@ -194,6 +198,7 @@ func TestI5WhatSomebodyElseChangedSinceStays(t *testing.T) {
 }
 
 // TestI5TheLastOperationResumes: two sets of one owner may be resized at once.
+// Invariants: I5.
 func TestI5TheLastOperationResumes(t *testing.T) {
 	row := find(t, "redis.redis.opstreelabs.in", "RedisCluster")
 	object := custom(row, nil)

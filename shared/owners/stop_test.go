@@ -12,6 +12,7 @@ import (
 )
 
 // TestI4ReplicasComeBackExactly: what was there is recorded as JSON, and comes back as the number that it was.
+// Invariants: I4.
 func TestI4ReplicasComeBackExactly(t *testing.T) {
 	row := find(t, "rabbitmq.com", "RabbitmqCluster")
 	for name, spec := range map[string]map[string]any{
@@ -38,6 +39,7 @@ func TestI4ReplicasComeBackExactly(t *testing.T) {
 }
 
 // TestI4WhatSomebodyElseScaledToStays.
+// Invariants: I4.
 func TestI4WhatSomebodyElseScaledToStays(t *testing.T) {
 	row := find(t, "rabbitmq.com", "RabbitmqCluster")
 	object := custom(row, map[string]any{"spec": map[string]any{"replicas": int64(5)}})
@@ -53,6 +55,7 @@ func TestI4WhatSomebodyElseScaledToStays(t *testing.T) {
 }
 
 // TestI5AStopOfSomebodyElseStays: 0 replicas were there before.
+// Invariants: I5.
 func TestI5AStopOfSomebodyElseStays(t *testing.T) {
 	row := find(t, "rabbitmq.com", "RabbitmqCluster")
 	object := custom(row, map[string]any{"spec": map[string]any{"replicas": int64(0)}})
@@ -62,6 +65,7 @@ func TestI5AStopOfSomebodyElseStays(t *testing.T) {
 }
 
 // TestI5TheFirstThatWakesEndsTheStop, for all sets of the owner; the others find nothing to end.
+// Invariants: I5.
 func TestI5TheFirstThatWakesEndsTheStop(t *testing.T) {
 	row := find(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	object := custom(row, nil)

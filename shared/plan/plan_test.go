@@ -87,6 +87,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// Invariants: I7.
 func TestActionsOfAPatchCanBeAskedForTwice(t *testing.T) {
 	p := PatchOf(Claims, claim(nil)).Annotate("a", "1")
 	if diff := cmp.Diff(p.Actions(), p.Actions()); diff != "" {

@@ -199,6 +199,7 @@ func TestRoomsOfQuotas(t *testing.T) {
 	}
 }
 
+// Invariants: I8.
 func TestI8WhyItCannotExpand(t *testing.T) {
 	for name, row := range map[string]struct {
 		in   Input

@@ -202,6 +202,7 @@ func TestRollback(t *testing.T) {
 }
 
 // TestI3RollbackHasAnIDOfItsOwn: also where the set has lost its document, and counts from one again.
+// Invariants: I3.
 func TestI3RollbackHasAnIDOfItsOwn(t *testing.T) {
 	in := given(fixed(), now("data-web-0"))
 	seen := map[string]string{Read(in).Document(in, api.Refused).Operation: "a resize"}

@@ -217,6 +217,7 @@ func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
 
 // TestI10MoverMeetsPodSecurity goes through the checks of the restricted level one by one
 // (kubernetes, Pod Security Standards); a root mover has to meet baseline.
+// Invariants: I10.
 func TestI10MoverMeetsPodSecurity(t *testing.T) {
 	for name, root := range map[string]bool{"restricted": false, "baseline, as root": true} {
 		t.Run(name, func(t *testing.T) {
@@ -263,6 +264,7 @@ func TestI10MoverMeetsPodSecurity(t *testing.T) {
 }
 
 // TestI1MoverCannotWriteToItsSource: it is read-only as a volume and as a mount.
+// Invariants: I1.
 func TestI1MoverCannotWriteToItsSource(t *testing.T) {
 	pod := mover(true).Spec.Template.Spec
 	source := pod.Volumes[1].Name

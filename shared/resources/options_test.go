@@ -67,6 +67,7 @@ func TestMoverOptions(t *testing.T) {
 }
 
 // TestI8MoverOptionsThatCannotBeRead: it is said where they are.
+// Invariants: I8.
 func TestI8MoverOptionsThatCannotBeRead(t *testing.T) {
 	const annotation, key = "annotation drydock.dev/mover of StatefulSet shop/web: ", "key mover of ConfigMap shop/"
 	for name, row := range map[string]struct {

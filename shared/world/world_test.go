@@ -19,6 +19,7 @@ func set(options ...build.Option) *appsv1.StatefulSet {
 		options...)...)
 }
 
+// Invariants: I3.
 func TestI3StatusIsOfThisVerySet(t *testing.T) {
 	fresh := func(change func(*api.Resize)) *api.Resize {
 		return build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID, s.ReplaceSet = "", true }, change)

@@ -230,6 +230,7 @@ func TestNamespaceIsDeleted(t *testing.T) {
 }
 
 // TestI3AHeldSetIsResized: a resize that creates the set again does not wait for a cleanup, and the new set is held too.
+// Invariants: I3.
 func TestI3AHeldSetIsResized(t *testing.T) {
 	w, drive := heldWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })

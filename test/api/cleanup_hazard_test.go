@@ -31,6 +31,7 @@ func untilReady(w *kit.World, drive *kit.Drive, name string, replicas int32) {
 
 // TestI8FailedCleanup: tried again with a growing pause, then failed, with the pod's last words. The claim is kept, nothing
 // blocks the replica, and a retry takes it up.
+// Invariants: I8.
 func TestI8FailedCleanup(t *testing.T) {
 	for how, retry := range map[string]func(w *kit.World, drive *kit.Drive) error{
 		"by annotation": func(w *kit.World, _ *kit.Drive) error {
@@ -77,6 +78,7 @@ func TestI8FailedCleanup(t *testing.T) {
 }
 
 // TestI8EvictedCleanup: a pod that fails as a whole is made again, later each time, and not for ever.
+// Invariants: I8.
 func TestI8EvictedCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.EvictCleaners = true })
@@ -192,6 +194,7 @@ func TestScaleUpCancels(t *testing.T) {
 }
 
 // TestI6UpAndDownBetweenTwoLooks: a set that asks for as many replicas as before has had others meanwhile. Nobody saw it.
+// Invariants: I6.
 func TestI6UpAndDownBetweenTwoLooks(t *testing.T) {
 	w, drive := cleanedWorld(t, 1)
 	w.Eventually("the set is older than what is to come", func() string { // by the clock of creation times, which counts seconds
@@ -236,6 +239,7 @@ func TestOrdinalsFromAStart(t *testing.T) {
 
 // TestI1ClaimOfNoReplica: a claim that somebody has made for a replica to come is told of, and left alone, until somebody says
 // that it was a replica's.
+// Invariants: I1.
 func TestI1ClaimOfNoReplica(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreateClaim("data-web-7", map[string]string{"app": "web"})
@@ -258,6 +262,7 @@ func TestI1ClaimOfNoReplica(t *testing.T) {
 }
 
 // TestI3SetCreatedAgain: a set of the same name loses nothing to the cleanup of the one before.
+// Invariants: I3.
 func TestI3SetCreatedAgain(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
@@ -440,6 +445,7 @@ func TestOptingOutEndsTheCleanup(t *testing.T) {
 }
 
 // TestI1SleepAndResizeAreNoScaleDown: replicas that Drydock itself takes away for a while are not left behind.
+// Invariants: I1.
 func TestI1SleepAndResizeAreNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
@@ -468,6 +474,7 @@ func TestI1SleepAndResizeAreNoScaleDown(t *testing.T) {
 }
 
 // TestI1ASleepWhoseDocumentIsLostIsNoScaleDown: the record of the sleep tells that the replicas come back, and they do.
+// Invariants: I1.
 func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	before := w.ClaimUIDs()
@@ -486,6 +493,7 @@ func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
 }
 
 // TestI1AResizeWhoseStatusIsLostIsNoScaleDown: members that are held for it are no members that the set has lost.
+// Invariants: I1.
 func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
@@ -513,6 +521,7 @@ func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 }
 
 // TestI3SleepAndResizeWaitForTheCleanup: one operation at a time.
+// Invariants: I3.
 func TestI3SleepAndResizeWaitForTheCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
@@ -530,6 +539,7 @@ func TestI3SleepAndResizeWaitForTheCleanup(t *testing.T) {
 }
 
 // TestI2TheDocumentIsLost: with the document of a cleanup that runs goes all that is known of it. It begins anew.
+// Invariants: I2.
 func TestI2TheDocumentIsLost(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	hold(w, true)

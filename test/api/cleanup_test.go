@@ -119,6 +119,7 @@ func ticks(t *testing.T, drive *kit.Drive, n int) {
 
 // TestCleanupFromTheTop: four replicas become one. Each ordinal is cleaned up, the highest first, one at a time, and its
 // claims are deleted.
+// Invariants: I1.
 func TestCleanupFromTheTop(t *testing.T) {
 	w, drive := cleanedWorld(t, 4, "data", "logs")
 	before := w.Set("web").Spec

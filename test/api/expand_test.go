@@ -57,6 +57,7 @@ func capacity(claim *corev1.PersistentVolumeClaim) string {
 
 // TestI1ExpandOnline: no pod stops, no claim is replaced, nothing of a claim but its request is written, and the template
 // follows.
+// Invariants: I1.
 func TestI1ExpandOnline(t *testing.T) {
 	set := growingSet(2, "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
@@ -156,6 +157,7 @@ func TestExpandARestartWhereTheFileSystemNeedsIt(t *testing.T) {
 }
 
 // TestI8InfeasibleExpansionIsLowered: it is said, nobody goes on trying, and the set runs on.
+// Invariants: I8.
 func TestI8InfeasibleExpansionIsLowered(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
@@ -211,6 +213,7 @@ func TestExpandThenCopy(t *testing.T) {
 }
 
 // TestI4ScaledWhileItGrows: a set that is never stopped keeps the replicas that somebody gives it.
+// Invariants: I4.
 func TestI4ScaledWhileItGrows(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
@@ -243,6 +246,7 @@ func untilPhase(t *testing.T, w *kit.World, drive *kit.Drive, phase api.Phase) {
 }
 
 // TestI8ExpandTakesTooLong: the claims go on asking, and it is said.
+// Invariants: I8.
 func TestI8ExpandTakesTooLong(t *testing.T) {
 	w, _ := growingWorld(t, growingSet(1, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
@@ -269,6 +273,7 @@ func TestI8ExpandTakesTooLong(t *testing.T) {
 }
 
 // TestI8ClaimIsDeletedWhileItGrows: somebody has deleted it by hand.
+// Invariants: I8.
 func TestI8ClaimIsDeletedWhileItGrows(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(1, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
@@ -282,6 +287,7 @@ func TestI8ClaimIsDeletedWhileItGrows(t *testing.T) {
 }
 
 // TestI1AClaimThatSomebodyEnlargesLater: a request that has succeeded does not stop the set to take it back.
+// Invariants: I1.
 func TestI1AClaimThatSomebodyEnlargesLater(t *testing.T) {
 	set := growingSet(1, "data")
 	w, drive := growingWorld(t, set)

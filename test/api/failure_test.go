@@ -8,6 +8,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
+// Invariants: I1.
 func TestI1FailedCopyGivesTheSetBack(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -34,6 +35,7 @@ func TestI1FailedCopyGivesTheSetBack(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
+// Invariants: I2, I7.
 func TestI2EveryEventTwiceAndInDisorderChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

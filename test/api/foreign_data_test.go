@@ -14,6 +14,7 @@ import (
 
 // A provisioner may hand out a folder that has data in it, as one with a path pattern of the claim's annotations does: the mover
 // refuses it, and nobody deletes it after that.
+// Invariants: I1.
 func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	for reason, code := range map[moverreport.Reason]int{

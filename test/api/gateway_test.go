@@ -317,6 +317,7 @@ func TestGatewayEndsAWaitWithItsCaller(t *testing.T) {
 }
 
 // TestI4AVisitWakesASet: from asleep to ready, by a visitor and the functions, with as many replicas as there were.
+// Invariants: I4.
 func TestI4AVisitWakesASet(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

@@ -63,6 +63,7 @@ func staysAt(t *testing.T, w *kit.World, drive *kit.Drive, size string, claims .
 
 // TestGrowUpToTheLimit: a volume with enough free stays; a full one has all claims and the template grow, without a stop of a pod; at the limit
 // nothing grows, and that is said once. A member that is added gets the new size.
+// Invariants: I7.
 func TestGrowUpToTheLimit(t *testing.T) {
 	w, drive, usage := fullWorld(t, growRule)
 	pods := podUIDs(t, w)

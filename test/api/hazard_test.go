@@ -25,6 +25,7 @@ type lostClaim struct {
 }
 
 // TestI1ClaimDeletedByHand: its data is not lost, and no pod is started on an empty volume instead of it.
+// Invariants: I1, I8.
 func TestI1ClaimDeletedByHand(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]lostClaim{
@@ -57,6 +58,7 @@ func TestI1ClaimDeletedByHand(t *testing.T) {
 
 // TestI1ClaimDeletedByHandWhileTheSetRuns: it goes when its pod does, as without Drydock. The set is not stopped then, so that its pod
 // goes on; and the volume, which would have gone along with the claim, is kept.
+// Invariants: I1.
 func TestI1ClaimDeletedByHandWhileTheSetRuns(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[copyNow])
@@ -113,6 +115,7 @@ func expectKept(t *testing.T, w *kit.World, volume, claim string) {
 }
 
 // TestI1ReclaimPolicyDelete: the class's policy, as most have it, would take each volume along with its claim.
+// Invariants: I1.
 func TestI1ReclaimPolicyDelete(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -158,6 +161,7 @@ func TestI1ReclaimPolicyDelete(t *testing.T) {
 
 // TestI1ClaimRetentionPolicyDelete: with whenDeleted the garbage collector deletes claims whose owner is the set that was there
 // before. Both are afterwards as they were, and true.
+// Invariants: I1.
 func TestI1ClaimRetentionPolicyDelete(t *testing.T) {
 	t.Parallel()
 	const keep, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
@@ -205,6 +209,7 @@ func expectPolicy(t *testing.T, r *resized, policy appsv1.StatefulSetPersistentV
 
 // TestI1SetDeletedWithItsClaims: whoever deletes a set with whenDeleted Delete wants its claims to go. What Drydock had held, it keeps
 // for the window all the same.
+// Invariants: I1.
 func TestI1SetDeletedWithItsClaims(t *testing.T) {
 	t.Parallel()
 	policy := appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: "Retain", WhenDeleted: "Delete"}
@@ -239,6 +244,7 @@ type troubled struct {
 
 // TestI8MoverInTrouble: one that is evicted, lost or killed is made again by its Job. What never gets better ends in a failure that
 // says what to do, and the set is given back.
+// Invariants: I4, I5, I8.
 func TestI8MoverInTrouble(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Minute // the Job controller waits longer and longer between tries
@@ -276,6 +282,7 @@ func TestI8MoverInTrouble(t *testing.T) {
 
 // TestI6MachineIsGone: with the movers on it, and with the set's pods if they run. No event tells; that the pods are gone is found out
 // by Kubernetes, after a minute, and the rest by the tick. What was first copied there is not believed elsewhere.
+// Invariants: I5, I6, I8.
 func TestI6MachineIsGone(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{copyNow, finalNow} {

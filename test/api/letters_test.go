@@ -41,6 +41,7 @@ func giveUp(t *testing.T, drive *kit.Drive, e event.Event, answer kit.Answer) {
 
 var noRoom = kit.Answer{By: api.Backup, Code: 422, Text: "no room\nmore"}
 
+// Invariants: I7.
 func TestI7DeadLetterIsListedOnce(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -101,6 +102,7 @@ func TestDeadLetterOfASetThatHasNotOptedInWritesNothingOnIt(t *testing.T) {
 }
 
 // TestI8ARefusedListIsTold: the annotations of an object have a limit, which a user's own may have used up.
+// Invariants: I8.
 func TestI8ARefusedListIsTold(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

@@ -40,6 +40,7 @@ func has(pod corev1.Pod, arg string) bool {
 }
 
 // TestI1ShrinkToASmallerVolume: set, template and claims ask for less then; the mover was told which margin to keep.
+// Invariants: I1.
 func TestI1ShrinkToASmallerVolume(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
 	holdWarm(w, true)
@@ -160,6 +161,7 @@ func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
 }
 
 // TestI8FailureOfTheWarmCopyCostsNoDowntime: the set is never stopped.
+// Invariants: I8.
 func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.FailMovers = true })
@@ -176,6 +178,7 @@ func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
 }
 
 // TestI4AbortDuringTheWarmCopy: a set that was scaled meanwhile keeps what it was given.
+// Invariants: I4.
 func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	holdWarm(w, true)
@@ -193,6 +196,7 @@ func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 }
 
 // TestI8WarmCopyThatDoesNotStart: the mover has no place beside the pod, so the claim is copied when the set is stopped.
+// Invariants: I8.
 func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

@@ -35,6 +35,7 @@ func content(o *unstructured.Unstructured) map[string]any {
 
 // TestI5EveryOwnerIsPausedAndResumed resizes a set of each row's first kind: while the set is stopped, its owner is paused;
 // afterwards the owner is what it was.
+// Invariants: I5.
 func TestI5EveryOwnerIsPausedAndResumed(t *testing.T) {
 	t.Parallel()
 	kit.NewWorld(t).MayPause(allowed()...)
@@ -104,6 +105,7 @@ func expectResumed(t *testing.T, w *kit.World, drive *kit.Drive, row owners.Row,
 }
 
 // TestI5TheTopOwnerIsPaused: Percona's operator writes the lower resource, so a pause there would be undone.
+// Invariants: I5.
 func TestI5TheTopOwnerIsPaused(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -150,6 +152,7 @@ func pausedNow(t *testing.T, w *kit.World) *kit.Drive {
 }
 
 // TestI5AHumansPauseStays: before, during and after.
+// Invariants: I5.
 func TestI5AHumansPauseStays(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
@@ -164,6 +167,7 @@ func TestI5AHumansPauseStays(t *testing.T) {
 }
 
 // TestI5TheSetIsDeletedMidway: nothing tells of the operation then but its records.
+// Invariants: I5.
 func TestI5TheSetIsDeletedMidway(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
@@ -174,6 +178,7 @@ func TestI5TheSetIsDeletedMidway(t *testing.T) {
 }
 
 // TestI5TheOwnerIsDeletedMidway: nothing is left of it to resume, and the operation goes on.
+// Invariants: I5.
 func TestI5TheOwnerIsDeletedMidway(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
@@ -189,6 +194,7 @@ func TestI5TheOwnerIsDeletedMidway(t *testing.T) {
 }
 
 // TestI5AbortedAndResumed: an operation that is rolled back gives its owner back too.
+// Invariants: I5.
 func TestI5AbortedAndResumed(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
@@ -200,6 +206,7 @@ func TestI5AbortedAndResumed(t *testing.T) {
 }
 
 // TestI5SomebodyElseResumesMidway: what they decided stays, in the end.
+// Invariants: I5.
 func TestI5SomebodyElseResumesMidway(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
@@ -216,6 +223,7 @@ func TestI5SomebodyElseResumesMidway(t *testing.T) {
 const denied = "tidb"
 
 // TestI5WithoutRightsNothingIsStopped: the set says what is missing, and how to give it; with it a retry succeeds.
+// Invariants: I5, I10.
 func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "pingcap.com", "TidbCluster")

@@ -18,6 +18,7 @@ import (
 )
 
 // TestI8AbortAtEveryPhase: each member stays on the volumes that it has, all of its claims on the old ones, or all on the new ones.
+// Invariants: I1, I4, I5, I8, I9.
 func TestI8AbortAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, moved := range map[string][]string{
@@ -114,6 +115,7 @@ func space(r *resized) { r.Node.Set(func(n *kit.Node) { n.FailMovers, n.FailFina
 
 // TestI8RetryAfterFailureAtEveryPhase: every failure is told, with what to do. Each member keeps the volumes that it has, and a
 // retry goes on from there.
+// Invariants: I1, I4, I5, I8, I9.
 func TestI8RetryAfterFailureAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, row := range failures {
@@ -176,6 +178,7 @@ func (r *resized) untilRetried(t *testing.T, drive *kit.Drive, then api.Phase) {
 
 // TestI3SetDeletedAtEveryPhase: also when its user applies it again at once. What was begun is undone or completed claim by claim; a
 // new set is never mixed up with the one before.
+// Invariants: I1, I3, I5, I9.
 func TestI3SetDeletedAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name := range stops {

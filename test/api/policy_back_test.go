@@ -11,6 +11,7 @@ import (
 
 // A deployment tool puts whenScaled back while the first copy is made. When the set is stopped, that would cost the claims that no
 // operation is about, with their volumes.
+// Invariants: I1.
 func TestI1RetentionPolicyPutBackWhileTheSetIsCopied(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{

@@ -16,6 +16,7 @@ import (
 
 // A deployment tool that ignores replicas puts whenScaled back while the pods of a set that falls asleep are ending: the StatefulSet
 // controller would delete their claims with them.
+// Invariants: I1.
 func TestI1RetentionPolicyPutBackWhilePodsEnd(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.InstallPolicies()

@@ -24,6 +24,7 @@ type refusal struct {
 	says    string // what to do, in the message
 }
 
+// Invariants: I8.
 func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]refusal{
@@ -132,6 +133,7 @@ func refused(t *testing.T, row refusal) {
 	}
 }
 
+// Invariants: I8.
 func TestI8RetryTakesUpARefusedRequest(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -158,6 +160,7 @@ func TestI8RetryTakesUpARefusedRequest(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
+// Invariants: I8.
 func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -176,6 +179,7 @@ func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
 }
 
 // TestI3HostileStatusCannotReachOtherVolumes: whoever may annotate a set must not get at volumes of another namespace.
+// Invariants: I3, I10.
 func TestI3HostileStatusCannotReachOtherVolumes(t *testing.T) {
 	t.Parallel()
 	victim, attacker := kit.NewWorld(t), kit.NewWorld(t)

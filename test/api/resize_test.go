@@ -13,6 +13,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
+// Invariants: I6.
 func TestI6ResizeByAnnotationWithTicksAlone(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -70,6 +71,7 @@ func TestResizeAfterOrphanDeleteAndApply(t *testing.T) {
 	}
 }
 
+// Invariants: I7.
 func TestI7UpToDateSetCausesNoWrite(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

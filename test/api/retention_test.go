@@ -64,6 +64,7 @@ func released(v *corev1.PersistentVolume) string {
 }
 
 // TestI9OldVolumeInItsWindow: it is kept until then with what was on it, and then given back to the policy that it had.
+// Invariants: I9.
 func TestI9OldVolumeInItsWindow(t *testing.T) {
 	t.Parallel()
 	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false, corev1.PersistentVolumeReclaimRetain: true} {
@@ -104,6 +105,7 @@ func TestI9OldVolumeInItsWindow(t *testing.T) {
 }
 
 // TestI9OldVolumeOfASetThatIsGone: the tick finds it all the same.
+// Invariants: I9.
 func TestI9OldVolumeOfASetThatIsGone(t *testing.T) {
 	t.Parallel()
 	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
@@ -122,6 +124,7 @@ func TestI9OldVolumeOfASetThatIsGone(t *testing.T) {
 
 // TestI1OldVolumeTakenIntoUse: somebody looks something up in it, by a claim of his own. At the end of the window it gets its policy
 // back; as long as the claim is there, it stays, with its data.
+// Invariants: I1, I9.
 func TestI1OldVolumeTakenIntoUse(t *testing.T) {
 	t.Parallel()
 	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
@@ -163,6 +166,7 @@ func TestI1OldVolumeTakenIntoUse(t *testing.T) {
 }
 
 // TestI1OldVolumePutBack: by hand, as docs/resize.md says, and resized again later: then it is in no window any more.
+// Invariants: I1, I9.
 func TestI1OldVolumePutBack(t *testing.T) {
 	t.Parallel()
 	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)

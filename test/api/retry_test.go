@@ -34,6 +34,7 @@ func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
 	}
 }
 
+// Invariants: I8.
 func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)
@@ -56,6 +57,7 @@ func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
+// Invariants: I7.
 func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -77,6 +79,7 @@ func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 }
 
+// Invariants: I8.
 func TestI8RetryCommandTakesUpAFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)

@@ -62,6 +62,7 @@ func volumesOf(status *api.Resize) (before, after map[string]string) {
 
 // TestI1RollbackToTheOldVolumes: they come back, with the old template, and nothing begins again by itself. What was left behind
 // by that can come back in its turn.
+// Invariants: I1.
 func TestI1RollbackToTheOldVolumes(t *testing.T) {
 	w, drive, done := resizedWorld(t)
 	before, after := volumesOf(done)
@@ -122,6 +123,7 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 }
 
 // TestI1RollbackThatIsAborted leaves everything as it was, at whatever write: the set on its volumes, the old ones kept.
+// Invariants: I1.
 func TestI1RollbackThatIsAborted(t *testing.T) {
 	for k := 1; k <= 10; k += 3 {
 		t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
@@ -175,6 +177,7 @@ func linkOfVolume(w *kit.World, name string) (is struct {
 }
 
 // TestI8RollbackIsAskedForAgain after it was given up, and takes place; a retry is not enough.
+// Invariants: I8.
 func TestI8RollbackIsAskedForAgain(t *testing.T) {
 	w, _, done := resizedWorld(t)
 	before, _ := volumesOf(done)
@@ -200,6 +203,7 @@ func TestI8RollbackIsAskedForAgain(t *testing.T) {
 }
 
 // TestI8RollbackIsRefused with a reason, and the document of what was to be rolled back stays.
+// Invariants: I8.
 func TestI8RollbackIsRefused(t *testing.T) {
 	w, drive, done := resizedWorld(t)
 	for name, row := range map[string]struct {

@@ -21,6 +21,7 @@ import (
 
 // TestRolloutCostsOneInvocationAnEventAndNoCall: every status update of a rollout goes to sift, nowhere else, and sift
 // does not ask the API server.
+// Invariants: I7.
 func TestRolloutCostsOneInvocationAnEventAndNoCall(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

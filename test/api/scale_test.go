@@ -157,6 +157,7 @@ func TestGitOpsThatAppliesTheOldManifestChangesNothing(t *testing.T) {
 }
 
 // TestI4WhoMadeTheAutoscaler: what made it might scale from zero, too. It is paused for the time, or nothing is touched.
+// Invariants: I4.
 func TestI4WhoMadeTheAutoscaler(t *testing.T) {
 	t.Parallel()
 	t.Run("KEDA", func(t *testing.T) {

@@ -41,6 +41,7 @@ func specFor(row owners.Row) map[string]any {
 
 // TestI5EveryOwnerConsentsToASleep: each row's first kind is paused, or stops the set itself, while the set sleeps; when it
 // is awake, the resource is what it was.
+// Invariants: I5.
 func TestI5EveryOwnerConsentsToASleep(t *testing.T) {
 	t.Parallel()
 	kit.NewWorld(t).MayPause(allowed()...)
@@ -130,6 +131,7 @@ func ownedSleeper(t *testing.T) (*kit.World, owners.Row) {
 }
 
 // TestI5AHumansPauseOutlivesASleep: what a person has paused stays so.
+// Invariants: I5.
 func TestI5AHumansPauseOutlivesASleep(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
@@ -148,6 +150,7 @@ func TestI5AHumansPauseOutlivesASleep(t *testing.T) {
 
 // TestI5ReplicasThatComeBack: an operator that was late is told again a few times; one that goes on is reported, and the set
 // is left to it.
+// Invariants: I5.
 func TestI5ReplicasThatComeBack(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -192,6 +195,7 @@ func TestI5ReplicasThatComeBack(t *testing.T) {
 }
 
 // TestI5ScaledUpByHand: somebody who scales a sleeping set up wants it awake with that many.
+// Invariants: I5.
 func TestI5ScaledUpByHand(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -207,6 +211,7 @@ func TestI5ScaledUpByHand(t *testing.T) {
 }
 
 // TestI5AnOwnedSetScaledUpByHand, when its operator can no longer be the one who was late: its owner is resumed.
+// Invariants: I5.
 func TestI5AnOwnedSetScaledUpByHand(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
@@ -225,6 +230,7 @@ func TestI5AnOwnedSetScaledUpByHand(t *testing.T) {
 }
 
 // TestI5OwnerDeletedWhileTheSetSleeps: an operator that is paused may never let its resource go, so it is resumed.
+// Invariants: I5.
 func TestI5OwnerDeletedWhileTheSetSleeps(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
@@ -249,6 +255,7 @@ func TestI5OwnerDeletedWhileTheSetSleeps(t *testing.T) {
 }
 
 // TestI5SetDeletedWhileItSleeps: nobody is left to wake, and the owner is resumed.
+// Invariants: I5.
 func TestI5SetDeletedWhileItSleeps(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
@@ -260,6 +267,7 @@ func TestI5SetDeletedWhileItSleeps(t *testing.T) {
 }
 
 // TestI4KEDAIsPausedWhileTheSetSleeps: what made the autoscaler would scale the set also from zero.
+// Invariants: I4.
 func TestI4KEDAIsPausedWhileTheSetSleeps(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "keda.sh", "ScaledObject")
@@ -280,6 +288,7 @@ func TestI4KEDAIsPausedWhileTheSetSleeps(t *testing.T) {
 }
 
 // TestI4AnAutoscalerLetsItsTargetSleep: Kubernetes' own does nothing while its target is at zero.
+// Invariants: I4.
 func TestI4AnAutoscalerLetsItsTargetSleep(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -368,6 +377,7 @@ func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
 
 // TestI5ScalingIsDenied: the API server will not have the set scaled to zero. The sleep is given up with the reason, nothing
 // has changed, and the owner is resumed.
+// Invariants: I5.
 func TestI5ScalingIsDenied(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)

@@ -49,6 +49,7 @@ func tell(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
 }
 
 // TestI4SleepAndWake: three replicas sleep, and three wake up.
+// Invariants: I4.
 func TestI4SleepAndWake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -153,6 +154,7 @@ func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 
 // TestI4WhatTheSetTellsIsLost: somebody replaces the annotations of a set that sleeps, or takes its opt-in label away; its
 // replicas come back.
+// Invariants: I4.
 func TestI4WhatTheSetTellsIsLost(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
@@ -182,6 +184,7 @@ func TestI4WhatTheSetTellsIsLost(t *testing.T) {
 }
 
 // TestI3ASleepOfAnotherSet: a set that is made again with the annotations of one that slept is not taken for it.
+// Invariants: I3.
 func TestI3ASleepOfAnotherSet(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -244,6 +247,7 @@ func TestAProbeThatNeverAnswers(t *testing.T) {
 }
 
 // TestI3ResizeWaitsForTheSetToWake: a set that sleeps is not resized, and is when it is awake.
+// Invariants: I3.
 func TestI3ResizeWaitsForTheSetToWake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

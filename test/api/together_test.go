@@ -18,6 +18,7 @@ import (
 
 // TestI3RequestsInARow: one operation at a time. The request that an operation began with is the one that it ends with; the last of those
 // that came meanwhile follows, and no other.
+// Invariants: I3.
 func TestI3RequestsInARow(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{growsNow, plannedNow, copyNow, waitNow, finalNow, verifiedNow, startNow} {
@@ -66,6 +67,7 @@ func (r *resized) until(drive *kit.Drive, what string, there func(*api.Resize) b
 }
 
 // TestI3SleepAndResizeAtOnce: whichever begins, the other waits for its end, and the set has its replicas in between.
+// Invariants: I3.
 func TestI3SleepAndResizeAtOnce(t *testing.T) {
 	t.Parallel()
 	pause := map[string]string{api.PausedAnnotation: "true"}
@@ -102,6 +104,7 @@ func TestI3SleepAndResizeAtOnce(t *testing.T) {
 
 // TestI3CleanupAsksDuringAResize: the set is scaled down while it is copied for the first time. What is left behind is cleaned up when
 // the resize is over, and not before, when the set is at zero.
+// Invariants: I3.
 func TestI3CleanupAsksDuringAResize(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
@@ -130,6 +133,7 @@ func TestI3CleanupAsksDuringAResize(t *testing.T) {
 
 // TestI7TwoProcessesAtOnce: two of every function, as during a rollout of Drydock itself, both of which look at everything all the
 // time. Each step is made once.
+// Invariants: I7.
 func TestI7TwoProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]string{"copy": "data=128Mi", "shrink": "data=32Mi", "grow": "data=128Mi"} {

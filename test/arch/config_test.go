@@ -18,6 +18,7 @@ import (
 )
 
 // TestPoliciesKnowDrydocksAccounts: whoever the policies let pass are the accounts that config/ and deploy/ make, and no others.
+// Invariants: I10.
 func TestPoliciesKnowDrydocksAccounts(t *testing.T) {
 	namespace := documents[metav1.PartialObjectMetadata](t, "config/namespace/namespace.yaml")[0].Name
 	passes := "!request.userInfo.username.startsWith('system:serviceaccount:" + namespace + ":')"

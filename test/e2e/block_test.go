@@ -17,6 +17,7 @@ const fillDevice = `if ! head -c 6 /dev/data | grep -q filled; then
 fi; touch /tmp/filled; trap exit TERM; while :; do sleep 1 & wait; done`
 
 // TestI1BlockVolumeKeepsEveryByte: raw devices, of which the pods, which are not root, write every part themselves.
+// Invariants: I1.
 func TestI1BlockVolumeKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

@@ -15,6 +15,7 @@ import (
 
 // TestI1ACleanupThatIsStoppedHasNotSucceeded: a container that ends with 0 when it is told to makes its pod succeeded in the
 // kubelet's eyes. Whoever tells it to, its claim stays, and with it what the replica had.
+// Invariants: I1.
 func TestI1ACleanupThatIsStoppedHasNotSucceeded(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

@@ -27,6 +27,7 @@ import (
 
 // TestCleanupMovesEveryShard runs examples/shards as it is: four replicas with shards of their own become one that has all of
 // them. The pods run where nothing else may than what the restricted Pod Security level allows.
+// Invariants: I1.
 func TestCleanupMovesEveryShard(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -307,6 +308,7 @@ func expectFresh(t *testing.T, s *stage.Stage, before map[string]string, claims 
 
 // TestCleanupThatFails: the data of an ordinal whose cleanup fails stays, the set says why, and a mended template ends it well.
 // It is not parallel, since the process takes its settings from the test's environment.
+// Invariants: I8.
 func TestCleanupThatFails(t *testing.T) {
 	t.Setenv("DRYDOCK_CLEANUP_TRIES", "2")
 	t.Setenv("DRYDOCK_CLEANUP_BACKOFF", "1s")

@@ -18,6 +18,7 @@ trap 'late; sync; exit' TERM; while :; do sleep 1 & wait; done`
 
 // TestI1DiskFullInTheFinalPass: the members are held then, and start again on what they had, with everything that they wrote last; a
 // larger volume takes it.
+// Invariants: I1, I8.
 func TestI1DiskFullInTheFinalPass(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ late, check, has string }{

@@ -22,6 +22,7 @@ done`
 
 // TestGrowingDatabaseNeverRunsOutOfSpace: it writes more than its volume has had, and no write fails. The kubelet tells how full the volumes
 // are. No pod stops, and all claims have the same size.
+// Invariants: I1.
 func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
 	t.Setenv("DRYDOCK_GROW_PERIOD", "1m")
 	t.Setenv("DRYDOCK_GROW_KUBELET_INSECURE", "true") // the local kubelet has signed its own certificate

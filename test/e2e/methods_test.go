@@ -56,6 +56,7 @@ func podsOf(t *testing.T, s *stage.Stage) string {
 }
 
 // TestI1ExpandWithoutDowntime: the pods write every 100 ms all through it and do not notice; their file system is larger then.
+// Invariants: I1.
 func TestI1ExpandWithoutDowntime(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -89,6 +90,7 @@ func TestI1ExpandWithoutDowntime(t *testing.T) {
 }
 
 // TestI1WarmCopyOfASetThatWrites: what is written during the first passes, and until the member is stopped, is there.
+// Invariants: I1.
 func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -120,6 +122,7 @@ func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
 }
 
 // TestI1Shrink: the data and the margin fit; and where they do not, that is found before a member is stopped.
+// Invariants: I1, I8.
 func TestI1Shrink(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

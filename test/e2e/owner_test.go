@@ -10,6 +10,7 @@ import (
 
 // TestI5AnOperatorThatFights: a small operator gives the set its two replicas back whenever it has others, unless its
 // resource is paused. It has to be quiet while the volumes are copied, and awake afterwards.
+// Invariants: I5.
 func TestI5AnOperatorThatFights(t *testing.T) {
 	t.Parallel()
 	const kind = "Prometheus"

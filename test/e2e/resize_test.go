@@ -13,6 +13,7 @@ import (
 )
 
 // TestI1ResizeKeepsEveryByte is the main job, with every part real.
+// Invariants: I1.
 func TestI1ResizeKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -31,6 +32,7 @@ func TestI1ResizeKeepsEveryByte(t *testing.T) {
 }
 
 // TestI6ResizeWithoutAnyEventSource switches the source off: the tick finds everything, only slower.
+// Invariants: I6.
 func TestI6ResizeWithoutAnyEventSource(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -45,6 +47,7 @@ func TestI6ResizeWithoutAnyEventSource(t *testing.T) {
 }
 
 // TestResizeByOrphanDeleteAndApply is how the field has done it so far: the user re-creates the set, Drydock follows.
+// Invariants: I1.
 func TestResizeByOrphanDeleteAndApply(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -59,6 +62,7 @@ func TestResizeByOrphanDeleteAndApply(t *testing.T) {
 }
 
 // TestI6EngineKilledAgainAndAgain kills the engine in every phase of a member that it can be seen in.
+// Invariants: I6.
 func TestI6EngineKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -75,6 +79,7 @@ func TestI6EngineKilledAgainAndAgain(t *testing.T) {
 }
 
 // TestI8UnfaithfulCopyIsRefusedAndNamed: a file of root's in a volume of user 1000 cannot be copied by user 1000.
+// Invariants: I8.
 func TestI8UnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -97,6 +102,7 @@ func TestI8UnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 }
 
 // TestRootMoverCopiesEveryOwner: the same file with root movers allowed in the namespace.
+// Invariants: I1.
 func TestRootMoverCopiesEveryOwner(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

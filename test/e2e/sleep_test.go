@@ -21,6 +21,7 @@ import (
 
 // TestI4ThreeSleepAndThreeWake: a set of three whose operator gives it its replicas back whenever it has others falls asleep
 // by itself, sleeps, and wakes up as three, with its data.
+// Invariants: I4.
 func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	t.Parallel()
 	const kind = "RedisReplication"

@@ -156,9 +156,11 @@ func countCleanup(t *testing.T, remove bool) int {
 }
 
 // TestCleanupSurvivesEverySabotage: three replicas become one, whatever happens at write k.
+// Invariants: I1, I2, I6, I9.
 func TestCleanupSurvivesEverySabotage(t *testing.T) { everyCleanup(t, false) }
 
 // TestCleanupOnDeleteSurvivesEverySabotage: a set is deleted, and its ordinals are cleaned up first.
+// Invariants: I1.
 func TestCleanupOnDeleteSurvivesEverySabotage(t *testing.T) { everyCleanup(t, true) }
 
 func everyCleanup(t *testing.T, remove bool) {
@@ -195,6 +197,7 @@ var inTheWay = map[string]struct {
 	}, 1},
 }
 
+// Invariants: I1, I3.
 func TestCleanupSurvivesOthers(t *testing.T) {
 	t.Parallel()
 	n := countCleanup(t, false)
@@ -233,6 +236,7 @@ func TestCleanupSurvivesOthers(t *testing.T) {
 }
 
 // TestCleanupWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+// Invariants: I7.
 func TestCleanupWithEventsTwiceAndInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 60) {

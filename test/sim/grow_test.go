@@ -91,6 +91,7 @@ func cleanGrowth(t *testing.T) int {
 }
 
 // TestGrowthSurvivesEverySabotage: whatever happens at any write, from the look at the volumes to the new template.
+// Invariants: I1, I2.
 func TestGrowthSurvivesEverySabotage(t *testing.T) {
 	t.Parallel()
 	n := counted(t, "growth", func() int { return cleanGrowth(t) })
@@ -116,6 +117,7 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 }
 
 // TestGrowthWithEventsLost: no function hears from another.
+// Invariants: I6.
 func TestGrowthWithEventsLost(t *testing.T) {
 	t.Parallel()
 	w, saboteur := fullWorld(t), &kit.Saboteur{}

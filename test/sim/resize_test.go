@@ -148,6 +148,7 @@ func applyAgain(w *kit.World, set setType, propagation metav1.DeletionPropagatio
 	}
 }
 
+// Invariants: I1, I2, I4, I5, I6, I9.
 func TestResizeSurvivesEverySabotage(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		for _, what := range kit.Sabotages {
@@ -158,6 +159,7 @@ func TestResizeSurvivesEverySabotage(t *testing.T) {
 	})
 }
 
+// Invariants: I1, I3, I4, I9.
 func TestResizeSurvivesOthers(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		if m.before != nil {
@@ -172,6 +174,7 @@ func TestResizeSurvivesOthers(t *testing.T) {
 }
 
 // TestResizeWithEventsLost: no function hears from another, and one of them dies.
+// Invariants: I6.
 func TestResizeWithEventsLost(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		for _, k := range schedules(t, n) {
@@ -181,6 +184,7 @@ func TestResizeWithEventsLost(t *testing.T) {
 }
 
 // TestResizeWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance, and chance lets one write go wrong.
+// Invariants: I7.
 func TestResizeWithEventsTwiceAndInAnyOrder(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		for _, chance := range seeds(t, n) {

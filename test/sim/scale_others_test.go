@@ -122,6 +122,7 @@ func (s *scaling) createJob(name string, labels, annotations map[string]string) 
 	ignore(s.t, err)
 }
 
+// Invariants: I1, I3, I4, I9.
 func TestScalingSurvivesOthers(t *testing.T) {
 	t.Parallel()
 	for _, st := range []story{drains, grows, breaks} { // a deleted Scaler leaves its record behind during a pause
@@ -208,6 +209,7 @@ func (s *scaling) second() {
 
 // TestScalingSurvivesTheCleanupOfItsJobs: another client deletes a Job as soon as its pod has ended. A hook that is needed runs again, the one
 // for a failure does not.
+// Invariants: I2.
 func TestScalingSurvivesTheCleanupOfItsJobs(t *testing.T) {
 	t.Parallel()
 	for _, hook := range []string{"pre", "post", "onFailure"} {

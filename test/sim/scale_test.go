@@ -183,6 +183,7 @@ func countScaling(t *testing.T, st story) int {
 }
 
 // TestScalingSurvivesEverySabotage: the set gets the count that is wanted, and no member is removed without its hook.
+// Invariants: I1, I2, I4, I6, I9.
 func TestScalingSurvivesEverySabotage(t *testing.T) {
 	t.Parallel()
 	for _, st := range stories {
@@ -204,6 +205,7 @@ func TestScalingSurvivesEverySabotage(t *testing.T) {
 }
 
 // TestScalingWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+// Invariants: I7.
 func TestScalingWithEventsTwiceAndInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, chance := range seeds(t, 60) {

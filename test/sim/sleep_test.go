@@ -184,9 +184,11 @@ func sleepTruths(_ *kit.World, set setType) string {
 }
 
 // TestSleepSurvivesEverySabotage: three replicas, sleep, wake: three replicas, whatever happens at write k.
+// Invariants: I2, I4, I6, I9.
 func TestSleepSurvivesEverySabotage(t *testing.T) { everySabotage(t, pauses) }
 
 // TestSleepByTheOperatorSurvivesEverySabotage: the same where the operator stops and starts the set itself.
+// Invariants: I5.
 func TestSleepByTheOperatorSurvivesEverySabotage(t *testing.T) { everySabotage(t, stops) }
 
 func everySabotage(t *testing.T, by means) {
@@ -221,6 +223,7 @@ var meddling = map[string]struct {
 	}, []int32{3}},
 }
 
+// Invariants: I3, I4.
 func TestSleepSurvivesOthers(t *testing.T) {
 	t.Parallel()
 	n := countSleep(t, pauses)
@@ -242,6 +245,7 @@ func TestSleepSurvivesOthers(t *testing.T) {
 }
 
 // TestSleepWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+// Invariants: I7.
 func TestSleepWithEventsTwiceAndInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 60) {

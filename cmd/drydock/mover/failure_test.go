@@ -16,6 +16,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
+// Invariants: I1.
 func TestFullTarget(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 8)
 	for i := range 5 {
@@ -28,6 +29,7 @@ func TestFullTarget(t *testing.T) {
 	noTemps(t, dst.dir)
 }
 
+// Invariants: I1.
 func TestNoInodesLeft(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32, "mkfs.ext4", "-q", "-F", "-N", "32")
 	for i := range 100 {
@@ -59,6 +61,7 @@ func TestAttributeTooLarge(t *testing.T) {
 }
 
 // A bit that rots on the device between copy and verification is seen: the bytes do not come from memory.
+// Invariants: I1.
 func TestCorruptionOnTheDevice(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	mark := []byte("the only place where these words stand")
@@ -94,6 +97,7 @@ func flip(t *testing.T, image string, mark []byte) {
 }
 
 // Verification sees everything that a copy carries.
+// Invariants: I1.
 func TestVerificationSees(t *testing.T) {
 	needRoot(t)
 	for name, spoil := range map[string]func(dir string) error{
@@ -149,6 +153,7 @@ func errors2(a, b error) error {
 	return b
 }
 
+// Invariants: I1.
 func TestSourceChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   string // the hook
@@ -201,6 +206,7 @@ func TestReadErrorEndsTheCopy(t *testing.T) {
 }
 
 // Links in the target, or a source whose link has a directory's name in the target, lead nowhere.
+// Invariants: I10.
 func TestHostileLinks(t *testing.T) {
 	src, dst, outside := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, n := range []string{"sub/deeper/f", "f", "other/f"} {

@@ -17,6 +17,7 @@ import (
 
 // However often and wherever the copy is killed, every name in the target is the old file or the whole new one, and in
 // the end the target is a copy.
+// Invariants: I1.
 func TestResumesAfterKill(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
 	_, r := newSeed(t)

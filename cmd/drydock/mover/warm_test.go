@@ -46,6 +46,7 @@ func warmTree(t testing.TB, o Options) Result {
 }
 
 // One change of each kind between the passes: it is found, and nothing else is read.
+// Invariants: I1.
 func TestFinalPassFindsEachChange(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
 	_, r := newSeed(t)
@@ -69,6 +70,7 @@ func TestFinalPassFindsEachChange(t *testing.T) {
 }
 
 // Whatever is done to the source during the warm pass and after it, the final pass makes a copy and says its digest.
+// Invariants: I1.
 func TestTwoPassesOverALiveSource(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
 	_, r := newSeed(t)

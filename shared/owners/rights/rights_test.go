@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/owners"
 )
 
+// Invariants: I10.
 func TestRolesOfAnOperator(t *testing.T) {
 	roles, err := Roles(owners.BuiltIn(), "percona-pg")
 	if err != nil || len(roles) != 1 || roles[0].Name != "drydock-owners-percona-pg" || roles[0].Labels[Label] != "true" {
@@ -25,6 +26,7 @@ func TestRolesOfAnOperator(t *testing.T) {
 }
 
 // TestRolesOfStops: what can only be stopped needs the same rights, what is off none.
+// Invariants: I10.
 func TestRolesOfStops(t *testing.T) {
 	registry, err := owners.FromSettings(`
 - operator: percona-pxc
@@ -52,6 +54,7 @@ func TestRolesOfStops(t *testing.T) {
 }
 
 // TestI10NoRoleIsWide: each rule names its group and its resources, and reads and patches only.
+// Invariants: I10.
 func TestI10NoRoleIsWide(t *testing.T) {
 	roles, err := Roles(owners.BuiltIn())
 	if err != nil || len(roles) != len(owners.BuiltIn().Operators()) {

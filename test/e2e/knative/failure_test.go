@@ -10,6 +10,7 @@ import (
 )
 
 // TestFunctionCrashesThreeTimes: backup's process ends in the middle of its first three events. The Broker tries again.
+// Invariants: I6.
 func TestFunctionCrashesThreeTimes(t *testing.T) {
 	k := setUp(t)
 	crashing := k.build(t, "drydock-crashing", "./test/e2e/knative/crashing")
@@ -43,6 +44,7 @@ func TestFunctionCrashesThreeTimes(t *testing.T) {
 
 // TestI8DeadLetterIsListedAndDeliveredAgain takes backup's rights away: it fails until the Broker gives up. The letter
 // is listed on the set, and sent again by hand when the rights are back.
+// Invariants: I8.
 func TestI8DeadLetterIsListedAndDeliveredAgain(t *testing.T) {
 	k := setUp(t)
 	k.functions.mayBeDenied = true
@@ -72,6 +74,7 @@ func TestI8DeadLetterIsListedAndDeliveredAgain(t *testing.T) {
 
 // TestFailedOperationIsTakenUpByAnEvent: a copy fails for good, since it must not copy a file of root's. The cause is
 // mended, and an event injected by hand takes the operation up again.
+// Invariants: I8.
 func TestFailedOperationIsTakenUpByAnEvent(t *testing.T) {
 	k := setUp(t)
 	k.set(t, "DRYDOCK_TRUST_BROKER", `"true"`) // the Broker passes no token on

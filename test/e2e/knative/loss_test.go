@@ -15,6 +15,7 @@ import (
 const adapter = "eventing.knative.dev/sourceName=drydock"
 
 // TestI6AdapterGoneForAMinute takes the event source away. A resize that is asked for meanwhile is found by the tick.
+// Invariants: I6.
 func TestI6AdapterGoneForAMinute(t *testing.T) {
 	k := setUp(t)
 	k.CreateSet(stage.Workload("64Mi"))
@@ -45,6 +46,7 @@ func (k *knative) removeSource(t *testing.T) {
 
 // TestI6BrokerKilledMidway ends the Broker's ingress and its channel's dispatcher, with all events that they hold, while
 // data are copied and again while claims are switched.
+// Invariants: I6.
 func TestI6BrokerKilledMidway(t *testing.T) {
 	k := setUp(t)
 	before := k.begin(t)

@@ -10,6 +10,7 @@ import (
 
 // TestI5OwnerIsPausedAndResumed: with the rights that `kubectl drydock rbac` prints, and no others, pause-owner pauses the
 // resource that controls the set, and puts back what was there.
+// Invariants: I5.
 func TestI5OwnerIsPausedAndResumed(t *testing.T) {
 	k := setUp(t)
 	const kind = "Prometheus"

@@ -78,6 +78,7 @@ func (k *knative) expectOneTrace(t *testing.T, status *api.Resize) {
 }
 
 // TestEventsTwiceAndInAnyOrder posts every event that functions send to each other, again and again, while they do.
+// Invariants: I6.
 func TestEventsTwiceAndInAnyOrder(t *testing.T) {
 	k := setUp(t)
 	before := k.begin(t)
@@ -103,6 +104,7 @@ func (k *knative) ref() events.Ref {
 }
 
 // TestEventsThatNobodyAskedFor claim all that an event can claim about a set that asks for nothing.
+// Invariants: I6.
 func TestEventsThatNobodyAskedFor(t *testing.T) {
 	k := setUp(t)
 	k.CreateSet(stage.Workload("64Mi"))
