@@ -4,8 +4,7 @@
 //	OTEL_TRACES_EXPORTER    none: no provider, no goroutine, nothing on the wire
 //	OTEL_METRICS_EXPORTER   prometheus: the endpoint that the caller serves
 //
-// A value that it does not know stops the start, with a message that names those it knows. Nothing is dialled before
-// there is something to send. OTLP is written and posted by this package: why, is in docs/decisions.
+// An unknown value stops the start, with a message that names the known values. Nothing is dialled before there is something to send.
 package export
 
 import (
@@ -123,8 +122,11 @@ func (e *Export) meter(s settings, from *resource.Resource) error {
 	case exporterNone:
 		return nil
 	case exporterPrometheus:
-		manual := sdkmetric.NewManualReader()
-		reader, e.Page = manual, page{manual}
+		exporter, page, err := newPage()
+		if err != nil {
+			return err
+		}
+		reader, e.Page = exporter, page
 	case exporterOTLP:
 		exporter, err := newMetricExporter()
 		if err != nil {
@@ -133,7 +135,7 @@ func (e *Export) meter(s settings, from *resource.Resource) error {
 		reader = sdkmetric.NewPeriodicReader(exporter)
 	}
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithResource(from), sdkmetric.WithReader(reader),
-		sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter)) // neither of our encodings has them
+		sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter)) // no exemplars: a page without OpenMetrics has none
 	e.stop = append(e.stop, provider.Shutdown)
 	e.Meter = provider.Meter(telemetry.ScopeName)
 	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {

@@ -1,116 +1,162 @@
 package export
 
 import (
-	"slices"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel"
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// TestSpansAreWhatTheOfficialExporterSends: it is too large for a function's image, and the best referee for ours.
-func TestSpansAreWhatTheOfficialExporterSends(t *testing.T) {
-	environment(t, nil)
-	spans, their := someSpans(t), newSink(t)
-	official, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(their.URL+"/v1/traces"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := official.ExportSpans(t.Context(), spans); err != nil {
-		t.Fatal(err)
-	}
-	ours := newSink(t)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", ours.URL)
+// post sends spans to the collector that the environment names.
+func post(t *testing.T) error {
+	t.Helper()
 	exporter, err := newSpanExporter()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := exporter.ExportSpans(t.Context(), spans); err != nil {
-		t.Fatal(err)
-	}
-	want, got := traceRequest(t, their), traceRequest(t, ours)
-	if len(want.GetResourceSpans()) != 1 || len(want.GetResourceSpans()[0].GetScopeSpans()) != 2 {
-		t.Fatalf("the official exporter sent %v", want)
-	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("-official +ours:\n%s", diff)
-	}
+	defer exporter.Shutdown(context.WithoutCancel(t.Context())) //nolint:errcheck // nothing is left to send
+	return exporter.ExportSpans(t.Context(), someSpans(t))
 }
 
-func traceRequest(t *testing.T, s *sink) *collectortrace.ExportTraceServiceRequest {
-	t.Helper()
+func TestSpansReachTheCollector(t *testing.T) {
+	collector := newSink(t)
+	environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL})
+	if err := post(t); err != nil {
+		t.Fatal(err)
+	}
 	request := &collectortrace.ExportTraceServiceRequest{}
-	if err := proto.Unmarshal(s.at("/v1/traces")[0], request); err != nil {
+	if err := proto.Unmarshal(collector.at("/v1/traces")[0], request); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range request.GetResourceSpans() {
-		slices.SortFunc(r.ScopeSpans, func(a, b *tracepb.ScopeSpans) int {
-			return strings.Compare(a.GetScope().GetName(), b.GetScope().GetName())
-		})
+	var names []string
+	for _, scope := range request.GetResourceSpans()[0].GetScopeSpans() {
+		for _, span := range scope.GetSpans() {
+			names = append(names, scope.GetScope().GetName()+"/"+span.GetName())
+		}
 	}
-	return request
+	for _, want := range []string{"first/parent", "first/child", "second/"} {
+		if !strings.Contains(strings.Join(names, " ")+" ", want+" ") {
+			t.Errorf("the collector got %q, without %s", names, want)
+		}
+	}
 }
 
-func TestMetricsAreWhatTheOfficialExporterSends(t *testing.T) {
-	environment(t, nil)
-	collected, their := someMetrics(t), newSink(t)
-	official, err := otlpmetrichttp.New(t.Context(), otlpmetrichttp.WithEndpointURL(their.URL+"/v1/metrics"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := official.Export(t.Context(), collected); err != nil {
-		t.Fatal(err)
-	}
-	ours := newSink(t)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", ours.URL)
+func TestMetricsReachTheCollector(t *testing.T) {
+	collector := newSink(t)
+	environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL})
 	exporter, err := newMetricExporter()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := exporter.Export(t.Context(), collected); err != nil {
+	if err := exporter.Export(t.Context(), someMetrics(t)); err != nil {
 		t.Fatal(err)
 	}
-	want, got := metricsRequest(t, their), metricsRequest(t, ours)
-	scopes, metrics := want.GetResourceMetrics()[0].GetScopeMetrics(), 0
-	for _, scope := range scopes {
-		metrics += len(scope.GetMetrics())
+	request := &collectormetrics.ExportMetricsServiceRequest{}
+	if err := proto.Unmarshal(collector.at("/v1/metrics")[0], request); err != nil {
+		t.Fatal(err)
 	}
-	if len(scopes) != 2 || metrics != 13 {
-		t.Fatalf("the official exporter sent %v", want)
+	count := 0
+	for _, scope := range request.GetResourceMetrics()[0].GetScopeMetrics() {
+		count += len(scope.GetMetrics())
 	}
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("-official +ours:\n%s", diff)
+	if count != 13 {
+		t.Errorf("the collector got %d metrics: %v", count, request)
 	}
 }
 
-func metricsRequest(t *testing.T, s *sink) *collectormetrics.ExportMetricsServiceRequest {
-	t.Helper()
-	request := &collectormetrics.ExportMetricsServiceRequest{}
-	if err := proto.Unmarshal(s.at("/v1/metrics")[0], request); err != nil {
-		t.Fatal(err)
+func TestExportIsRetriedWhileTheCollectorIsBusy(t *testing.T) {
+	for name, row := range map[string]struct {
+		answers []int
+		want    string
+		posts   int
+	}{
+		"accepted":                    {nil, "", 1},
+		"accepted at the third try":   {[]int{503, 429}, "", 3},
+		"a proxy is broken":           {[]int{502, 504}, "", 3},
+		"refused":                     {[]int{400}, "400", 1},
+		"an error of the collector":   {[]int{500}, "500", 1},
+		"the path leads to something": {[]int{404}, "404", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			collector := newSink(t, row.answers...)
+			environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL})
+			err := post(t)
+			if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+				t.Errorf("error %v, want %q", err, row.want)
+			}
+			if got := len(collector.at("/v1/traces")); got != row.posts {
+				t.Errorf("%d posts, want %d", got, row.posts)
+			}
+		})
 	}
-	return request
 }
 
-// TestWhatCannotBeWrittenIsTold, and the rest is sent.
-func TestWhatCannotBeWrittenIsTold(t *testing.T) {
-	collected := someMetrics(t)
-	first := collected.ScopeMetrics[0].Metrics
-	first[0].Data = metricdata.ExponentialHistogram[int64]{}
-	body, err := metricsMessage(collected)
-	if err == nil || !strings.Contains(err.Error(), first[0].Name) {
-		t.Errorf("got %v, want to be told of %s", err, first[0].Name)
+func TestExportHasTheHeadersOfTheEnvironment(t *testing.T) {
+	for _, compression := range []string{"none", "gzip"} {
+		collector := newSink(t)
+		environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_EXPORTER_OTLP_COMPRESSION": compression,
+			"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20x, tenant = a=b ,"})
+		if err := post(t); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]string{"Content-Type": "application/x-protobuf", "Authorization": "Bearer x", "Tenant": "a=b"} {
+			if got := collector.header.Get(key); got != want {
+				t.Errorf("compression %s: %s is %q, want %q", compression, key, got, want)
+			}
+		}
+		if got := collector.header.Get("Content-Encoding"); (got == "gzip") != (compression == "gzip") {
+			t.Errorf("compression %s: content encoding %q", compression, got)
+		}
 	}
-	request := &collectormetrics.ExportMetricsServiceRequest{}
-	if err := proto.Unmarshal(body, request); err != nil || len(request.GetResourceMetrics()[0].GetScopeMetrics()[0].GetMetrics()) != len(first)-1 {
-		t.Errorf("%v, %v", request, err)
+}
+
+func TestExportEndsWithItsTimeout(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"no answer": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); <-r.Context().Done() },
+		"retry after an hour": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(handler)
+			defer s.Close()
+			environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": s.URL, "OTEL_EXPORTER_OTLP_TIMEOUT": "50"})
+			start := time.Now()
+			if err := post(t); err == nil || time.Since(start) > 5*time.Second {
+				t.Errorf("ended after %s with %v, want an error after 50 ms", time.Since(start), err)
+			}
+		})
+	}
+}
+
+// TestRejectedSpansAreReported: a collector may accept a request in part.
+func TestRejectedSpansAreReported(t *testing.T) {
+	answer, err := proto.Marshal(&collectortrace.ExportTraceServiceResponse{
+		PartialSuccess: &collectortrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "too old"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(answer)
+	}))
+	defer s.Close()
+	environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": s.URL})
+	reported := ""
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported += err.Error() }))
+	if err := post(t); err != nil {
+		reported += err.Error()
+	}
+	if !strings.Contains(reported, "too old") {
+		t.Errorf("reported %q, want the collector's reason", reported)
 	}
 }

@@ -121,8 +121,8 @@ func TestWhereASignalGoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			environment(t, row.env)
 			for of, want := range map[signal]string{traces: row.traces, metrics: row.metrics} {
-				if c, err := newCollector(of); err != nil || c.url != want {
-					t.Errorf("%s go to %v (%v), want %s", of.name, c, err, want)
+				if endpoint, _, err := of.read(); err != nil || endpoint != want {
+					t.Errorf("%s go to %s (%v), want %s", of.name, endpoint, err, want)
 				}
 			}
 		})
