@@ -83,8 +83,7 @@ type fileUses map[string]map[string][]string
 // ownPackages returns the packages of the module with their types, sorted by path.
 func ownPackages(t *testing.T) []*gopackages.Package {
 	t.Helper()
-	found, err := gopackages.Load(&gopackages.Config{Dir: kit.Root(t), Mode: gopackages.NeedName | gopackages.NeedFiles | gopackages.NeedImports |
-		gopackages.NeedDeps | gopackages.NeedSyntax | gopackages.NeedTypes | gopackages.NeedTypesInfo}, "./...")
+	found, err := gopackages.Load(&gopackages.Config{Dir: kit.Root(t), Mode: gopackages.LoadSyntax}, "./...")
 	if err != nil {
 		t.Fatal(err)
 	}
