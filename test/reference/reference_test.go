@@ -3,34 +3,111 @@ package reference
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"drydock.dev/eventsource/gateway"
+	"drydock.dev/shared/api"
 	"drydock.dev/test/golden"
-
 	"drydock.dev/test/kit"
 )
 
-// TestPagesAreUpToDate: docs/reference shows what config/crd has. Write it with: make generate
+// TestPagesAreUpToDate compares the pages of docs/reference with the code. Write them with: make generate golden
 func TestPagesAreUpToDate(t *testing.T) {
+	for name, page := range map[string]func(*testing.T) string{
+		"scaler.md":      scalerPage,
+		"annotations.md": annotationsPage,
+		"reasons.md":     reasonsPage,
+		"events.md":      eventsPage,
+		"conditions.md":  conditionsPage,
+		"metrics.md":     metricsPage,
+		"settings.md":    func(*testing.T) string { return SettingsPage(programs()) },
+		"exit-codes.md":  func(*testing.T) string { return ExitCodesPage() },
+	} {
+		golden.Is(t, filepath.Join(kit.Root(t), "docs", "reference", name), page(t))
+	}
+}
+
+func scalerPage(t *testing.T) string {
 	const source = "config/crd/drydock.dev_scalers.yaml"
-	file := filepath.Join(kit.Root(t), "docs", "reference", "scaler.md")
-	text, err := os.ReadFile(filepath.Join(kit.Root(t), source))
+	page, err := Page(source, []byte(read(t, source)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := Page(source, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if golden.Updating() {
-		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
+	return page
+}
+
+func annotationsPage(t *testing.T) string {
+	const source = "shared/api/keys.go"
+	return ConstantsPage("Annotations, labels and finalizers", "Every key that Drydock reads or writes on objects.", source, "key",
+		With("drydock.dev/", constants(t, source)))
+}
+
+func reasonsPage(t *testing.T) string {
+	const source = "shared/api/reasons.go"
+	return ConstantsPage("Reasons", "A reason says why a function did what it did: in the record, in Events, in logs and in conditions.", source,
+		"reason", With("", constants(t, source)))
+}
+
+func eventsPage(t *testing.T) string {
+	const source = "shared/events/events.go"
+	return ConstantsPage("Events", "The types of the CloudEvents that functions send and receive.", source, "type",
+		With("dev.", constants(t, source)))
+}
+
+func conditionsPage(t *testing.T) string {
+	const source = "shared/api/v1alpha1/scaler.go"
+	var conditions []Section
+	for _, s := range constants(t, source) {
+		s.Constants = slices.DeleteFunc(s.Constants, func(c Constant) bool { return !strings.HasPrefix(c.Name, "Condition") })
+		if len(s.Constants) > 0 {
+			conditions = append(conditions, s)
 		}
 	}
-	if is, err := os.ReadFile(file); err != nil || string(is) != page {
-		t.Errorf("%s is not what %s says (%v); run make generate", file, source, err)
+	return ConstantsPage("Conditions of a Scaler", "The types of the conditions in the status of a Scaler.", source, "condition", conditions)
+}
+
+func metricsPage(t *testing.T) string {
+	found := map[string][]Metric{}
+	for _, source := range []string{"shared/telemetry/metrics.go", "shared/telemetry/cleanups.go", "shared/telemetry/volumes.go",
+		"shared/telemetry/growth.go", "eventsource/gateway/measure/measure.go", "eventsource/engine/gate.go"} {
+		metrics, err := Metrics(source, read(t, source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(metrics) == 0 {
+			t.Errorf("%s makes no instrument", source)
+		}
+		found[source] = metrics
 	}
+	page, err := MetricsPage(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+func programs() []Settings {
+	return []Settings{{"Every function", api.Settings{}}, {"The wake gateway", gateway.Options{}}}
+}
+
+func constants(t *testing.T, source string) []Section {
+	t.Helper()
+	sections, err := Constants(source, read(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sections
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(kit.Root(t), filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 const small = `

@@ -1,0 +1,208 @@
+package reference
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/otlptranslator"
+
+	"drydock.dev/shared/moverreport"
+)
+
+// generated ends the introduction of every page.
+const generated = "This page is generated from `%s`: run `make golden`.\n"
+
+// ConstantsPage renders groups of constants as a page with a table for each group. Sections without a title have none on the page.
+func ConstantsPage(title, introduction, source, column string, sections []Section) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s "+generated, title, introduction, source)
+	for _, s := range sections {
+		if s.Title != "" {
+			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(s.Title, "."))
+		}
+		fmt.Fprintf(&b, "\n| %s | meaning |\n|---|---|\n", column)
+		for _, c := range s.Constants {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Value, cell(c.Doc))
+		}
+	}
+	return b.String()
+}
+
+// With returns the sections with those constants only whose value has the prefix.
+func With(prefix string, sections []Section) []Section {
+	var found []Section
+	for _, s := range sections {
+		s.Constants = slices.DeleteFunc(slices.Clone(s.Constants), func(c Constant) bool {
+			return !ast.IsExported(c.Name) || !strings.HasPrefix(c.Value, prefix) || c.Value == prefix
+		})
+		if len(s.Constants) > 0 {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// Settings are the settings of a program, by the name of their section.
+type Settings struct {
+	Title string
+	Spec  any
+}
+
+// SettingsPage renders the struct tags envconfig, flag, default and desc.
+func SettingsPage(programs []Settings) string {
+	var b strings.Builder
+	b.WriteString("# Settings\n\nFunctions read their settings from environment variables. On Knative, these are the keys of the ConfigMap " +
+		"`drydock-settings`.\n")
+	fmt.Fprintf(&b, generated, "shared/api/settings.go")
+	for _, p := range programs {
+		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | meaning |\n|---|---|---|\n", p.Title)
+		t := reflect.TypeOf(p.Spec)
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if name := f.Tag.Get("envconfig"); name != "" {
+				flag := ""
+				if f.Tag.Get("flag") != "" {
+					flag = " Flag `--" + f.Tag.Get("flag") + "`."
+				}
+				fmt.Fprintf(&b, "| `%s` | %s | %s%s |\n", name, f.Tag.Get("default"), cell(sentence(f.Tag.Get("desc"))), flag)
+			}
+		}
+	}
+	return b.String()
+}
+
+// ExitCodesPage renders the exit codes of the mover and those of the commands.
+func ExitCodesPage() string {
+	var b strings.Builder
+	b.WriteString("# Exit codes\n\nThe exit codes of `drydock copy`, which runs in the pods of movers. " +
+		"`drydock serve` and `drydock call` end with 0, or with 1 after an error and 2 after wrong arguments. " +
+		"`kubectl drydock` ends with 0, or with 1 after an error, and where a plan would be refused.\n")
+	fmt.Fprintf(&b, generated, "shared/moverreport/codes.go")
+	b.WriteString("\n| code | meaning | the same copy may succeed if it is tried again |\n|---|---|---|\n")
+	for _, code := range moverreport.Codes() {
+		again := "no"
+		if moverreport.Retryable(code) {
+			again = "yes"
+		}
+		if code == moverreport.CodeOK {
+			again = ""
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", code, cell(sentence(moverreport.Explain(code))), again)
+	}
+	return b.String()
+}
+
+// Metric is an instrument, as a Go file makes it.
+type Metric struct {
+	Name, Kind, Unit, Description string
+}
+
+// Metrics returns the instruments that a Go file makes by calls such as meter.Int64Counter("name", metric.WithUnit("s"), ...).
+func Metrics(path string, source any) ([]Metric, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, fmt.Errorf("reading the instruments: %w", err)
+	}
+	var found []Metric
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		kind, name := kindOf(method.Sel.Name), literal(call.Args[0])
+		if kind == "" || name == "" {
+			return true
+		}
+		m := Metric{Name: name, Kind: kind}
+		for _, option := range call.Args[1:] {
+			switch of, value := optionOf(option); of {
+			case "WithUnit":
+				m.Unit = value
+			case "WithDescription":
+				m.Description = value
+			}
+		}
+		found = append(found, m)
+		return true
+	})
+	return found, nil
+}
+
+// kindOf returns the kind of instrument that a method of a meter makes; empty if it makes none.
+func kindOf(method string) string {
+	if !strings.HasPrefix(method, "Int64") && !strings.HasPrefix(method, "Float64") {
+		return ""
+	}
+	for suffix, kind := range map[string]string{"UpDownCounter": "gauge", "Gauge": "gauge", "Histogram": "histogram"} {
+		if strings.HasSuffix(method, suffix) {
+			return kind
+		}
+	}
+	if strings.HasSuffix(method, "Counter") {
+		return "counter"
+	}
+	return ""
+}
+
+func optionOf(e ast.Expr) (name, value string) {
+	call, ok := e.(*ast.CallExpr)
+	if !ok || len(call.Args) != 1 {
+		return "", ""
+	}
+	if method, ok := call.Fun.(*ast.SelectorExpr); ok {
+		return method.Sel.Name, literal(call.Args[0])
+	}
+	return "", ""
+}
+
+// literal returns the value of a string, or of a sum of strings; empty for anything else.
+func literal(e ast.Expr) string {
+	value, _ := evaluate(e, nil)
+	return value
+}
+
+// MetricsPage renders the instruments of each source under their names in Prometheus.
+func MetricsPage(bySource map[string][]Metric) (string, error) {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nThe names are those on the page `/metrics`. Over OTLP, the names have dots and no unit. " +
+		"What the labels mean: [telemetry](../telemetry.md).\n")
+	fmt.Fprintf(&b, generated, "the code that makes the instruments")
+	b.WriteString("\n| metric | kind | meaning | made in |\n|---|---|---|---|\n")
+	var rows []string
+	for source, metrics := range bySource {
+		for _, m := range metrics {
+			name, err := prometheusName(m)
+			if err != nil {
+				return "", err
+			}
+			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | `%s` |\n", name, m.Kind, cell(sentence(m.Description)), source))
+		}
+	}
+	slices.Sort(rows)
+	b.WriteString(strings.Join(rows, ""))
+	return b.String(), nil
+}
+
+func prometheusName(m Metric) (string, error) {
+	kinds := map[string]otlptranslator.MetricType{"gauge": otlptranslator.MetricTypeGauge, "counter": otlptranslator.MetricTypeMonotonicCounter,
+		"histogram": otlptranslator.MetricTypeHistogram}
+	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
+	name, err := namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: kinds[m.Kind]})
+	if err != nil {
+		return "", fmt.Errorf("naming metric %s: %w", strconv.Quote(m.Name), err)
+	}
+	return name, nil
+}
+
+// cell returns the text as it stands in a cell of a table.
+func cell(words string) string { return strings.ReplaceAll(words, "|", `\|`) }
