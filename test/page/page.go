@@ -1,0 +1,105 @@
+// Package page reads the commands and the output that a page of docs shows, so that a test can run and compare them.
+//
+// The commands of a page that a test runs lie between two lines:
+//
+//	<!-- A test runs these commands: begin -->
+//	<!-- A test runs these commands: end -->
+//
+// A block of language sh is run. A block of language text behind it is the output. In it, … stands for any text, and runs of spaces are equal.
+package page
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+const (
+	begin = "<!-- A test runs these commands: begin -->"
+	end   = "<!-- A test runs these commands: end -->"
+)
+
+// Step is a block of commands with the output that the page shows.
+type Step struct {
+	Line     int // of the page, where the block begins
+	Commands string
+	Output   string // empty if the page shows none
+}
+
+// Steps returns the steps of a page, in order.
+func Steps(text string) ([]Step, error) {
+	var steps []Step
+	tested, language, opened, block := false, "", 0, []string(nil)
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case language == "" && line == begin:
+			tested = true
+		case language == "" && line == end:
+			tested = false
+		case language == "" && strings.HasPrefix(line, "```"):
+			language, opened, block = strings.TrimPrefix(line, "```"), i+1, nil
+		case line == "```":
+			var err error
+			if tested {
+				steps, err = add(steps, language, strings.Join(block, "\n"), opened)
+			}
+			if err != nil {
+				return nil, err
+			}
+			language = ""
+		default:
+			block = append(block, line)
+		}
+	}
+	if tested || language != "" {
+		return nil, fmt.Errorf("the page ends inside a block, or before %q", end)
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("the page has no commands behind %q", begin)
+	}
+	return steps, nil
+}
+
+func add(steps []Step, language, block string, line int) ([]Step, error) {
+	switch language {
+	case "sh":
+		return append(steps, Step{Line: line, Commands: block}), nil
+	case "text":
+		if len(steps) == 0 || steps[len(steps)-1].Output != "" {
+			return nil, fmt.Errorf("line %d: output without commands before it", line)
+		}
+		steps[len(steps)-1].Output = block
+		return steps, nil
+	}
+	return nil, fmt.Errorf("line %d: a block of language %q; write sh for commands and text for their output", line, language)
+}
+
+// Missing returns the lines of the expected output that the output does not have, in this order.
+func Missing(want, got string) []string {
+	var missing []string
+	left := strings.Split(got, "\n")
+	for _, line := range strings.Split(want, "\n") {
+		if strings.TrimSpace(line) == "" || strings.TrimSpace(line) == "…" {
+			continue
+		}
+		found := -1
+		for i, candidate := range left {
+			if pattern(line).MatchString(strings.Join(strings.Fields(candidate), " ")) {
+				found = i
+				break
+			}
+		}
+		if found < 0 {
+			missing = append(missing, line)
+			continue
+		}
+		left = left[found+1:]
+	}
+	return missing
+}
+
+// pattern returns the expression that a line of output matches.
+func pattern(line string) *regexp.Regexp {
+	words := regexp.QuoteMeta(strings.Join(strings.Fields(line), " "))
+	return regexp.MustCompile("^" + strings.ReplaceAll(words, "…", ".*") + "$")
+}
