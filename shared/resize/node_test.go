@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -22,7 +24,8 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 				Capabilities: &corev1.Capabilities{Add: []corev1.Capability{capability}}}})
 		}
 	}
-	for name, row := range map[string]struct {
+	file := golden.Open(t)
+	rows := map[string]struct {
 		change  func(*corev1.PodSpec)
 		allowed bool
 		want    string // what the refusal names; empty for none
@@ -42,7 +45,9 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 		"a capability that many databases have":       {with("IPC_LOCK"), false, ""},
 		"a capability in a user namespace of the pod": {func(p *corev1.PodSpec) { with("SYS_ADMIN")(p); p.HostUsers = ptr.To(false) }, false, ""},
 		"hostPath where it is allowed":                {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, true, ""},
-	} {
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			set := build.Edit(func(s *appsv1.StatefulSet) { row.change(&s.Spec.Template.Spec) })
 			in := given(wants("data=128Mi", set), two())
@@ -57,6 +62,7 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 				!strings.Contains(found[i].Message, "kubectl label namespace")):
 				t.Errorf("got %v, want a refusal for %s", found, row.want)
 			}
+			file.Entry(t, name, describe(found))
 		})
 	}
 }
@@ -68,24 +74,28 @@ func TestPodsWhoseVolumesNoMoverCanReadAreRefused(t *testing.T) {
 	}
 	windows := pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Windows} })
 	guests := pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("kata-qemu") })
-	for name, row := range map[string]struct {
+	file := golden.Open(t)
+	rows := map[string]struct {
 		options []build.Option
-		says    string // empty: it is not refused
+		refused bool
 	}{
-		"Linux":                        {[]build.Option{pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Linux} })}, ""},
-		"Windows":                      {[]build.Option{windows}, "resize-method=expand"},
-		"nodes with Windows":           {[]build.Option{pods(func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} })}, "on Windows"},
-		"guests":                       {[]build.Option{guests}, "Scale the set to zero"},
-		"guests, and none of them":     {[]build.Option{guests, build.Replicas(0)}, ""},
-		"another runtime, as NVIDIA's": {[]build.Option{pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("nvidia") })}, ""},
-	} {
+		"Linux":                        {[]build.Option{pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Linux} })}, false},
+		"Windows":                      {[]build.Option{windows}, true},
+		"nodes with Windows":           {[]build.Option{pods(func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} })}, true},
+		"guests":                       {[]build.Option{guests}, true},
+		"guests, and none of them":     {[]build.Option{guests, build.Replicas(0)}, false},
+		"another runtime, as NVIDIA's": {[]build.Option{pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("nvidia") })}, false},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			in := given(wants("data=128Mi@fast", row.options...), two())
 			found := Preflight(in, Read(in))
-			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.RuntimeUnsupported })
-			if (i >= 0) != (row.says != "") || i >= 0 && !strings.Contains(found[i].Message, row.says) {
-				t.Errorf("got %v, want a refusal that says %q", found, row.says)
+			refused := slices.ContainsFunc(found, func(p Problem) bool { return p.Reason == api.RuntimeUnsupported })
+			if refused != row.refused {
+				t.Errorf("refused %v, want %v: %v", refused, row.refused, found)
 			}
+			file.Entry(t, name, describe(found))
 		})
 	}
 	in := given(wants("data=128Mi", windows), two())

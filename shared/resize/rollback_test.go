@@ -2,6 +2,7 @@ package resize
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -89,38 +91,32 @@ func TestRollback(t *testing.T) {
 		change(&link)
 		return build.LinkOf(link)
 	}
-	const one = "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi; recreate"
 	larger := func(s *corev1.PersistentVolume) {
 		s.Spec.Capacity = corev1.ResourceList{"storage": resource.MustParse("80Mi")}
 	}
-	for name, row := range map[string]struct {
-		in             Input
-		want, problems string
+	file := golden.Open(t)
+	rows := map[string]struct {
+		in       Input
+		problems string
 	}{
-		"every claim gets its old volume": {in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, left1),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate"},
-		"a claim that came later stays as it is": {in: given(fixed(resized("data-web-0")), now("data-web-0"), now("data-web-1"), left0),
-			want: one},
-		"a claim that has grown in place stays": {in: given(fixed(expanded("data-web-1")), now("data-web-0"), now("data-web-1"), left0),
-			want: one},
-		"a claim that is gone": {in: given(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), left0, left1), want: one},
-		"the templates fit already": {in: given(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, now("data-web-0"), left0),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi"},
+		"every claim gets its old volume":        {in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, left1)},
+		"a claim that came later stays as it is": {in: given(fixed(resized("data-web-0")), now("data-web-0"), now("data-web-1"), left0)},
+		"a claim that has grown in place stays":  {in: given(fixed(expanded("data-web-1")), now("data-web-0"), now("data-web-1"), left0)},
+		"a claim that is gone":                   {in: given(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), left0, left1)},
+		"the templates fit already":              {in: given(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, now("data-web-0"), left0)},
 		"another class": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
-		"the set was created again": {in: given(fixed(build.UID("uid-2")), now("data-web-0"), left0), want: one},
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" })))},
+		"the set was created again": {in: given(fixed(build.UID("uid-2")), now("data-web-0"), left0)},
 		"I1: without the document a claim asks for what its volume has": {in: given(fixed(), now("data-web-0"),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
-			want: "data-web-0 80Mi: pv-data-web-0 to pv-old-0; template data 80Mi; recreate"},
+			behind("pv-old-0", "data-web-0", "64Mi", edit(larger)))},
 		"the document knows for what it had asked": {in: given(fixed(resized("data-web-0")), now("data-web-0"),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
+			behind("pv-old-0", "data-web-0", "64Mi", edit(larger)))},
 		"so does that of a rollback which did not take place": {in: given(fixed(gaveUpRollbackOf("data-web-0")), now("data-web-0"),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
+			behind("pv-old-0", "data-web-0", "64Mi", edit(larger)))},
 		"a document that says nonsense": {in: given(fixed(build.Status(build.Operation(api.Succeeded,
 			build.Members(api.MemberMoved, "data-web-0"), func(s *api.Resize) {
 				s.Move("data-web-0").OldVolume, s.Move("data-web-0").From = "pv-old-0", resource.MustParse("0")
-			}))), now("data-web-0"), left0), want: one},
+			}))), now("data-web-0"), left0)},
 
 		"of another operation": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
 			of(func(l *api.Link) { l.Operation = "ba9876543210" }))), problems: "RollbackImpossible"},
@@ -138,65 +134,58 @@ func TestRollback(t *testing.T) {
 			build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
 		"I1: some are not kept any more: the replicas would have data of different times": {
 			in: given(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0,
-				behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
-			want: one, problems: "RollbackImpossible"},
+				behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
 		"I1: also if no document tells of them": {
 			in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
-				build.TakenBy("debug", "uid-debug"))),
-			want: one, problems: "RollbackImpossible"},
+				build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
 		"I1: or if the window of some is over": {
 			in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
-				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))),
-			want: one, problems: "RollbackImpossible"},
+				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))), problems: "RollbackImpossible"},
 		"I1: or if a rollback that did not take place tells that there was one": {
-			in:   given(fixed(gaveUpRollbackOf("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0),
-			want: one, problems: "RollbackImpossible"},
+			in: given(fixed(gaveUpRollbackOf("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0), problems: "RollbackImpossible"},
 		"somebody has put one back by hand: that claim has its old volume, and the rest may follow": {in: given(fixed(), now("data-web-0"),
-			left0, byHand), want: one},
+			left0, byHand)},
 		"I1: two were left behind of one claim, and somebody has put one to use: the other may be a copy that was given up": {
-			in:   given(fixed(), now("data-web-0"), left0, behind("pv-old-x", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))),
-			want: one, problems: "RollbackImpossible"},
+			in: given(fixed(), now("data-web-0"), left0, behind("pv-old-x", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
 		"I1: two were left behind of one claim, and one is a copy that was given up": {
-			in:   given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
-			want: "data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate", problems: "RollbackImpossible"},
+			in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1), problems: "RollbackImpossible"},
 		"a resize that was given up, and had moved one of two: that one goes back": {
 			in: given(fixed(build.Status(build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-0"),
 				build.Members(api.MemberKept, "data-web-1"), func(s *api.Resize) {
 					s.FailedAt, s.Move("data-web-0").OldVolume = api.Moving, "pv-old-0"
-				}))), now("data-web-0"), claim("data-web-1", "fixed", "64Mi"), left0), want: one},
+				}))), now("data-web-0"), claim("data-web-1", "fixed", "64Mi"), left0)},
 
-		"a claim of another owner": {in: given(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one,
+		"a claim of another owner": {in: given(fixed(), now("data-web-0", build.Label("app", "else")), left0),
 			problems: "ForeignClaim"},
-		"somebody else's pod": {in: given(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one,
+		"somebody else's pod": {in: given(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}),
 			problems: "ForeignConsumer"},
 		"a class that is gone": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0nvme; template data 64Mi; recreate", problems: "UnknownClass"},
-		"an owner that nobody knows to pause": {in: given(fixed(build.Owned("Database", "main")), now("data-web-0"), left0), want: one,
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))), problems: "UnknownClass"},
+		"an owner that nobody knows to pause": {in: given(fixed(build.Owned("Database", "main")), now("data-web-0"), left0),
 			problems: "OwnerNotPausable"},
 		"a mover that could not run is not needed": {in: given(fixed(build.Annotation(api.MoverAnnotation, "speed: high"),
-			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), now("data-web-0"), left0), want: one},
+			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), now("data-web-0"), left0)},
 		"I1: a raw device is not bound to a claim of files": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))), want: one,
+			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))),
 			problems: "RollbackImpossible"},
 		"I1: nor one with other attributes": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))), want: one,
+			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))),
 			problems: "RollbackImpossible"},
 		"attributes are not taken along to another class": {in: given(fixed(), now("data-web-0",
 			build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
+			behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" })))},
 		"I1: nor one without class": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))), want: one, problems: "RollbackImpossible"},
-	} {
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))), problems: "RollbackImpossible"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			w := Rollback(row.in, build.ID)
-			if got := words(row.in, w); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
-			if got := reasons(slices.Concat(w.Problems, PreflightRollback(row.in, w, build.ID))); got != row.problems {
+			found := slices.Concat(w.Problems, PreflightRollback(row.in, w, build.ID))
+			if got := reasons(found); got != row.problems {
 				t.Errorf("problems %q, want %q", got, row.problems)
 			}
+			file.Entry(t, name, words(row.in, w)+"\n"+describe(found))
 		})
 	}
 }
