@@ -130,7 +130,7 @@ func (w *work) earlierMover(member *api.Member) string {
 	return ""
 }
 
-// countFirstPasses returns how many movers make first passes, including those that this plan creates.
+// countFirstPasses returns how many movers make first passes, including the movers that this plan creates.
 func (w *work) countFirstPasses() int {
 	n := w.startedMovers
 	for i := range w.record.Members {
@@ -230,7 +230,7 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 	member.ProgressAt = nil
 }
 
-// copyFailure describes why the mover failed and what the user has to do. If only root can copy a file, it names the label that allows it.
+// copyFailure describes why the mover failed, and the remedy. If only root can copy a file, it names the label that allows it.
 func (w *work) copyFailure(member *api.Member, m mover) string {
 	report := m.report()
 	if report != nil && report.Result == moverreport.ResultConverged { // the final pass was killed before it could report

@@ -95,7 +95,7 @@ func lostVolume(in Input, record *api.Resize, move *api.Move) (api.Reason, strin
 	return "", ""
 }
 
-// movesBeforeStop returns the moves of the members that are not stopped yet, without those that are done.
+// movesBeforeStop returns the open moves of the members that are not stopped yet.
 func movesBeforeStop(record *api.Resize) []*api.Move {
 	var moves []*api.Move
 	for i := range record.Members {
@@ -140,7 +140,7 @@ func (w *work) waitFor(soon bool, format string, args ...any) {
 	w.waiting, w.soon = fmt.Sprintf(format, args...), w.soon || soon
 }
 
-// fail has the operation reverted. The message ends with an imperative that says what the user has to do before a retry.
+// fail has the operation reverted. The message ends with the remedy, an imperative: the request for a retry follows it.
 func (w *work) fail(reason api.Reason, format string, args ...any) {
 	w.failReason, w.failMessage = reason, fmt.Sprintf(format, args...)
 }

@@ -75,8 +75,9 @@ func TestFinalPass(t *testing.T) {
 // gets the flag --refill. Otherwise it would refuse them as foreign data, and the operation would fail.
 func TestMoverLostInFinalPassIsReplaced(t *testing.T) {
 	filled := build.EditMember(0, func(m *api.Member) { m.Claims[0].Files = 3 })
-	refused := reporting(moverreport.FirstContainer, moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultFailed,
-		Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty}, corev1.PodFailed)
+	refused := reporting(moverreport.FirstContainer, moverreport.MemberReport{Stage: moverreport.FirstContainer,
+		Result: moverreport.ResultFailed,
+		Code:   moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty}, corev1.PodFailed)
 	refills := func(p plan.Plan) bool {
 		return slices.ContainsFunc(p.Actions, func(a plan.Action) bool {
 			job, ok := a.Object.(*batchv1.Job)
@@ -151,7 +152,8 @@ func TestLeaseOfWaitingMover(t *testing.T) {
 		})
 	}
 	check(t,
-		row{"the container has just started: nothing is written to its pod", given(copying(), pod(0), moverPod(1, since(renewEvery-time.Second)))},
+		row{"the container has just started: nothing is written to its pod", given(copying(), pod(0),
+			moverPod(1, since(renewEvery-time.Second)))},
 		row{"the mover has waited for a long time", given(copying(), pod(0), moverPod(1, since(renewEvery+time.Second)))},
 		row{"the node's clock is fast", given(copying(), pod(0), moverPod(1, since(-time.Hour)))},
 		row{"the node's clock is fast, and the lease was renewed before: the container's start does not count",

@@ -88,7 +88,7 @@ func (m mover) finished() bool {
 	return m.final != nil && m.final.Result == moverreport.ResultCopied || m.final == nil && m.succeeded()
 }
 
-// failed reports whether the Job has failed or is about to fail: the mover exited with a code that no retry would change.
+// failed reports whether the Job has failed or will fail: the mover exited with a code that no retry would change.
 func (m mover) failed() bool {
 	return jobResult(m.job) == batchv1.JobFailed || m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
 }

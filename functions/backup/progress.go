@@ -42,7 +42,7 @@ func (w *work) updateProgress(member *api.Member, m mover) {
 	w.waitFor(false, "pod %s-%d is being copied", w.Name, member.Ordinal)
 }
 
-// placeElsewhere replaces the mover of a stopped member by one that may run on any node. The pod has stopped, so its node is not needed.
+// placeElsewhere replaces the mover of a stopped member. The new mover may run on any node. The pod has stopped, so its node is not needed.
 func (w *work) placeElsewhere(member *api.Member) {
 	w.deleteMovers(member, 0)
 	member.Attempt++
@@ -66,7 +66,7 @@ func (w *work) unprovisionedClaim(member *api.Member) *api.Move {
 	return nil
 }
 
-// selectedNode is the annotation in which the scheduler tells a provisioner the selected node
+// selectedNode is the annotation that tells a provisioner which node the scheduler has selected
 // (kubernetes component-helpers storage/volume, AnnSelectedNode).
 const selectedNode = "volume.kubernetes.io/selected-node"
 

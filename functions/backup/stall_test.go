@@ -115,7 +115,8 @@ func TestStalls(t *testing.T) {
 		row{"no pod appears", given(copying(was("", 61*time.Second)), pod(0), alone(time.Hour))},
 		row{"no pod has appeared for too long", given(copying(was("", limit)), pod(0), alone(time.Hour))},
 		row{"the mover makes progress again", given(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0), aged(time.Hour))},
-		row{"the text of another program is cut", given(copying(), pod(0), aged(time.Minute, waitingContainer("Failed", strings.Repeat("x", 500)+"\n")))},
+		row{"the text of another program is cut", given(copying(), pod(0),
+			aged(time.Minute, waitingContainer("Failed", strings.Repeat("x", 500)+"\n")))},
 		row{"progress is stored", with(given(copying(), pod(0), aged(time.Minute)), func(in *Input) {
 			in.Progress, in.Moved = map[int]moverreport.Progress{0: {BytesDone: 5, BytesTotal: 10}}, map[int]time.Time{0: build.Now}
 		})},

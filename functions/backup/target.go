@@ -33,8 +33,8 @@ func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
 		}
 		if sharesStorage(in, move, volume.Name) {
 			return api.NotProvisioned, fmt.Sprintf("volume %s, provisioned for the copy of claim %s, is the same storage as its volume %s. "+
-				"Its reclaim policy is now Retain, because deleting it would delete the data. Name a StorageClass that provisions a separate folder, "+
-				"then %s",
+				"Its reclaim policy is now Retain, because deleting it would delete the data. Name a StorageClass that provisions a separate "+
+				"folder, then %s",
 				volume.Name, move.Claim, move.OldVolume, operation.AskAgain(record))
 		}
 		if !world.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
@@ -45,8 +45,8 @@ func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
 		old, fresh := statefulset.NodesOfVolume(in.Volume(move.OldVolume)), statefulset.NodesOfVolume(volume)
 		if old.Apart(fresh) {
 			return api.CopyFailed, fmt.Sprintf("no node can mount both volumes of claim %s: the new volume %s is reachable only from nodes "+
-				"with %s, the present volume %s only from nodes with %s. Name a StorageClass with volumeBindingMode WaitForFirstConsumer, "+
-				"or with volumes on those nodes", move.Claim, volume.Name, fresh, move.OldVolume, old)
+				"with %s, the present volume %s only from nodes with %s. Name a StorageClass with volumeBindingMode WaitForFirstConsumer, or with "+
+				"volumes on those nodes", move.Claim, volume.Name, fresh, move.OldVolume, old)
 		}
 	}
 	return "", ""

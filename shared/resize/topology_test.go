@@ -17,8 +17,8 @@ func inZone(zone string) build.Option {
 	})
 }
 
-func TestClassWhoseVolumesAreElsewhereIsRefused(t *testing.T) {
-	c := build.Claim("data-web-0", "64Mi", build.OfClass(roomy))
+func TestClassWithUnreachableVolumesIsRefused(t *testing.T) {
+	c := build.Claim("data-web-0", "64Mi", build.OfClass(expandableClass))
 	sources := objects{c, build.VolumeOf(c, inZone("a"))}
 	selects := func(zone string) build.Option {
 		return build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.NodeSelector = map[string]string{"zone": zone} })
@@ -29,11 +29,12 @@ func TestClassWhoseVolumesAreElsewhereIsRefused(t *testing.T) {
 		return in
 	}
 	expectProblems(t, map[string]preflight{
-		"no node can mount both volumes":        {offering(given(wants("data=128Mi@fast"), sources), "b", "c"), "TopologyConflict"},
-		"the class has volumes there, too":      {offering(given(wants("data=128Mi@fast"), sources), "b", "a"), ""},
-		"the class says nothing":                {given(wants("data=128Mi@fast"), sources), ""},
-		"the volume is reachable from anywhere": {offering(given(wants("data=128Mi@fast"), two()), "b"), ""},
-		"the claims only grow":                  {offering(given(wants("data=128Mi"), sources), "b"), ""},
-		"no pod can use a new volume":           {offering(given(wants("data=128Mi@fast", selects("a")), two()), "b"), "TopologyConflict"},
+		"no node can mount both volumes":            {offering(input(setAsking("data=128Mi@fast"), sources), "b", "c"), "TopologyConflict"},
+		"the class has volumes on those nodes, too": {offering(input(setAsking("data=128Mi@fast"), sources), "b", "a"), ""},
+		"the class has no topology":                 {input(setAsking("data=128Mi@fast"), sources), ""},
+		"the volume is reachable from anywhere":     {offering(input(setAsking("data=128Mi@fast"), twoClaims()), "b"), ""},
+		"the claims only grow":                      {offering(input(setAsking("data=128Mi"), sources), "b"), ""},
+		"no pod can use a new volume": {offering(input(setAsking("data=128Mi@fast", selects("a")), twoClaims()), "b"),
+			"TopologyConflict"},
 	})
 }
