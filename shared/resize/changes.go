@@ -49,11 +49,11 @@ func Want(in Input) (*Wish, api.Reason, error) {
 	if reason, err := Rests(in); reason != "" {
 		return nil, reason, err
 	}
-	wish := Read(in)
-	if wish.Empty() {
+	changes := Read(in)
+	if changes.Empty() {
 		return nil, api.UpToDate, nil
 	}
-	return wish, "", nil
+	return changes, "", nil
 }
 
 // Busy returns why no operation of any kind may start on the set. It is empty if one may.
@@ -98,16 +98,16 @@ func Rests(in Input) (api.Reason, error) {
 
 // Read compares the request on the set with the set and its claims. It does so whether an operation may start or not.
 func Read(in Input) *Wish {
-	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
+	changes := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
 	record, err := in.Record()
 	if err != nil {
 		record = nil
 	}
 	if record != nil {
-		wish.Attempt = record.Attempt + 1
+		changes.Attempt = record.Attempt + 1
 	}
-	wish.compare(in, record)
-	return wish
+	changes.compare(in, record)
+	return changes
 }
 
 // Empty reports whether the set and its claims fulfil the request.

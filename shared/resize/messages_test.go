@@ -34,10 +34,10 @@ func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 		input(setAsking("data=128Mi@fast"), expandable("data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{}"))),
 		manyClaims(300),
 	} {
-		wish := Read(in)
-		found := wish.Problems
-		found = append(found, Unsettled(in, wish)...)
-		for _, p := range append(found, Preflight(in, wish)...) {
+		changes := Read(in)
+		found := changes.Problems
+		found = append(found, Unsettled(in, changes)...)
+		for _, p := range append(found, Preflight(in, changes)...) {
 			checked[p.Reason] = true
 			if !remedy.MatchString(p.Message) {
 				t.Errorf("%s does not say what to do: %s", p.Reason, p.Message)

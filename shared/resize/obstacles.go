@@ -10,7 +10,7 @@ func Unsettled(in Input, w *Wish) []Problem {
 	var found []Problem
 	if w.Recreate && statefulset.TwoRevisions(in.Set) {
 		found = append(found, problem(api.RolloutRunning,
-			"a partition keeps pods of an older revision, which would be lost when the set is created again. Finish the rollout, or undo it"))
+			"a partition keeps pods of an older revision, but a set that is created again loses that revision. Finish the rollout, or undo it"))
 	}
 	for _, c := range w.Claims {
 		switch link, err := api.LoadLink(c); {

@@ -53,8 +53,8 @@ func TestPodsWithNodeAccessAreRefused(t *testing.T) {
 			set := build.Edit(func(s *appsv1.StatefulSet) { row.change(&s.Spec.Template.Spec) })
 			in := input(setAsking("data=128Mi", set), twoClaims())
 			in.Cluster.NodeAccess = row.allowed
-			wish, _, _ := Want(in)
-			found := Preflight(in, wish)
+			changes, _, _ := Want(in)
+			found := Preflight(in, changes)
 			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.NodeAccessDenied })
 			switch {
 			case row.want == "" && i >= 0:

@@ -108,12 +108,12 @@ func TestEveryProblemIsFound(t *testing.T) {
 			"ClaimBusy ForeignConsumer ForeignConsumer LimitExceeded QuotaExceeded QuotaExceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wish := Read(row.in)
-			found := Preflight(row.in, wish)
-			if got := reasons(found); got != row.want || len(wish.Problems) > 0 {
-				t.Errorf("found %s\nwant  %s\n%v", got, row.want, wish.Problems)
+			changes := Read(row.in)
+			found := Preflight(row.in, changes)
+			if got := reasons(found); got != row.want || len(changes.Problems) > 0 {
+				t.Errorf("found %s\nwant  %s\n%v", got, row.want, changes.Problems)
 			}
-			if again := fmt.Sprint(Preflight(row.in, wish)); again != fmt.Sprint(found) {
+			if again := fmt.Sprint(Preflight(row.in, changes)); again != fmt.Sprint(found) {
 				t.Errorf("the second call returned %s", again)
 			}
 		})
@@ -136,9 +136,9 @@ func TestEveryMistakeInRequestIsFound(t *testing.T) {
 			"CheckInvalid", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wish := Read(row.in)
-			if got := reasons(wish.Problems); got != row.want || len(wish.Claims) != row.claims || wish.Empty() {
-				t.Errorf("found %s and %d claims, want %s and %d", got, len(wish.Claims), row.want, row.claims)
+			changes := Read(row.in)
+			if got := reasons(changes.Problems); got != row.want || len(changes.Claims) != row.claims || changes.Empty() {
+				t.Errorf("found %s and %d claims, want %s and %d", got, len(changes.Claims), row.want, row.claims)
 			}
 		})
 	}

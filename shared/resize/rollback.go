@@ -23,11 +23,11 @@ type restoredClaim struct {
 // PreflightRollback find the obstacles.
 func Rollback(in Input, operation string) *Wish {
 	// Without a record, the attempt is unknown. The seed makes the id differ from the id of the operation that is rolled back.
-	wish := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: api.RollbackRequest(operation), rollsBack: operation,
+	changes := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: api.RollbackRequest(operation), rollsBack: operation,
 		targets: map[string]api.Target{}, restores: map[string]restoredClaim{}}
 	record, _ := in.Record() //nolint:errcheck // the volumes are enough, and callers that write have checked Busy
 	if record != nil {
-		wish.Attempt = record.Attempt + 1
+		changes.Attempt = record.Attempt + 1
 	}
 	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
 		found := retiredVolumes(in, operation, c.Name)
@@ -36,12 +36,12 @@ func Rollback(in Input, operation string) *Wish {
 			lost = cmp.Or(lost, recordedOldVolume(record, operation, c))
 		}
 		if lost != "" {
-			wish.addProblem(problem(api.RollbackImpossible, "volume %s, which operation %s retained for claim %s, has expired or is in use, so the "+
+			changes.addProblem(problem(api.RollbackImpossible, "volume %s, which operation %s retained for claim %s, has expired or is in use, so the "+
 				"members would have data of different times. Request the earlier size with the annotation %s instead", lost, operation, c.Name,
 				api.ResizeAnnotation))
 		}
 		if len(found) > 1 {
-			wish.addProblem(problem(api.RollbackImpossible, "operation %s retained two volumes for claim %s, %s and %s, and one of them is only "+
+			changes.addProblem(problem(api.RollbackImpossible, "operation %s retained two volumes for claim %s, %s and %s, and one of them is only "+
 				"a copy. Remove the label %s from the volume that must not be restored", operation, c.Name, found[0].Name, found[1].Name,
 				api.OperationLabel))
 		}
@@ -51,13 +51,13 @@ func Rollback(in Input, operation string) *Wish {
 		old := found[0]
 		target := api.Target{Size: formerSize(record, operation, c.Name, old), Class: old.Spec.StorageClassName, Modes: old.Spec.AccessModes,
 			Exact: true}
-		wish.Claims, wish.restores[c.Name] = append(wish.Claims, Claim{c, api.MethodRollback}), restoredClaim{target, old.Name}
-		if known, ok := wish.targets[c.Template]; !ok || known.Size.Cmp(target.Size) < 0 {
-			wish.targets[c.Template] = target
+		changes.Claims, changes.restores[c.Name] = append(changes.Claims, Claim{c, api.MethodRollback}), restoredClaim{target, old.Name}
+		if known, ok := changes.targets[c.Template]; !ok || known.Size.Cmp(target.Size) < 0 {
+			changes.targets[c.Template] = target
 		}
 	}
-	wish.restoreTemplates(in)
-	return wish
+	changes.restoreTemplates(in)
+	return changes
 }
 
 // restoreTemplates sets the templates that fit the old volumes.
