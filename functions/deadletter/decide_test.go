@@ -2,6 +2,8 @@ package deadletter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,52 +41,44 @@ func many(n int) []api.Letter {
 	return letters
 }
 
-const (
-	failure = "event dev.drydock.owner.paused could not be delivered to http://backup: HTTP 422: no room; the next tick looks at the set again; "
-	added   = `do DeadLettered: patch statefulsets web {+dead-letters}; event DeadLettered "` + failure + `kubectl drydock redeliver -n shop sts/web sends the event again"`
-	nothing = "noop DeadLettered"
-)
-
-func told(why string) string {
-	return fmt.Sprintf("do DeadLettered: event DeadLettered %q", failure+"the event is not listed: "+why)
-}
-
 func TestDecide(t *testing.T) {
 	resent := func(l *api.Letter) { l.Resent = operation.Moment(build.Now) }
 	worded := func(l *api.Letter) { l.ID, l.Message = "other", "no space" }
-	for name, row := range map[string]struct {
+	rows := map[string]struct {
 		set      []build.Option
 		change   func(*api.Letter)
 		rejected string
-		want     string
 		list     string // codes of the list that is stored
 	}{
-		"a first letter":                      {nil, nil, "", added, "422"},
-		"another one":                         {[]build.Option{listed(coded(503))}, nil, "", added, "503 422"},
-		"I7: the same again":                  {[]build.Option{listed(letter())}, nil, "", nothing, ""},
-		"I7: the same in other words":         {[]build.Option{listed(letter(worded))}, nil, "", nothing, ""},
-		"sent again, and it failed again":     {[]build.Option{listed(coded(503), letter(resent), coded(500))}, nil, "", added, "503 422 500"},
-		"the last that there is room for":     {[]build.Option{listed(many(7)...)}, nil, "", added, "500 501 502 503 504 505 506 422"},
-		"I7: a full list pushes nothing out":  {[]build.Option{listed(many(8)...)}, nil, "", told("8 others are; send them again first with kubectl drydock redeliver -n shop sts/web"), ""},
-		"I7: the same in a full list":         {[]build.Option{listed(append(many(7), letter())...)}, nil, "", nothing, ""},
-		"a list that cannot be read is kept":  {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", told("annotation drydock.dev/dead-letters of StatefulSet shop/web: version is 0, this Drydock reads version 1; update Drydock"), ""},
-		"an order that was refused":           {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", "noop OrderRefused", ""},
-		"a set that has not opted in":         {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", told("the set has not opted in"), ""},
-		"a set that is being deleted":         {[]build.Option{build.Deleting()}, nil, "", told("the set is being deleted"), ""},
-		"I8: the API server refuses the list": {nil, nil, "annotations too long", told("annotations too long"), ""},
-		"an event that is not ours":           {nil, func(l *api.Letter) { l.ID = "<>" }, "", told("one of its attributes is longer than 512 bytes or has characters that none of Drydock's has"), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := Input{Now: build.Now, Letter: letter(), Rejected: row.rejected, Set: build.Set("web", row.set...)}
-			if row.change != nil {
-				row.change(&in.Letter)
-			}
-			build.Expect(t, build.World(in.Set), func() plan.Plan { return Decide(in) }, row.want, "")
-			if got := codes(t, Decide(in)); got != row.list {
-				t.Errorf("the list is %q, want %q", got, row.list)
-			}
-		})
+		"a first letter":                      {nil, nil, "", "422"},
+		"another one":                         {[]build.Option{listed(coded(503))}, nil, "", "503 422"},
+		"I7: the same again":                  {[]build.Option{listed(letter())}, nil, "", ""},
+		"I7: the same in other words":         {[]build.Option{listed(letter(worded))}, nil, "", ""},
+		"sent again, and it failed again":     {[]build.Option{listed(coded(503), letter(resent), coded(500))}, nil, "", "503 422 500"},
+		"the last that there is room for":     {[]build.Option{listed(many(7)...)}, nil, "", "500 501 502 503 504 505 506 422"},
+		"I7: a full list pushes nothing out":  {[]build.Option{listed(many(8)...)}, nil, "", ""},
+		"I7: the same in a full list":         {[]build.Option{listed(append(many(7), letter())...)}, nil, "", ""},
+		"a list that cannot be read is kept":  {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", ""},
+		"an order that was refused":           {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
+		"a set that has not opted in":         {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", ""},
+		"a set that is being deleted":         {[]build.Option{build.Deleting()}, nil, "", ""},
+		"I8: the API server refuses the list": {nil, nil, "annotations too long", ""},
+		"an event that is not ours":           {nil, func(l *api.Letter) { l.ID = "<>" }, "", ""},
 	}
+	var cases []build.Case
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		in := Input{Now: build.Now, Letter: letter(), Rejected: row.rejected, Set: build.Set("web", row.set...)}
+		if row.change != nil {
+			row.change(&in.Letter)
+		}
+		cases = append(cases, build.Case{Says: name, World: build.World(in.Set), Told: []string{"letter: " + describe(in.Letter)},
+			Decide: func() plan.Plan { return Decide(in) }})
+		if got := codes(t, Decide(in)); got != row.list {
+			t.Errorf("%s: the list is %q, want %q", name, got, row.list)
+		}
+	}
+	build.Golden(t, cases)
 	if p := Decide(Input{Letter: letter()}); p.String() != "noop SetGone" {
 		t.Errorf("without the set: %s", p)
 	}

@@ -3,6 +3,8 @@ package deadletter
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,6 +16,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -32,39 +35,21 @@ func givenUp(e event.Event, extensions map[string]any) event.Event {
 func step() event.Event { return events.NewStep(api.PauseOwner, events.OwnerPaused, web) }
 
 func TestDescribe(t *testing.T) {
-	const begin = "event dev.drydock.owner.paused could not be delivered to "
-	for name, row := range map[string]struct {
-		extensions map[string]any
-		want       string
-	}{
-		"the subscriber said why": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room\n")},
-			begin + "http://backup: HTTP 422: no room"},
-		"it said much: the first line is enough": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": "500", "knativeerrordata": encoded("panic: x\ngoroutine 1\nmain.go:1")},
-			begin + "http://backup: HTTP 500: panic: x"},
-		"it said something that is no text": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrordata": encoded("a\xff\xfeb")},
-			begin + "http://backup: a?b"},
-		"it said something for a terminal": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrordata": encoded("a\x1b[2Jb")},
-			begin + "http://backup: a?[2Jb"},
-		"what it said is not encoded as agreed": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 503, "knativeerrordata": "%%%"},
-			begin + "http://backup: HTTP 503"},
-		"it was never reached": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": -1},
-			begin + "http://backup"},
-		"its address holds a password": {
-			map[string]any{"knativeerrordest": "https://me:secret@backup/a/b?token=secret#x"},
-			begin + "https://backup/a/b"},
-		"its address is none":     {map[string]any{"knativeerrordest": "\x00"}, begin + "its subscriber"},
-		"nothing is known at all": {nil, begin + "its subscriber"},
-	} {
+	file := golden.Open(t)
+	rows := map[string]map[string]any{
+		"the subscriber said why":                {"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room\n")},
+		"it said much: the first line is enough": {"knativeerrordest": "http://backup", "knativeerrorcode": "500", "knativeerrordata": encoded("panic: x\ngoroutine 1\nmain.go:1")},
+		"it said something that is no text":      {"knativeerrordest": "http://backup", "knativeerrordata": encoded("a\xff\xfeb")},
+		"it said something for a terminal":       {"knativeerrordest": "http://backup", "knativeerrordata": encoded("a\x1b[2Jb")},
+		"what it said is not encoded as agreed":  {"knativeerrordest": "http://backup", "knativeerrorcode": 503, "knativeerrordata": "%%%"},
+		"it was never reached":                   {"knativeerrordest": "http://backup", "knativeerrorcode": -1},
+		"its address holds a password":           {"knativeerrordest": "https://me:secret@backup/a/b?token=secret#x"},
+		"its address is none":                    map[string]any{"knativeerrordest": "\x00"},
+		"nothing is known at all":                nil,
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		t.Run(name, func(t *testing.T) {
-			if got := describe(Read(givenUp(step(), row.extensions))); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, describe(Read(givenUp(step(), rows[name]))))
 		})
 	}
 }

@@ -1,7 +1,8 @@
 package resources_test
 
 import (
-	"strings"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -69,35 +71,29 @@ func TestMoverOptions(t *testing.T) {
 // TestI8MoverOptionsThatCannotBeRead: it is said where they are.
 // Invariants: I8.
 func TestI8MoverOptionsThatCannotBeRead(t *testing.T) {
-	const annotation, key = "annotation drydock.dev/mover of StatefulSet shop/web: ", "key mover of ConfigMap shop/"
-	for name, row := range map[string]struct {
-		own, config string
-		want        []string
-	}{
-		"a field that there is not":   {"speed: high", "", []string{annotation, "speed"}},
-		"no document":                 {"just words", "", []string{annotation}},
-		"a size that is none":         {"resources: {limits: {memory: lots}}", "", []string{annotation}},
-		"a field twice":               {"nodeSelector: {a: b}\nnodeSelector: {c: d}", "", []string{annotation, "nodeSelector"}},
-		"what a mover decides itself": {"securityContext: {runAsUser: 0}", "", []string{annotation, "securityContext"}},
-		"its containers":              {"containers: [{name: evil}]", "", []string{annotation, "containers"}},
-		"a quantity that takes minutes": {`resources: {limits: {memory: "1e-99999999"}}`, "",
-			[]string{annotation, "resources.limits.memory"}},
-		"an anchor":                               {"nodeSelector: {a: &a b, c: *a}", "", []string{annotation, "anchor"}},
-		"the namespace's quantity, in minutes":    {"", `resources: {requests: {cpu: "1e-99999999"}}`, []string{key, "resources.requests.cpu"}},
-		"the namespace's":                         {"", "speed: high", []string{key, "speed"}},
-		"the namespace's, with one of the set's":  {"priorityClassName: low", "speed: high", []string{key, "speed"}},
-		"the set's, with one of the namespace's ": {"speed: high", "priorityClassName: low", []string{annotation, "speed"}},
-	} {
+	file := golden.Open(t)
+	rows := map[string]struct{ own, config string }{
+		"a field that there is not":               {"speed: high", ""},
+		"no document":                             {"just words", ""},
+		"a size that is none":                     {"resources: {limits: {memory: lots}}", ""},
+		"a field twice":                           {"nodeSelector: {a: b}\nnodeSelector: {c: d}", ""},
+		"what a mover decides itself":             {"securityContext: {runAsUser: 0}", ""},
+		"its containers":                          {"containers: [{name: evil}]", ""},
+		"a quantity that takes minutes":           {`resources: {limits: {memory: "1e-99999999"}}`, ""},
+		"an anchor":                               {"nodeSelector: {a: &a b, c: *a}", ""},
+		"the namespace's quantity, in minutes":    {"", `resources: {requests: {cpu: "1e-99999999"}}`},
+		"the namespace's":                         {"", "speed: high"},
+		"the namespace's, with one of the set's":  {"priorityClassName: low", "speed: high"},
+		"the set's, with one of the namespace's ": {"speed: high", "priorityClassName: low"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			_, err := resources.MoverOptionsOf(build.Set("web", build.Annotation(api.MoverAnnotation, row.own)), said(row.config))
 			if err == nil {
 				t.Fatal("it is taken")
 			}
-			for _, words := range row.want {
-				if !strings.Contains(err.Error(), words) {
-					t.Errorf("says %q, not %q", err, words)
-				}
-			}
+			file.Entry(t, name, err.Error())
 		})
 	}
 }

@@ -2,7 +2,10 @@ package resources_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -113,20 +117,34 @@ func TestScaleHookKeepsThePolicyOfItsTemplate(t *testing.T) {
 // TestTemplateThatTakesThePlaceOfTheFile is refused before a scaling begins.
 func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	const c = `"name":"sh","image":"x"`
-	for text, want := range map[string]string{
-		`{"containers":[{` + c + `}],"volumes":[{"name":"drydock-hook","emptyDir":{}}]}`:                                          "volume drydock-hook is Drydock's",
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}]}`:                                   `mounts a volume at "/etc/drydock"`,
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/a/../etc/drydock/"}]}]}`:                             `mounts a volume at "/etc/drydock"`,
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"etc/drydock"}]}]}`:                                    `mounts a volume at "/etc/drydock"`,
-		`{"containers":[{` + c + `,"volumeDevices":[{"name":"x","devicePath":"/etc/drydock/d"}]}]}`:                               `mounts a volume at "/etc/drydock/d"`,
-		`{"initContainers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydock/x"}]}],"containers":[{"name":"b"}]}`: `mounts a volume at "/etc/drydock/x"`,
-		`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydocks"}]}]}`:                                  "",
-		`{"containers":[{` + c + `}],"restartPolicy":"Always"}`:                                                                   "a hook runs once",
-	} {
-		_, err := resources.ParseScaleHook(workload(), "the hook", `{"spec":`+text+`}`)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "the hook: ")) {
-			t.Errorf("%s: %v", text, err)
-		}
+	file := golden.Open(t)
+	rows := map[string]struct {
+		text    string
+		refused bool
+	}{
+		"a volume with the reserved name": {`{"containers":[{` + c + `}],"volumes":[{"name":"drydock-hook","emptyDir":{}}]}`, true},
+		"a mount at the directory":        {`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}]}`, true},
+		"a mount at the directory by a detour": {`{"containers":[{` + c +
+			`,"volumeMounts":[{"name":"x","mountPath":"/a/../etc/drydock/"}]}]}`, true},
+		"a mount at a relative path": {`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"etc/drydock"}]}]}`, true},
+		"a device in the directory":  {`{"containers":[{` + c + `,"volumeDevices":[{"name":"x","devicePath":"/etc/drydock/d"}]}]}`, true},
+		"a mount of an init container": {`{"initContainers":[{` + c +
+			`,"volumeMounts":[{"name":"x","mountPath":"/etc/drydock/x"}]}],"containers":[{"name":"b"}]}`, true},
+		"a mount beside the directory": {`{"containers":[{` + c + `,"volumeMounts":[{"name":"x","mountPath":"/etc/drydocks"}]}]}`, false},
+		"a pod that is restarted":      {`{"containers":[{` + c + `}],"restartPolicy":"Always"}`, true},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		t.Run(name, func(t *testing.T) {
+			_, err := resources.ParseScaleHook(workload(), "the hook", `{"spec":`+row.text+`}`)
+			if (err != nil) != row.refused || err != nil && !strings.HasPrefix(err.Error(), "the hook: ") {
+				t.Fatalf("refused with %v, want %v", err, row.refused)
+			}
+			if err == nil {
+				err = errors.New("accepted")
+			}
+			file.Entry(t, name, err.Error())
+		})
 	}
 	if _, err := resources.ParseScaleHook(workload(), "the hook",
 		`{"metadata":{"annotations":{"drydock.dev/hook":"{}"}},"spec":{"containers":[{`+c+`}]}}`); err == nil {
