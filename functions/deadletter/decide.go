@@ -17,15 +17,15 @@ func Decide(in Input) plan.Plan {
 	if in.Set == nil {
 		return plan.Noop(api.SetGone)
 	}
-	if events.IsOrder(in.Letter.Type) && in.Letter.Code == forbidden {
+	if events.IsOrder(in.Letter.Type) && in.Letter.Code == orderRefusedCode {
 		return plan.Noop(api.OrderRefused) // else a stranger could write on the set by sending orders
 	}
-	if why := unlistable(in); why != "" {
-		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+why))
+	if why := notListedReason(in); why != "" {
+		return plan.Do(api.DeadLettered, warn(in, "the event is not listed: "+why))
 	}
 	letters, err := api.LoadDeadLetters(in.Set)
 	if err != nil {
-		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+err.Error()))
+		return plan.Do(api.DeadLettered, warn(in, "the event is not listed: "+err.Error()))
 	}
 	letter := in.Letter
 	letter.Time = *operation.Moment(in.Now)
@@ -37,20 +37,20 @@ func Decide(in Input) plan.Plan {
 		letters = slices.Clone(letters)
 		letters[at] = letter
 	case len(letters) == api.MaxDeadLetters:
-		return plan.Do(api.DeadLettered, tell(in, fmt.Sprintf("the event is not listed: %d others are; send them again first with %s",
-			len(letters), redeliver(in))))
+		return plan.Do(api.DeadLettered, warn(in, fmt.Sprintf("the event is not listed: %d others are; send them again first with %s",
+			len(letters), redeliverCommand(in))))
 	default:
 		letters = append(slices.Clip(letters), letter)
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
-	return plan.Do(api.DeadLettered, append(patch.Actions(), tell(in, redeliver(in)+" sends the event again"))...)
+	return plan.Do(api.DeadLettered, append(patch.Actions(), warn(in, redeliverCommand(in)+" sends the event again"))...)
 }
 
-// forbidden is the HTTP status with which package serve refuses an order.
-const forbidden = 403
+// orderRefusedCode is the HTTP status with which package serve refuses an order.
+const orderRefusedCode = 403
 
-// unlistable says why nothing is written on the set.
-func unlistable(in Input) string {
+// notListedReason says why nothing is written on the set.
+func notListedReason(in Input) string {
 	switch {
 	case !statefulset.Managed(in.Set):
 		return "the set has not opted in"
@@ -59,15 +59,15 @@ func unlistable(in Input) string {
 	case in.Rejected != "":
 		return in.Rejected
 	}
-	return malformed(in.Letter)
+	return malformedReason(in.Letter)
 }
 
-// tell warns people on the set.
-func tell(in Input, ending string) plan.Action {
+// warn warns people on the set.
+func warn(in Input, ending string) plan.Action {
 	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.DeadLettered, UID: in.Set.UID,
 		Operation: in.Letter.Operation, Message: describe(in.Letter) + "; the next tick looks at the set again; " + ending})
 }
 
-func redeliver(in Input) string {
+func redeliverCommand(in Input) string {
 	return fmt.Sprintf("kubectl drydock redeliver -n %s sts/%s", in.Set.Namespace, in.Set.Name)
 }

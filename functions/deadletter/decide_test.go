@@ -17,9 +17,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// letter is of a step that backup refused, an hour ago.
-func letter(change ...func(*api.Letter)) api.Letter {
-	l := Read(givenUp(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room")}))
+// testLetter is of a step that backup refused, an hour ago.
+func testLetter(change ...func(*api.Letter)) api.Letter {
+	l := letterOf(undelivered(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room")}))
 	l.Operation, l.Time = build.ID, metav1.NewTime(build.Now.Add(-time.Hour))
 	for _, c := range change {
 		c(&l)
@@ -31,12 +31,12 @@ func listed(letters ...api.Letter) build.Option {
 	return build.Annotation(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
 }
 
-func coded(code int) api.Letter { return letter(func(l *api.Letter) { l.Code = code }) }
+func letterWithCode(code int) api.Letter { return testLetter(func(l *api.Letter) { l.Code = code }) }
 
-func many(n int) []api.Letter {
+func letters(n int) []api.Letter {
 	var letters []api.Letter
 	for i := range n {
-		letters = append(letters, coded(500+i))
+		letters = append(letters, letterWithCode(500+i))
 	}
 	return letters
 }
@@ -51,13 +51,13 @@ func TestDecide(t *testing.T) {
 		list     string // codes of the list that is stored
 	}{
 		"a first letter":                      {nil, nil, "", "422"},
-		"another one":                         {[]build.Option{listed(coded(503))}, nil, "", "503 422"},
-		"I7: the same again":                  {[]build.Option{listed(letter())}, nil, "", ""},
-		"I7: the same in other words":         {[]build.Option{listed(letter(worded))}, nil, "", ""},
-		"sent again, and it failed again":     {[]build.Option{listed(coded(503), letter(resent), coded(500))}, nil, "", "503 422 500"},
-		"the last that there is room for":     {[]build.Option{listed(many(7)...)}, nil, "", "500 501 502 503 504 505 506 422"},
-		"I7: a full list pushes nothing out":  {[]build.Option{listed(many(8)...)}, nil, "", ""},
-		"I7: the same in a full list":         {[]build.Option{listed(append(many(7), letter())...)}, nil, "", ""},
+		"another one":                         {[]build.Option{listed(letterWithCode(503))}, nil, "", "503 422"},
+		"I7: the same again":                  {[]build.Option{listed(testLetter())}, nil, "", ""},
+		"I7: the same in other words":         {[]build.Option{listed(testLetter(worded))}, nil, "", ""},
+		"sent again, and it failed again":     {[]build.Option{listed(letterWithCode(503), testLetter(resent), letterWithCode(500))}, nil, "", "503 422 500"},
+		"the last that there is room for":     {[]build.Option{listed(letters(7)...)}, nil, "", "500 501 502 503 504 505 506 422"},
+		"I7: a full list pushes nothing out":  {[]build.Option{listed(letters(8)...)}, nil, "", ""},
+		"I7: the same in a full list":         {[]build.Option{listed(append(letters(7), testLetter())...)}, nil, "", ""},
 		"a list that cannot be read is kept":  {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", ""},
 		"an order that was refused":           {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
 		"a set that has not opted in":         {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", ""},
@@ -68,24 +68,24 @@ func TestDecide(t *testing.T) {
 	var cases []build.Case
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
-		in := Input{Now: build.Now, Letter: letter(), Rejected: row.rejected, Set: build.Set("web", row.set...)}
+		in := Input{Now: build.Now, Letter: testLetter(), Rejected: row.rejected, Set: build.Set("web", row.set...)}
 		if row.change != nil {
 			row.change(&in.Letter)
 		}
 		cases = append(cases, build.Case{Says: name, World: build.World(in.Set), Told: []string{"letter: " + describe(in.Letter)},
 			Decide: func() plan.Plan { return Decide(in) }})
-		if got := codes(t, Decide(in)); got != row.list {
+		if got := storedCodes(t, Decide(in)); got != row.list {
 			t.Errorf("%s: the list is %q, want %q", name, got, row.list)
 		}
 	}
 	build.Golden(t, cases)
-	if p := Decide(Input{Letter: letter()}); p.String() != "noop SetGone" {
+	if p := Decide(Input{Letter: testLetter()}); p.String() != "noop SetGone" {
 		t.Errorf("without the set: %s", p)
 	}
 }
 
-// codes renders the list that the plan stores, each letter new.
-func codes(t *testing.T, p plan.Plan) string {
+// storedCodes renders the list that the plan stores, each letter new.
+func storedCodes(t *testing.T, p plan.Plan) string {
 	t.Helper()
 	text := ""
 	for _, a := range p.Actions {
@@ -108,13 +108,13 @@ func codes(t *testing.T, p plan.Plan) string {
 	return strings.TrimSpace(text)
 }
 
-// TestI7AWriteThatFeedsItselfEnds: each write of a list is an update of the set, which may be given up again, by any
+// TestRepeatedFailuresOfOwnWritesEnd: each write of a list is an update of the set, which may be given up again, by any
 // function and with any answer. After as many writes as there is room for it is over.
 // Invariants: I7.
-func TestI7AWriteThatFeedsItselfEnds(t *testing.T) {
+func TestRepeatedFailuresOfOwnWritesEnd(t *testing.T) {
 	set, writes := build.Set("web"), 0
 	for i := range 1000 {
-		in := Input{Now: build.Now.Add(time.Duration(i) * time.Second), Set: set, Letter: letter()}
+		in := Input{Now: build.Now.Add(time.Duration(i) * time.Second), Set: set, Letter: testLetter()}
 		in.Letter.Code, in.Letter.ID = 400+i%100, fmt.Sprint(i)
 		in.Letter.Destination = []string{"http://sift", "http://backup", "http://restore"}[i%3]
 		for _, a := range Decide(in).Actions {
@@ -129,9 +129,9 @@ func TestI7AWriteThatFeedsItselfEnds(t *testing.T) {
 	}
 }
 
-// TestSourceEventsAreToldApart: letters about two pods are two letters.
-func TestSourceEventsAreToldApart(t *testing.T) {
-	one, other := Read(source(t, events.KindPod, "a", nil)), Read(source(t, events.KindPod, "b", nil))
+// TestSourceEventsHaveDistinctKeys: letters about two pods are two letters.
+func TestSourceEventsHaveDistinctKeys(t *testing.T) {
+	one, other := letterOf(source(t, events.KindPod, "a", nil)), letterOf(source(t, events.KindPod, "b", nil))
 	if one.Key() == other.Key() {
 		t.Error("they are one")
 	}

@@ -37,9 +37,9 @@ func New(client *kube.Client, _ api.Settings, log *slog.Logger) *Function {
 // Handle is safe to repeat and to run twice at once. An event that names no StatefulSet is logged, and accepted: nobody
 // could do more with it. When the API server refuses the list for good, the failure is told all the same.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	letter := Read(e)
+	letter := letterOf(e)
 	f.log.Error("event was given up", "id", e.ID(), "type", e.Type(), "subject", e.Subject(), "why", describe(letter))
-	ref, err := SetOf(e)
+	ref, err := setOf(e)
 	if err != nil {
 		return nil, nil //nolint:nilerr // a dead letter that fails would be lost
 	}

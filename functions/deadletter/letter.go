@@ -26,9 +26,9 @@ const (
 	maxData      = 1 << 10
 )
 
-// SetOf says which StatefulSet an event is about: the one that it names, or, where a source event is about another
+// setOf says which StatefulSet an event is about: the one that it names, or, where a source event is about another
 // object, the one that the link on the copy of that object names, or a Scaler its target. A link into another namespace is forged.
-func SetOf(e event.Event) (events.Ref, error) {
+func setOf(e event.Event) (events.Ref, error) {
 	object, err := events.ObjectOf(e)
 	if err != nil || object.Kind == events.KindStatefulSet || !events.IsSource(e.Type()) {
 		return events.SetOf(e)
@@ -63,11 +63,11 @@ func targetOf(e event.Event, object events.Object) (events.Ref, error) {
 	return events.Ref{Namespace: object.Namespace, Name: target}, nil
 }
 
-// Read makes the letter of an event, without operation and time. It takes nothing over that is not Drydock's own: the
+// letterOf makes the letter of an event, without operation and time. It takes nothing over that is not Drydock's own: the
 // content of an event is hostile input, and the letter will be readable by whoever may read the set.
-func Read(e event.Event) api.Letter {
+func letterOf(e event.Event) api.Letter {
 	letter := api.Letter{Type: e.Type(), Source: e.Source(), ID: e.ID(), Extensions: events.OwnExtensions(e),
-		Destination: address(extension(e, "knativeerrordest")), Message: answer(extension(e, "knativeerrordata"))}
+		Destination: withoutSecrets(extension(e, "knativeerrordest")), Message: firstLine(extension(e, "knativeerrordata"))}
 	if code, err := strconv.Atoi(extension(e, "knativeerrorcode")); err == nil && code >= 100 && code <= 599 {
 		letter.Code = code // -1 stands for no answer
 	}
@@ -75,7 +75,7 @@ func Read(e event.Event) api.Letter {
 		letter.Subject = object.Path()
 	}
 	if events.IsOwn(e.Type()) {
-		letter.Data = small(e.Data())
+		letter.Data = smallJSON(e.Data())
 	}
 	return letter
 }
@@ -87,12 +87,12 @@ func extension(e event.Event, name string) string {
 	return ""
 }
 
-// address is the URL without what may be secret in one.
-func address(text string) string {
+// withoutSecrets is the URL without what may be secret in one.
+func withoutSecrets(text string) string {
 	text, _, _ = strings.Cut(text, "?")
 	text, _, _ = strings.Cut(text, "#")
 	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok || !plain(text) {
+	if !ok || !isPlain(text) {
 		return ""
 	}
 	host, path, _ := strings.Cut(rest, "/")
@@ -102,9 +102,9 @@ func address(text string) string {
 	return strings.TrimSuffix(scheme+"://"+host+"/"+path, "/")
 }
 
-// answer is the first line of what the subscriber said, fit to be printed: base64 over at most 1,024 characters
+// firstLine is the first line of what the subscriber said, fit to be printed: base64 over at most 1,024 characters
 // (knative.dev/eventing pkg/kncloudevents), the last of which may be cut off.
-func answer(encoded string) string {
+func firstLine(encoded string) string {
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		return ""
@@ -122,8 +122,8 @@ func answer(encoded string) string {
 	return line
 }
 
-// small is the data if it is a small JSON document as it will be written, else nothing.
-func small(data []byte) json.RawMessage {
+// smallJSON is the data if it is a small JSON document as it will be written, else nothing.
+func smallJSON(data []byte) json.RawMessage {
 	var compact, written bytes.Buffer
 	if len(data) > maxData || json.Compact(&compact, data) != nil {
 		return nil
@@ -134,8 +134,8 @@ func small(data []byte) json.RawMessage {
 	return written.Bytes()
 }
 
-// malformed says why an event cannot be listed, or is empty. What Drydock and Knative send is well-formed.
-func malformed(l api.Letter) string {
+// malformedReason says why an event cannot be listed, or is empty. What Drydock and Knative send is well-formed.
+func malformedReason(l api.Letter) string {
 	if !events.IsOwn(l.Type) && !events.IsSource(l.Type) {
 		return "its type is none that Drydock knows"
 	}
@@ -149,15 +149,15 @@ func malformed(l api.Letter) string {
 		attributes = append(attributes, value)
 	}
 	for _, value := range append(attributes, l.Operation) {
-		if !plain(value) {
+		if !isPlain(value) {
 			return fmt.Sprintf("one of its attributes is longer than %d bytes or has characters that none of Drydock's has", maxAttribute)
 		}
 	}
 	return ""
 }
 
-// plain reports whether the text is printable ASCII that JSON writes as it is.
-func plain(text string) bool {
+// isPlain reports whether the text is printable ASCII that JSON writes as it is.
+func isPlain(text string) bool {
 	return len(text) <= maxAttribute && !strings.ContainsFunc(text, func(r rune) bool {
 		return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r)
 	})

@@ -24,8 +24,8 @@ var web = events.Ref{Namespace: build.Namespace, Name: "web", UID: "uid-web", Re
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// givenUp adds what Knative adds.
-func givenUp(e event.Event, extensions map[string]any) event.Event {
+// undelivered adds what Knative adds.
+func undelivered(e event.Event, extensions map[string]any) event.Event {
 	for key, value := range extensions {
 		e.SetExtension(key, value)
 	}
@@ -34,7 +34,7 @@ func givenUp(e event.Event, extensions map[string]any) event.Event {
 
 func step() event.Event { return events.NewStep(api.PauseOwner, events.OwnerPaused, web) }
 
-func TestDescribe(t *testing.T) {
+func TestDescription(t *testing.T) {
 	file := golden.Open(t)
 	rows := map[string]map[string]any{
 		"the subscriber said why":                {"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room\n")},
@@ -49,28 +49,28 @@ func TestDescribe(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		t.Run(name, func(t *testing.T) {
-			file.Entry(t, name, describe(Read(givenUp(step(), rows[name]))))
+			file.Entry(t, name, describe(letterOf(undelivered(step(), rows[name]))))
 		})
 	}
 }
 
-// TestLetterMakesTheSameEventAgain: what is sent again is what was sent, without what Knative added on the way.
-func TestLetterMakesTheSameEventAgain(t *testing.T) {
+// TestResentEventEqualsTheOriginal: what is sent again is what was sent, without what Knative added on the way.
+func TestResentEventEqualsTheOriginal(t *testing.T) {
 	for name, e := range map[string]event.Event{
 		"a step":   step(),
 		"a change": events.NewChanged(web, "uid-web/7", api.Backup, api.Restore),
 		"a retry":  events.NewByHand(events.Retry, web, "id"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			arrived := givenUp(e.Clone(), map[string]any{"knativebrokerttl": 254, "knativeerrordest": "http://backup",
+			arrived := undelivered(e.Clone(), map[string]any{"knativebrokerttl": 254, "knativeerrordest": "http://backup",
 				"knativeerrorcode": 422, "knativeerrordata": encoded("x"), "knativearrivaltime": "2026-03-01T12:00:00Z", "traceparent": "00-1"})
-			ref, err := SetOf(arrived)
+			ref, err := setOf(arrived)
 			if err != nil {
 				t.Fatal(err)
 			}
-			letter := Read(arrived)
+			letter := letterOf(arrived)
 			letter.Operation = ref.Operation
-			if why := malformed(letter); why != "" {
+			if why := malformedReason(letter); why != "" {
 				t.Fatal(why)
 			}
 			again, err := events.Again(letter, web)
@@ -125,11 +125,11 @@ func TestSetOf(t *testing.T) {
 		"a Scaler":                            {source(t, events.KindScaler, "main", scaler("web")), "shop/web "},
 		"a Scaler of what is no name":         {source(t, events.KindScaler, "main", scaler("../web")), ""},
 		"a Scaler that cannot be read":        {source(t, events.KindScaler, "main", "garbage"), ""},
-		"a step about a claim":                {givenUp(step(), map[string]any{"kind": claim}), ""},
+		"a step about a claim":                {undelivered(step(), map[string]any{"kind": claim}), ""},
 		"somebody else's event":               {someEvent("com.example.other"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ref, err := SetOf(row.event)
+			ref, err := setOf(row.event)
 			got := ref.String() + " " + ref.Operation
 			if err != nil {
 				got = ""
@@ -153,19 +153,19 @@ func someEvent(eventType string) event.Event {
 	return e
 }
 
-// TestObjectsAreNotCopied: a source event carries a whole object, with whatever secret somebody wrote into it.
-func TestObjectsAreNotCopied(t *testing.T) {
+// TestLetterContainsNoObject: a source event carries a whole object, with whatever secret somebody wrote into it.
+func TestLetterContainsNoObject(t *testing.T) {
 	e := source(t, events.KindStatefulSet, "web", map[string]string{"password": "secret"})
-	letter := Read(givenUp(e, map[string]any{"password": "secret", "knativeerrordest": "http://me:secret@sift"}))
+	letter := letterOf(undelivered(e, map[string]any{"password": "secret", "knativeerrordest": "http://me:secret@sift"}))
 	if text := api.EncodeDeadLetters([]api.Letter{letter}); strings.Contains(text, "secret") {
 		t.Errorf("the letter holds it: %s", text)
 	}
-	if letter.Subject != "/apis/apps/v1/namespaces/shop/statefulsets/web" || malformed(letter) != "" {
-		t.Errorf("%+v: %s", letter, malformed(letter))
+	if letter.Subject != "/apis/apps/v1/namespaces/shop/statefulsets/web" || malformedReason(letter) != "" {
+		t.Errorf("%+v: %s", letter, malformedReason(letter))
 	}
 }
 
-func TestData(t *testing.T) {
+func TestOnlySmallDataIsKept(t *testing.T) {
 	for name, row := range map[string]struct{ data, want string }{
 		"small":                     {`{"uid": "u"}`, `{"uid":"u"}`},
 		"none":                      {"", ""},
@@ -175,13 +175,13 @@ func TestData(t *testing.T) {
 		"as large as it may be":     {`"` + strings.Repeat("x", maxData-2) + `"`, `"` + strings.Repeat("x", maxData-2) + `"`},
 		"small only without blanks": {strings.Repeat(" ", maxData) + "1", ""},
 	} {
-		if got := string(small([]byte(row.data))); got != row.want {
+		if got := string(smallJSON([]byte(row.data))); got != row.want {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }
 
-func TestMalformed(t *testing.T) {
+func TestMalformedEventsAreNotListed(t *testing.T) {
 	for name, change := range map[string]func(*event.Event){
 		"a type of somebody else": func(e *event.Event) { e.SetType("com.example.other") },
 		"a type of nobody yet":    func(e *event.Event) { e.SetType("dev.drydock.party.started") },
@@ -194,13 +194,13 @@ func TestMalformed(t *testing.T) {
 	} {
 		e := step()
 		change(&e)
-		if malformed(Read(e)) == "" {
+		if malformedReason(letterOf(e)) == "" {
 			t.Errorf("%s: it is listed", name)
 		}
 	}
-	letter := Read(step())
+	letter := letterOf(step())
 	letter.Operation = strings.Repeat("x", maxAttribute+1)
-	if malformed(letter) == "" {
+	if malformedReason(letter) == "" {
 		t.Error("a long operation: it is listed")
 	}
 }
@@ -210,9 +210,9 @@ func TestLongestListFits(t *testing.T) {
 	long := strings.Repeat("x", maxAttribute)
 	worst := api.Letter{Type: events.SourceUpdate, Source: long, ID: long, Subject: long, Operation: long, Destination: long, Code: 599,
 		Extensions: map[string]string{"concerns": long, "kind": long, "name": long, "namespace": long, "partitionkey": long},
-		Data:       small([]byte(`"` + strings.Repeat("x", maxData-2) + `"`)), Message: answer(encoded(strings.Repeat("<", 1000)))}
-	if malformed(worst) != "" || len(worst.Data) != maxData || len(worst.Message) != maxMessage {
-		t.Fatalf("not the worst: %s, %d, %d", malformed(worst), len(worst.Data), len(worst.Message))
+		Data:       smallJSON([]byte(`"` + strings.Repeat("x", maxData-2) + `"`)), Message: firstLine(encoded(strings.Repeat("<", 1000)))}
+	if malformedReason(worst) != "" || len(worst.Data) != maxData || len(worst.Message) != maxMessage {
+		t.Fatalf("not the worst: %s, %d, %d", malformedReason(worst), len(worst.Data), len(worst.Message))
 	}
 	var letters []api.Letter
 	for range api.MaxDeadLetters {
@@ -231,10 +231,10 @@ func FuzzRead(f *testing.F) {
 		e := events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web", Operation: operation}, id)
 		e.SetSource(from)
 		_ = e.SetData(event.ApplicationJSON, data)
-		e = givenUp(e, map[string]any{"concerns": concerns, "knativeerrordest": dest, "knativeerrordata": string(why)})
-		letter := Read(e)
+		e = undelivered(e, map[string]any{"concerns": concerns, "knativeerrordest": dest, "knativeerrordata": string(why)})
+		letter := letterOf(e)
 		letter.Operation, letter.Time = operation, metav1.NewTime(build.Now)
-		if malformed(letter) != "" {
+		if malformedReason(letter) != "" {
 			return
 		}
 		text := api.EncodeDeadLetters([]api.Letter{letter})

@@ -41,13 +41,13 @@ func TestHookJob(t *testing.T) {
 	settings.HookTimeout = 15 * time.Minute
 	link := api.Link{Operation: build.ID, Role: api.RoleHook, Namespace: set.Namespace, Set: api.SetRef{Name: set.Name, UID: set.UID},
 		Member: ptr.To(2)}
-	compare(t, "hook", resources.MakeHook(set, resources.BeforeMember, template, link, 3, settings))
+	compareYAML(t, "hook", resources.MakeHook(set, resources.BeforeMember, template, link, 3, settings))
 	if template, err := resources.HookTemplate(set, resources.AfterMember); template != nil || err != nil {
-		t.Errorf("the other hook is %v, %v", template, err)
+		t.Errorf("the hook that the set does not have is %v, %v", template, err)
 	}
 }
 
-func TestHookTemplateThatIsRefused(t *testing.T) {
+func TestInvalidHookTemplates(t *testing.T) {
 	const container = "containers: [{name: sh, image: x}]"
 	const claim = "volumes: [{name: x, persistentVolumeClaim: {claimName: "
 	file := golden.Open(t)
