@@ -17,9 +17,10 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// testLetter is of a step that backup refused, an hour ago.
+// testLetter returns the letter of a step that backup refused an hour ago.
 func testLetter(change ...func(*api.Letter)) api.Letter {
-	l := letterOf(undelivered(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room")}))
+	l := letterOf(undelivered(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422,
+		"knativeerrordata": encoded("no room")}))
 	l.Operation, l.Time = build.ID, metav1.NewTime(build.Now.Add(-time.Hour))
 	for _, c := range change {
 		c(&l)
@@ -41,6 +42,8 @@ func letters(n int) []api.Letter {
 	return letters
 }
 
+// TestDecide: which events are listed, and how the failure is reported.
+// Invariants: I7, I8.
 func TestDecide(t *testing.T) {
 	resent := func(l *api.Letter) { l.Resent = operation.Moment(build.Now) }
 	worded := func(l *api.Letter) { l.ID, l.Message = "other", "no space" }
@@ -48,22 +51,23 @@ func TestDecide(t *testing.T) {
 		set      []build.Option
 		change   func(*api.Letter)
 		rejected string
-		list     string // codes of the list that is stored
+		list     string // the codes of the stored list
 	}{
-		"a first letter":                      {nil, nil, "", "422"},
-		"another one":                         {[]build.Option{listed(letterWithCode(503))}, nil, "", "503 422"},
-		"I7: the same again":                  {[]build.Option{listed(testLetter())}, nil, "", ""},
-		"I7: the same in other words":         {[]build.Option{listed(testLetter(worded))}, nil, "", ""},
-		"sent again, and it failed again":     {[]build.Option{listed(letterWithCode(503), testLetter(resent), letterWithCode(500))}, nil, "", "503 422 500"},
-		"the last that there is room for":     {[]build.Option{listed(letters(7)...)}, nil, "", "500 501 502 503 504 505 506 422"},
-		"I7: a full list pushes nothing out":  {[]build.Option{listed(letters(8)...)}, nil, "", ""},
-		"I7: the same in a full list":         {[]build.Option{listed(append(letters(7), testLetter())...)}, nil, "", ""},
-		"a list that cannot be read is kept":  {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", ""},
-		"an order that was refused":           {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
-		"a set that has not opted in":         {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", ""},
-		"a set that is being deleted":         {[]build.Option{build.Deleting()}, nil, "", ""},
-		"I8: the API server refuses the list": {nil, nil, "annotations too long", ""},
-		"an event that is not ours":           {nil, func(l *api.Letter) { l.ID = "<>" }, "", ""},
+		"the first letter":                            {nil, nil, "", "422"},
+		"another letter":                              {[]build.Option{listed(letterWithCode(503))}, nil, "", "503 422"},
+		"the same letter again":                       {[]build.Option{listed(testLetter())}, nil, "", ""},
+		"the same letter with another id and message": {[]build.Option{listed(testLetter(worded))}, nil, "", ""},
+		"a letter that was sent again and failed again": {[]build.Option{listed(letterWithCode(503), testLetter(resent), letterWithCode(500))},
+			nil, "", "503 422 500"},
+		"the last letter that fits":       {[]build.Option{listed(letters(7)...)}, nil, "", "500 501 502 503 504 505 506 422"},
+		"a full list keeps its letters":   {[]build.Option{listed(letters(8)...)}, nil, "", ""},
+		"the same letter in a full list":  {[]build.Option{listed(append(letters(7), testLetter())...)}, nil, "", ""},
+		"an unreadable list is kept":      {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", ""},
+		"a refused order":                 {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
+		"a set that has not opted in":     {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", ""},
+		"a set that is being deleted":     {[]build.Option{build.Deleting()}, nil, "", ""},
+		"the API server rejects the list": {nil, nil, "annotations too long", ""},
+		"an event with an invalid id":     {nil, func(l *api.Letter) { l.ID = "<>" }, "", ""},
 	}
 	var cases []build.Case
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -84,7 +88,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// storedCodes renders the list that the plan stores, each letter new.
+// storedCodes renders the codes of the list that the plan stores. A new letter must have the present time.
 func storedCodes(t *testing.T, p plan.Plan) string {
 	t.Helper()
 	text := ""
@@ -100,7 +104,7 @@ func storedCodes(t *testing.T, p plan.Plan) string {
 			for _, l := range letters {
 				text += fmt.Sprintf(" %d", l.Code)
 				if l.Code == 422 && (!l.Time.Time.Equal(build.Now) || l.Resent != nil) {
-					t.Errorf("the letter is not of now: %+v", l)
+					t.Errorf("the new letter does not have the present time: %+v", l)
 				}
 			}
 		}
@@ -108,8 +112,8 @@ func storedCodes(t *testing.T, p plan.Plan) string {
 	return strings.TrimSpace(text)
 }
 
-// TestRepeatedFailuresOfOwnWritesEnd: each write of a list is an update of the set, which may be given up again, by any
-// function and with any answer. After as many writes as there is room for it is over.
+// TestRepeatedFailuresOfOwnWritesEnd: each write of the list updates the set, and the event of that update may fail, too, in any function
+// and with any answer. The writes end when the list is full.
 // Invariants: I7.
 func TestRepeatedFailuresOfOwnWritesEnd(t *testing.T) {
 	set, writes := build.Set("web"), 0
@@ -133,6 +137,6 @@ func TestRepeatedFailuresOfOwnWritesEnd(t *testing.T) {
 func TestSourceEventsHaveDistinctKeys(t *testing.T) {
 	one, other := letterOf(source(t, events.KindPod, "a", nil)), letterOf(source(t, events.KindPod, "b", nil))
 	if one.Key() == other.Key() {
-		t.Error("they are one")
+		t.Error("letters about two pods have the same key")
 	}
 }
