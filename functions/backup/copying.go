@@ -14,38 +14,38 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// copying provisions the new volumes of a member, and has a mover make first passes beside its pod until they have converged.
-func (w *work) copying(member *api.Member) {
-	if actions := w.holdSources(member); len(actions) > 0 {
-		w.do(api.Preparing, actions...)
+// stepCopying provisions the member's new volumes. Then a mover makes first passes beside the member's pod until they converge.
+func (w *work) stepCopying(member *api.Member) {
+	if actions := w.retainSources(member); len(actions) > 0 {
+		w.add(api.Preparing, actions...)
 		return
 	}
 	if !w.record.Copies() {
-		w.ready(member)
+		w.handToRestore(member)
 		return
 	}
-	if actions := w.makeTargets(member); len(actions) > 0 || w.failed != "" {
-		w.do(api.Preparing, actions...)
+	if actions := w.createTargets(member); len(actions) > 0 || w.failMessage != "" {
+		w.add(api.Preparing, actions...)
 		return
 	}
 	pod := w.MemberPod(member.Ordinal)
 	switch {
-	case w.cold(member, pod) != "":
-		w.endMovers(member, 0)
-		member.Pod, member.Node = "", "" // of a pod that it had
-		w.ready(member)
+	case w.noMoverReason(member, pod) != "":
+		w.deleteMovers(member, 0)
+		member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
+		w.handToRestore(member)
 	case pod == nil || !statefulset.Started(pod):
-		w.waitFor(false, "pod %s-%d does not run yet", w.Name, member.Ordinal)
+		w.waitFor(false, "pod %s-%d is not running yet", w.Name, member.Ordinal)
 	case pod.DeletionTimestamp != nil:
-		w.waitFor(false, "pod %s is ending", pod.Name)
+		w.waitFor(false, "pod %s is terminating", pod.Name)
 	default:
-		w.copyBeside(member, pod)
+		w.copyBesidePod(member, pod)
 	}
 }
 
-// cold says why no mover can copy beside the member's pod; empty if one can. Such a member is copied when it has stopped, so its stop
-// grows with its data.
-func (w *work) cold(member *api.Member, pod *corev1.Pod) string {
+// noMoverReason returns why no mover can copy beside the member's pod. It is empty if a mover can. A member without a mover is copied after
+// it has stopped, so the time of its stop grows with its data.
+func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
 	if pod == nil && !w.Wants(member.Ordinal) {
 		return "it has no pod"
 	}
@@ -55,54 +55,56 @@ func (w *work) cold(member *api.Member, pod *corev1.Pod) string {
 	return ""
 }
 
-// ready hands a member to restore.
-func (w *work) ready(member *api.Member) {
+// handToRestore hands the member to restore, which stops it.
+func (w *work) handToRestore(member *api.Member) {
 	member.Phase, member.Deadline = api.MemberWaiting, nil
 	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
 }
 
-// copyBeside makes the member's mover, and follows its reports.
-func (w *work) copyBeside(member *api.Member, pod *corev1.Pod) {
+// copyBesidePod creates the member's mover and acts on its reports.
+func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
 	m := w.moverOf(member)
 	switch {
 	case member.Pod != "" && member.Pod != pod.UID && m.job != nil:
-		w.tryAgain(member, m) // the pod was started again, perhaps elsewhere
+		w.replaceMover(member, m) // the pod was replaced and may be on another node
 	case m.job == nil:
 		member.Pod, member.Node = pod.UID, pod.Spec.NodeName
 		w.startMover(member, nil)
 	case m.job.DeletionTimestamp != nil:
 		w.waitFor(true, "job %s is being deleted", m.job.Name)
-	case m.lostLease() || m.finished(): // finished although its member runs: another process has signalled it
-		w.tryAgain(member, m)
+	case m.lostLease() || m.finished(): // finished although the member runs: another process signalled the mover
+		w.replaceMover(member, m)
 	case m.notConverged() != nil:
 		r := m.notConverged()
-		w.fail(api.NotConverged, "the copies of pod %s do not converge: a final pass would take %.0f s, and %s allows %.0f s. Raise it, or have "+
-			"members stopped at a quieter hour with %s", pod.Name, r.ForecastSeconds, api.MaxStopAnnotation, r.MaxStopSeconds, api.CutoverAnnotation)
+		w.fail(api.NotConverged, "the copy of pod %s does not converge: the final pass would take %.0f s, but %s allows %.0f s. "+
+			"Raise that limit, or choose a quieter time for the stop with %s", pod.Name, r.ForecastSeconds, api.MaxStopAnnotation,
+			r.MaxStopSeconds, api.CutoverAnnotation)
 	case m.failed():
-		w.fail(api.CopyFailed, "%s", w.why(member, m))
+		w.fail(api.CopyFailed, "%s", w.copyFailure(member, m))
 	case m.waits():
-		w.take(member, m.first)
+		w.storeReport(member, m.first)
 		member.Stalled, member.StalledSince = "", nil
-		w.ready(member)
-		w.renew(member, m)
+		w.handToRestore(member)
+		w.renewLease(member, m)
 	default:
-		w.progress(member, m)
+		w.updateProgress(member, m)
 	}
 }
 
-// startMover makes the Job, unless as many members are copied as may be at once. Two movers never write to one target.
+// startMover creates the mover's Job, unless the limit of parallel copies is reached. It waits for earlier movers of the member to end: two
+// movers must never write to one target.
 func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
-	w.endMovers(member, member.Attempt) // of stops that were lost
-	if before := w.earlierMover(member); before != "" {
-		w.waitFor(true, "pod %s, an earlier mover of pod %s-%d, has not ended", before, w.Name, member.Ordinal)
+	w.deleteMovers(member, member.Attempt) // they belong to stops that were lost
+	if earlier := w.earlierMover(member); earlier != "" {
+		w.waitFor(true, "pod %s, an earlier mover of pod %s-%d, has not ended", earlier, w.Name, member.Ordinal)
 		return
 	}
-	if signal == nil && w.copyingNow() >= resources.Parallelism(w.Set, w.Settings) {
-		w.waitFor(false, "pod %s-%d waits for a mover of another member", w.Name, member.Ordinal)
+	if signal == nil && w.countFirstPasses() >= resources.Parallelism(w.Set, w.Settings) {
+		w.waitFor(false, "pod %s-%d waits until the mover of another member has converged", w.Name, member.Ordinal)
 		return
 	}
 	if w.OptionsErr != nil {
-		w.fail(api.MoverInvalid, "%v", w.OptionsErr)
+		w.fail(api.MoverInvalid, "%v. Correct it", w.OptionsErr)
 		return
 	}
 	mover, err := resize.MoverOf(w.Observed, w.record, member, resize.MoverSettings{Options: w.Options, Root: w.RootMovers,
@@ -111,13 +113,13 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 		w.fail(api.RootMoverNeeded, "%v", err)
 		return
 	}
-	mover.Signal, mover.Refill = signal, signal != nil && filled(member)
+	mover.Signal, mover.Refill = signal, signal != nil && targetsHoldData(member)
 	mover.First = mover.Node == ""
-	w.started++
-	w.do(api.WarmCopyRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
+	w.startedMovers++
+	w.add(api.WarmCopyRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
 }
 
-// earlierMover returns the pod of another Job that copies for the member, or will; empty if there is none.
+// earlierMover returns the name of a mover's pod that still copies, or will copy, for the member. It is empty if there is none.
 func (w *work) earlierMover(member *api.Member) string {
 	pods, _ := w.MoversOfMember(w.record.Operation, member.Ordinal)
 	for _, pod := range pods {
@@ -128,9 +130,9 @@ func (w *work) earlierMover(member *api.Member) string {
 	return ""
 }
 
-// copyingNow counts the movers that make first passes.
-func (w *work) copyingNow() int {
-	n := w.started
+// countFirstPasses returns how many movers make first passes, including the movers that this plan creates.
+func (w *work) countFirstPasses() int {
+	n := w.startedMovers
 	for i := range w.record.Members {
 		member := &w.record.Members[i]
 		if m := w.moverOf(member); member.Phase == api.MemberCopying && m.job != nil && !m.waits() && !m.ended() {
@@ -140,12 +142,12 @@ func (w *work) copyingNow() int {
 	return n
 }
 
-// tryAgain has another mover made for the member. If the copy was finished, the new mover gets other volumes: no mover writes to a volume
-// with a finished copy.
-func (w *work) tryAgain(member *api.Member, m mover) {
-	w.endMovers(member, 0)
+// replaceMover deletes the member's mover so that a new one is created. If the old mover finished its copy, the new one gets new volumes:
+// no mover writes to a volume that holds a finished copy.
+func (w *work) replaceMover(member *api.Member, m mover) {
+	w.deleteMovers(member, 0)
 	if m.finished() {
-		toOtherVolumes(member)
+		discardTargets(member)
 	}
 	member.Attempt++
 	member.Pod, member.Node, member.Checked = "", "", nil
@@ -153,27 +155,27 @@ func (w *work) tryAgain(member *api.Member, m mover) {
 	w.reason = api.WarmCopyRunning
 }
 
-// endMovers deletes the member's Jobs except that of the given attempt.
-func (w *work) endMovers(member *api.Member, but int) {
+// deleteMovers deletes the member's Jobs, except the Job of the kept attempt. Attempts count from 1, so 0 keeps none.
+func (w *work) deleteMovers(member *api.Member, kept int) {
 	_, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
 	for _, job := range jobs {
-		if job.DeletionTimestamp == nil && job.Name != api.MoverName(w.record.Operation, member.Ordinal, but) {
-			w.do(api.Preparing, plan.Delete(plan.Jobs, job))
+		if job.DeletionTimestamp == nil && job.Name != api.MoverName(w.record.Operation, member.Ordinal, kept) {
+			w.add(api.Preparing, plan.Delete(plan.Jobs, job))
 		}
 	}
 }
 
-// watch checks that a member that waits to be stopped has a living mover beside the same pod. While the cutover is shut, which may last for
-// days, no mover waits; when it opens, another one brings the copy up to date first.
-func (w *work) watch(member *api.Member) {
+// stepWaiting checks that a live mover waits beside the pod of a member that is to be stopped. While the cutover is shut, which may take
+// days, no mover waits. When it opens, a new mover first brings the copy up to date.
+func (w *work) stepWaiting(member *api.Member) {
 	switch {
 	case resize.GoesLater(w.Observed, w.record, member):
-		w.tryAgain(member, w.moverOf(member))
+		w.replaceMover(member, w.moverOf(member))
 		member.Phase = api.MemberPending
 		return
 	case !w.record.Copies():
 		return
-	case resize.LacksFirstPass(w.Observed, member): // the set was scaled up since
+	case resize.LacksFirstPass(w.Observed, member): // the set was scaled up since then
 		member.Phase, w.reason = api.MemberCopying, api.WarmCopyRunning
 		return
 	case member.Pod == "":
@@ -183,29 +185,29 @@ func (w *work) watch(member *api.Member) {
 	pod := w.MemberPod(member.Ordinal)
 	switch {
 	case resize.ShutCutover(w.Observed, w.record) != "" && (m.job == nil || !m.finished()):
-		w.endMovers(member, 0)
+		w.deleteMovers(member, 0)
 	case pod == nil || pod.UID != member.Pod || m.job == nil || m.ended():
-		w.tryAgain(member, m)
-	case !m.waits(): // its pod was replaced: that one copies first
+		w.replaceMover(member, m)
+	case !m.waits(): // the mover's pod was replaced, and the new pod makes first passes
 		member.Phase, w.reason = api.MemberCopying, api.WarmCopyRunning
 	default:
-		w.renew(member, m)
+		w.renewLease(member, m)
 	}
 }
 
-// renewEvery is how often the lease of a waiting mover is renewed; well below moverreport.DefaultLease.
+// renewEvery is how often the lease of a waiting mover is renewed. It is well below moverreport.DefaultLease.
 const renewEvery = moverreport.DefaultLease / 4
 
-// renew renews the lease of the member's mover.
-func (w *work) renew(member *api.Member, m mover) {
-	if m.pod == nil || w.Now.Sub(m.renewed(member, w.Now)) < renewEvery {
+// renewLease renews the lease of the member's mover, if that is due.
+func (w *work) renewLease(member *api.Member, m mover) {
+	if m.pod == nil || w.Now.Sub(m.leaseRenewedAt(member, w.Now)) < renewEvery {
 		return
 	}
-	w.do(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.LeaseAnnotation, moment(w.Now)).Actions()...)
+	w.add(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.LeaseAnnotation, timestamp(w.Now)).Actions()...)
 }
 
-// take stores a mover's report of each claim.
-func (w *work) take(member *api.Member, report *moverreport.MemberReport) {
+// storeReport stores a mover's report with each of the member's claims.
+func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport) {
 	if report == nil {
 		return
 	}
@@ -228,24 +230,25 @@ func (w *work) take(member *api.Member, report *moverreport.MemberReport) {
 	member.ProgressAt = nil
 }
 
-// why says why a mover has failed. What only root can copy is told with what allows it.
-func (w *work) why(member *api.Member, m mover) string {
+// copyFailure describes why the mover failed, and the remedy. If only root can copy a file, it names the label that allows it.
+func (w *work) copyFailure(member *api.Member, m mover) string {
 	report := m.report()
-	if report != nil && report.Result == moverreport.ResultConverged { // the final pass was killed, and could not report
+	if report != nil && report.Result == moverreport.ResultConverged { // the final pass was killed before it could report
 		report = nil
 	}
-	name := fmt.Sprintf("%s-%d", w.Name, member.Ordinal)
+	problem, remedy := "", "Fix the cause"
 	switch {
 	case report == nil && m.outOfMemory():
-		return fmt.Sprintf("copying the claims of %s failed: the mover was killed for using more memory than its limit (OOMKilled); give it "+
-			"more with the annotation %s={resources: {limits: {memory: 4Gi}}}", name, api.MoverAnnotation)
+		problem = "the mover was killed for using more memory than its limit (OOMKilled)"
+		remedy = fmt.Sprintf("Raise the limit with the annotation %s={resources: {limits: {memory: 4Gi}}}", api.MoverAnnotation)
 	case report == nil:
-		return fmt.Sprintf("copying the claims of %s failed: %s", name, jobMessage(m.job))
-	}
-	text := fmt.Sprintf("copying the claims of %s failed: %s: %s", name, report.Reason, report.Message)
-	if report.Reason == moverreport.ReasonNotFaithful && !w.RootMovers {
-		text += fmt.Sprintf("; root can, where it is allowed: kubectl label namespace %s %s=%s", w.Set.Namespace, api.RootMoverLabel,
+		problem, remedy = jobFailure(m.job), "Look at kubectl describe job "+m.job.Name
+	case report.Reason == moverreport.ReasonNotFaithful && !w.RootMovers:
+		problem = fmt.Sprintf("%s: %s", report.Reason, report.Message)
+		remedy = fmt.Sprintf("Allow a mover that runs as root with: kubectl label namespace %s %s=%s", w.Set.Namespace, api.RootMoverLabel,
 			api.AllowValue)
+	default:
+		problem = fmt.Sprintf("%s: %s", report.Reason, report.Message)
 	}
-	return text
+	return fmt.Sprintf("copying the claims of pod %s-%d failed: %s. %s", w.Name, member.Ordinal, problem, remedy)
 }

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,58 +13,58 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Decide is pure. Each call plans the next step only; the executor comes back until there is none.
+// Decide plans the next step only. The executor calls it again until there is none. Decide is pure.
 func Decide(in Input) plan.Plan {
 	if in.Set == nil || in.Set.DeletionTimestamp != nil {
 		return plan.Noop(api.SetGone) // restore undoes the operation
 	}
 	record, err := in.Record()
 	if err != nil {
-		return plan.Noop(api.StatusInvalid) // detect-resize says so on the set
+		return plan.Noop(api.StatusInvalid) // detect-resize reports it on the set
 	}
 	if record == nil || record.Phase != api.Moving || record.Set.UID == "" {
 		return plan.Noop(api.NotOurPhase)
 	}
-	if keep := keepForeign(in, record); len(keep) > 0 {
-		return plan.Do(api.NotProvisioned, keep...)
+	if retain := retainForeignTargets(in, record); len(retain) > 0 {
+		return plan.Do(api.NotProvisioned, retain...)
 	}
-	if why, message := hopeless(in, record); why != "" {
-		return giveUp(in, record, why, message)
+	if reason, message := revertReason(in, record); reason != "" {
+		return revertPlan(in, record, reason, message)
 	}
 	if in.Journal(record.Operation) == nil {
 		return plan.Do(api.Preparing, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, record)))
 	}
 	w := &work{Input: in, before: record, record: record.Clone()}
-	w.advance()
-	w.begin()
+	w.stepMembers()
+	w.startMembers()
 	return w.plan()
 }
 
-// advance takes the next step of each member in a phase of backup's. operation.MemberStates has the phases.
-func (w *work) advance() {
+// stepMembers plans the next step of each member whose phase belongs to backup. The phases are listed in operation.MemberStates.
+func (w *work) stepMembers() {
 	for i := range w.record.Members {
 		switch member := &w.record.Members[i]; member.Phase {
-		case api.MemberFinalPass: // it is down, so it comes first
-			w.final(member)
+		case api.MemberFinalPass: // the member is down, so it comes first
+			w.stepFinalPass(member)
 		case api.MemberWaiting:
-			w.watch(member)
-		case api.MemberStopping: // its mover is needed as soon as it has stopped, which may take long
+			w.stepWaiting(member)
+		case api.MemberStopping: // the stop may take long, and the mover is needed as soon as it is over
 			if m := w.moverOf(member); m.job != nil && !m.ended() {
-				w.renew(member, m)
+				w.renewLease(member, m)
 			}
-		case api.MemberSwapping: // its volumes stay attached, also where it waits long for other members
-			if m := w.moverOf(member); m.job != nil && m.pins() && !ended(m.pod) {
-				w.renew(member, m)
+		case api.MemberSwapping: // keeps the volumes attached, also while the member waits for others
+			if m := w.moverOf(member); m.job != nil && m.pins() && !hasEnded(m.pod) {
+				w.renewLease(member, m)
 			}
 		case api.MemberCopying:
-			w.copying(member)
+			w.stepCopying(member)
 		}
 	}
 }
 
-// hopeless says why the operation has to be given up, or nothing.
-func hopeless(in Input, record *api.Resize) (api.Reason, string) {
-	if problem := disowned(in, record); problem != "" {
+// revertReason returns why the operation must be reverted, as a reason and a message. Both are empty if it can continue.
+func revertReason(in Input, record *api.Resize) (api.Reason, string) {
+	if problem := recordProblem(in, record); problem != "" {
 		return api.StatusInvalid, fmt.Sprintf("the annotation %s was not written by Drydock: %s. No volume was touched. Find out who wrote it, "+
 			"then %s", api.StatusAnnotation, problem, operation.AskAgain(record))
 	}
@@ -71,31 +72,31 @@ func hopeless(in Input, record *api.Resize) (api.Reason, string) {
 		return api.DeadlineExceeded, operation.TookTooLong(record, in.Settings.CopyTimeout)
 	}
 	if in.Rejected != "" {
-		return api.Rejected, "the API server refused a step: " + in.Rejected + "; mend the cause, then " + operation.AskAgain(record)
+		return api.Rejected, "the API server rejected a write: " + in.Rejected + ". Fix the cause, then " + operation.AskAgain(record)
 	}
-	for _, move := range open(record) {
-		if why, message := lostVolumes(in, record, move); why != "" {
-			return why, message
+	for _, move := range movesBeforeStop(record) {
+		if reason, message := lostVolume(in, record, move); reason != "" {
+			return reason, message
 		}
 	}
-	return checkTargets(in, record)
+	return targetProblem(in, record)
 }
 
-// lostVolumes says which of a claim's volumes is gone or in use, or nothing.
-func lostVolumes(in Input, record *api.Resize, move *api.Move) (api.Reason, string) {
-	if record.IsRollback() && !comesBack(in, record, move) {
-		return api.ClaimLost, fmt.Sprintf("volume %s, which claim %s is to get back, is gone, or is not kept for it any more; look at kubectl "+
-			"get pv %s", move.NewVolume, move.Claim, move.NewVolume)
+// lostVolume returns a reason and a message if one of the claim's volumes is gone or in use. Both are empty otherwise.
+func lostVolume(in Input, record *api.Resize, move *api.Move) (api.Reason, string) {
+	if record.IsRollback() && !oldVolumeAvailable(in, record, move) {
+		return api.ClaimLost, fmt.Sprintf("old volume %s of claim %s is gone, in use, or retained for another claim. Look at kubectl get pv %s",
+			move.NewVolume, move.Claim, move.NewVolume)
 	}
-	if !owns(in, move) {
-		return api.ClaimLost, fmt.Sprintf("claim %s or its volume %s was deleted or replaced during the operation; the volume is kept, "+
-			"look at kubectl get pv %s", move.Claim, move.OldVolume, move.OldVolume)
+	if !sourceUnchanged(in, move) {
+		return api.ClaimLost, fmt.Sprintf("claim %s or its volume %s was deleted or replaced during the operation; the volume is retained. "+
+			"Look at kubectl get pv %s", move.Claim, move.OldVolume, move.OldVolume)
 	}
 	return "", ""
 }
 
-// open returns the claims of members that have not been stopped yet.
-func open(record *api.Resize) []*api.Move {
+// movesBeforeStop returns the open moves of the members that are not stopped yet.
+func movesBeforeStop(record *api.Resize) []*api.Move {
 	var moves []*api.Move
 	for i := range record.Members {
 		switch member := &record.Members[i]; member.Phase {
@@ -110,13 +111,13 @@ func open(record *api.Resize) []*api.Move {
 	return moves
 }
 
-// giveUp hands the operation to restore, which releases the held pods.
-func giveUp(in Input, record *api.Resize, why api.Reason, message string) plan.Plan {
-	next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, why, message)
-	return plan.Do(why, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...)
+// revertPlan hands the operation to restore, which releases the held pods.
+func revertPlan(in Input, record *api.Resize, reason api.Reason, message string) plan.Plan {
+	next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, reason, message)
+	return plan.Do(reason, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...)
 }
 
-// work collects the actions for all members from one reading of the cluster.
+// work collects the actions for all members from one observation.
 type work struct {
 	Input
 	before, record *api.Resize
@@ -126,12 +127,12 @@ type work struct {
 	announce       string
 	waiting        string
 	soon           bool
-	failed         string // why the operation has to be given up
-	failure        api.Reason
-	started        int // movers, in this look
+	failMessage    string // why the operation must be reverted; empty if it can continue
+	failReason     api.Reason
+	startedMovers  int // movers that this plan creates
 }
 
-func (w *work) do(reason api.Reason, actions ...plan.Action) {
+func (w *work) add(reason api.Reason, actions ...plan.Action) {
 	w.reason, w.actions = reason, append(w.actions, actions...)
 }
 
@@ -139,19 +140,20 @@ func (w *work) waitFor(soon bool, format string, args ...any) {
 	w.waiting, w.soon = fmt.Sprintf(format, args...), w.soon || soon
 }
 
+// fail has the operation reverted. The message ends with the remedy, an imperative: the request for a retry follows it.
 func (w *work) fail(reason api.Reason, format string, args ...any) {
-	w.failure, w.failed = reason, fmt.Sprintf(format, args...)
+	w.failReason, w.failMessage = reason, fmt.Sprintf(format, args...)
 }
 
-// plan returns the collected actions. The record is written first, so that every new object can be found by it.
+// plan returns the collected actions. The record is written first, so that it names every new object before that exists.
 func (w *work) plan() plan.Plan {
-	if w.failed != "" {
-		return giveUp(w.Input, w.before, w.failure, w.failed+"; "+operation.AskAgain(w.before))
+	if w.failMessage != "" {
+		return revertPlan(w.Input, w.before, w.failReason, w.failMessage+", then "+operation.AskAgain(w.before))
 	}
-	w.tellStalls()
-	actions := slices.Concat(operation.Store(w.Set, w.record).Actions(), w.actions, w.notes, tellWarnings(w.Input, w.before, w.record))
+	w.reportStalls()
+	actions := slices.Concat(operation.Store(w.Set, w.record).Actions(), w.actions, w.notes, warningEvents(w.Input, w.before, w.record))
 	if len(actions) > 0 {
-		p := plan.Do(api.Reason(orElse(string(w.reason), string(api.Preparing))), actions...)
+		p := plan.Do(cmp.Or(w.reason, api.Preparing), actions...)
 		if w.announce != "" {
 			p = p.Then(w.announce, w.record.Operation)
 		}
@@ -162,19 +164,12 @@ func (w *work) plan() plan.Plan {
 	return p
 }
 
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-// begin starts with the members whose turn it is: one in a rolling resize, else all.
-func (w *work) begin() {
+// startMembers starts the pending members: one at a time in a rolling resize, otherwise all.
+func (w *work) startMembers() {
 	if w.record.Strategy != api.StrategyRolling {
 		for i := range w.record.Members {
 			if member := &w.record.Members[i]; member.Phase == api.MemberPending {
-				w.beginWith(member)
+				w.startMember(member)
 			}
 		}
 		return
@@ -183,34 +178,34 @@ func (w *work) begin() {
 		return m.Phase != api.MemberPending && m.Phase != api.MemberMoved
 	})
 	if next := resize.NextMember(w.Observed, w.record); next != nil && !busy {
-		w.beginWith(next)
+		w.startMember(next)
 	}
 }
 
-func (w *work) beginWith(member *api.Member) {
+func (w *work) startMember(member *api.Member) {
 	member.Phase, member.Attempt = api.MemberCopying, max(member.Attempt, 1)
-	w.copying(member)
+	w.stepCopying(member)
 }
 
-// owns reports whether the claim that the record names is still that claim, and bound to the volume that the record names.
-func owns(in Input, move *api.Move) bool {
+// sourceUnchanged reports whether the claim still has the recorded UID and is bound to the recorded volume.
+func sourceUnchanged(in Input, move *api.Move) bool {
 	claim, volume := in.Claim(move.Claim), in.Volume(move.OldVolume)
 	return claim != nil && claim.UID == move.UID && claim.DeletionTimestamp == nil && volume != nil && statefulset.Bound(claim, volume)
 }
 
-// disowned returns why the record was not written by Drydock for this set; empty if it was. Every user with the right to edit the set can
-// write a record, but only Drydock can write a journal. So the id must be the set's own until there is a journal; then the journal must
-// name every claim with its volumes.
-func disowned(in Input, record *api.Resize) string {
+// recordProblem returns what shows that Drydock did not write the record for this set. It is empty for a genuine record. Everyone who may
+// edit the set can write a record, but only Drydock can write a journal. Before there is a journal, the operation id must derive from the
+// set. Afterwards, the journal must name every claim with its volumes.
+func recordProblem(in Input, record *api.Resize) string {
 	if in.Journal(record.Operation) == nil {
-		return unbegun(in, record)
+		return problemWithoutJournal(in, record)
 	}
-	written := in.Recorded(record.Operation)
-	if written == nil {
+	journal := in.Recorded(record.Operation)
+	if journal == nil {
 		return fmt.Sprintf("ControllerRevision %s cannot be read", api.JournalName(record.Operation))
 	}
 	for _, move := range record.Moves() {
-		if !written.Records(move) {
+		if !journal.Records(move) {
 			return fmt.Sprintf("ControllerRevision %s does not name claim %s on volume %s", api.JournalName(record.Operation), move.Claim,
 				move.OldVolume)
 		}
@@ -218,14 +213,15 @@ func disowned(in Input, record *api.Resize) string {
 	return ""
 }
 
-// unbegun returns why the record cannot be that of an operation without a journal; empty if it can.
-func unbegun(in Input, record *api.Resize) string {
+// problemWithoutJournal returns what shows that the record does not belong to an operation that has no journal yet: an id that does not
+// derive from the set, or a member that has left the phase Pending. It is empty for a genuine record.
+func problemWithoutJournal(in Input, record *api.Resize) string {
 	if !record.HasIDOf(in.Set.UID) {
 		return fmt.Sprintf("%s is not the id of request %q on this StatefulSet", record.Operation, record.Request)
 	}
 	for _, member := range record.Members {
 		if member.Phase != api.MemberPending {
-			return fmt.Sprintf("member %d is said to be %s, and ControllerRevision %s does not exist", member.Ordinal, member.Phase,
+			return fmt.Sprintf("member %d is in phase %s, but ControllerRevision %s does not exist", member.Ordinal, member.Phase,
 				api.JournalName(record.Operation))
 		}
 	}

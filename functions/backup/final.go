@@ -13,76 +13,79 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// maxFinalTries is how many movers are made for one stop.
+// maxFinalTries is how many movers are created for one stop.
 const maxFinalTries = 5
 
-// final has a member that has stopped copied to the end. The waiting mover gets the signal; if none waits, a new one starts with it.
-func (w *work) final(member *api.Member) {
+// stepFinalPass completes the copy of a stopped member. It signals the waiting mover. If none waits, it starts a new mover with the signal.
+func (w *work) stepFinalPass(member *api.Member) {
 	if pod := w.MemberPod(member.Ordinal); pod == nil || pod.UID != member.Pod || !statefulset.Held(pod) || member.Stopped == nil {
 		return // restore handles it
 	}
 	m := w.moverOf(member)
 	signal := signalOf(member)
-	if m.waits() && !filled(member) { // it is of a member that was not copied before it stopped
-		w.take(member, m.first)
+	if m.waits() && !targetsHoldData(member) { // a mover that was started after the stop
+		w.storeReport(member, m.first)
 	}
 	switch {
-	case m.job == nil && len(w.makeTargets(member)) > 0:
-		w.do(api.Preparing, w.makeTargets(member)...)
+	case m.job == nil && len(w.createTargets(member)) > 0:
+		w.add(api.Preparing, w.createTargets(member)...)
 	case m.job == nil:
 		w.startMover(member, &signal)
 	case m.job.DeletionTimestamp != nil:
 		w.waitFor(true, "job %s is being deleted", m.job.Name)
 	case m.copied(signal):
-		w.verified(member, m)
-	case m.failed() && !m.lostLease() && m.notConverged() == nil && !m.refusedOurs(member):
-		w.fail(api.CopyFailed, "%s", w.why(member, m))
-	case m.ended(): // it ended before the signal, or after another one
+		w.completeFinalPass(member, m)
+	case m.failed() && !m.lostLease() && m.notConverged() == nil && !m.refusedOwnTarget(member):
+		w.fail(api.CopyFailed, "%s", w.copyFailure(member, m))
+	case m.ended(): // before this signal, or after a signal for another stop
 		member.Attempt++
 		if member.FinalTries++; member.FinalTries >= maxFinalTries {
-			w.fail(api.CopyFailed, "%d movers of pod %s-%d ended before the final pass", maxFinalTries, w.Name, member.Ordinal)
+			w.fail(api.CopyFailed, "%d movers of pod %s-%d ended before the final pass. Find out why in kubectl get events -n %s", maxFinalTries,
+				w.Name, member.Ordinal, w.Set.Namespace)
 			return
 		}
 		signal = signalOf(member)
-		if m.finished() { // for another hold, or without a report
-			w.endMovers(member, 0)
-			w.copyAnew(member)
+		if m.finished() { // a copy for another hold, or a copy without a report
+			w.deleteMovers(member, 0)
+			w.copyToNewVolumes(member)
 			return
 		}
 		w.startMover(member, &signal)
 	case m.waits() && m.pod.Annotations[moverreport.SignalAnnotation] == "":
-		w.do(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.SignalAnnotation, signal.Encode()).Actions()...)
+		w.add(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.SignalAnnotation, signal.Encode()).Actions()...)
 	default:
-		w.progress(member, m)
-		w.waitFor(false, "the final pass of pod %s-%d", w.Name, member.Ordinal)
+		w.updateProgress(member, m)
+		w.waitFor(false, "the final pass of pod %s-%d is running", w.Name, member.Ordinal)
 	}
 }
 
-// filled reports whether a mover has taken the member's present targets for its own, and copied to them. In a final pass it completes one
-// after the other, and a complete target has no mark of its operation any more.
-func filled(member *api.Member) bool {
+// targetsHoldData reports whether a mover has already copied to the member's present targets. A final pass completes one target after the
+// other, and a complete target no longer carries the mark of its operation.
+func targetsHoldData(member *api.Member) bool {
 	return slices.ContainsFunc(member.Claims, func(move api.Move) bool { return !move.Moved && move.Files > 0 })
 }
 
-// refusedOurs reports whether the mover has refused a target that an earlier mover of the same stop had completed before it was lost.
-func (m mover) refusedOurs(member *api.Member) bool {
+// refusedOwnTarget reports whether the mover refused a target that an earlier mover of the same stop had completed. The earlier mover was
+// lost before it could report.
+func (m mover) refusedOwnTarget(member *api.Member) bool {
 	r := m.report()
-	return member.Phase == api.MemberFinalPass && filled(member) && r != nil && r.Reason == moverreport.ReasonTargetNotEmpty
+	return member.Phase == api.MemberFinalPass && targetsHoldData(member) && r != nil && r.Reason == moverreport.ReasonTargetNotEmpty
 }
 
-// signalOf returns the signal of this very stop. It has the time of the stop, so no copy that was made for it can have begun earlier.
+// signalOf returns the signal of this very stop. It contains the time of the stop, so a copy made for it cannot have started before the
+// stop.
 func signalOf(member *api.Member) moverreport.Signal {
-	return moverreport.Signal{Hold: fmt.Sprintf("%s stopped %s", member.Pod, moment(member.Stopped.Time)), Attempt: member.Attempt}
+	return moverreport.Signal{Hold: fmt.Sprintf("%s stopped %s", member.Pod, timestamp(member.Stopped.Time)), Attempt: member.Attempt}
 }
 
-// copyAnew has the claims of a member copied to other volumes.
-func (w *work) copyAnew(member *api.Member) {
-	toOtherVolumes(member)
-	w.do(api.Preparing, w.makeTargets(member)...)
+// copyToNewVolumes abandons the member's targets and creates new ones.
+func (w *work) copyToNewVolumes(member *api.Member) {
+	discardTargets(member)
+	w.add(api.Preparing, w.createTargets(member)...)
 }
 
-// toOtherVolumes has the claims of a member copied to other volumes than before.
-func toOtherVolumes(member *api.Member) {
+// discardTargets makes the record name other targets for the member's claims. The data on the present targets does not count any more.
+func discardTargets(member *api.Member) {
 	for i := range member.Claims {
 		if move := &member.Claims[i]; !move.Moved {
 			move.CopyAnew()
@@ -90,8 +93,8 @@ func toOtherVolumes(member *api.Member) {
 	}
 }
 
-// verified hands the member to restore: its copies are whole and current.
-func (w *work) verified(member *api.Member, m mover) {
+// completeFinalPass hands the member to restore, because its copies are complete and verified.
+func (w *work) completeFinalPass(member *api.Member, m mover) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		if move.Moved {
@@ -99,14 +102,14 @@ func (w *work) verified(member *api.Member, m mover) {
 		}
 		target := w.TargetClaim(w.record.Operation, move)
 		if target == nil || target.Spec.VolumeName == "" || target.DeletionTimestamp != nil ||
-			target.CreationTimestamp.After(m.job.CreationTimestamp.Time) { // it was made anew, and is empty
-			w.fail(api.ClaimLost, "the temporary claim of %s was deleted while it was being copied", move.Claim)
+			target.CreationTimestamp.After(m.job.CreationTimestamp.Time) { // it was created again after the copy, and is empty
+			w.fail(api.ClaimLost, "the temporary claim for the copy of claim %s was deleted during the copy. Find out who deleted it", move.Claim)
 			return
 		}
 		move.NewVolume = target.Spec.VolumeName
 		move.Digest = verifiedWithoutDigest
 	}
-	w.take(member, m.final)
+	w.storeReport(member, m.final)
 	for _, r := range m.final.Claims {
 		for i := range member.Claims {
 			if member.Claims[i].Template == r.Name && r.Digest != "" {
@@ -119,8 +122,8 @@ func (w *work) verified(member *api.Member, m mover) {
 	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
 }
 
-// verifiedWithoutDigest stands for a verified copy whose report had no room for the digest.
+// verifiedWithoutDigest is stored as the digest of a verified copy whose report had no room for it.
 const verifiedWithoutDigest = "verified"
 
-// moment is a time as an annotation has it.
-func moment(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
+// timestamp returns a time in the format of annotations.
+func timestamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

@@ -1,12 +1,12 @@
-// Package backup copies the claims of each member to new volumes: first beside its running pod, until little is left to copy, and then,
-// when restore has stopped the member, to the end. Every copy is verified.
+// Package backup copies the claims of each member to new volumes. First passes run beside the member's pod until they converge. The final
+// pass runs after restore has stopped the member. Every copy is verified.
 //
 //	in    owner.paused, member.changed; StatefulSets, Jobs, Pods of an operation; the tick
 //	get   StatefulSet, claims, volumes, pods with the movers' reports, Jobs
 //	do    create journal, temporary claims and Jobs; patch claims and volumes (link, Retain), and the movers' pods (lease, signal);
 //	      delete Jobs
 //	out   backup.completed
-//	never writes to a source: it is mounted read-only, and claim and volume get only a link and the policy Retain
+//	never writes to the data of a source: it is mounted read-only; its claim and volume only get a link and the reclaim policy Retain
 package backup
 
 import (
@@ -23,20 +23,20 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Function is backup.
+// Function is the function backup.
 type Function struct {
 	client   *kube.Client
 	apply    *apply.Executor
 	settings api.Settings
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.Backup, log), settings: settings}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once. A write that the API server refuses for good, as a
-// quota does, is a reason to roll back, not to try again.
+// Handle is safe to repeat, to reorder and to run twice at once. If the API server rejects a write for good, for example because of a
+// quota, the operation is reverted: a retry would be rejected, too.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)

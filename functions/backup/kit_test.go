@@ -15,24 +15,24 @@ import (
 
 type objects = []metav1.Object
 
-// row is a situation, its sentence first.
+// row is a situation, described by a sentence.
 type row struct {
-	says string
-	in   Input
+	situation string
+	in        Input
 }
 
 func check(t *testing.T, rows ...row) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: told(r.in),
+		cases = append(cases, build.Case{Says: r.situation, World: r.in.Observed, Told: inputWords(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
 	build.Golden(t, cases)
 }
 
-// told renders what the input says besides what was observed.
-func told(in Input) []string {
+// inputWords renders the parts of the input that are not observed objects.
+func inputWords(in Input) []string {
 	var words []string
 	if in.Rejected != "" {
 		words = append(words, "rejected: "+in.Rejected)
@@ -57,8 +57,8 @@ func given(groups ...objects) Input {
 	return Input{Observed: build.World(all...), Settings: build.Settings()}
 }
 
-// but is the input with something else known.
-func but(in Input, change func(*Input)) Input {
+// with returns the input after a change.
+func with(in Input, change func(*Input)) Input {
 	change(&in)
 	return in
 }
@@ -70,8 +70,8 @@ const (
 	id   = build.ID
 )
 
-// moving0 is an operation whose one member is in the phase, with the id that Drydock derives.
-func moving0(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+// moving returns the record of an operation whose only member is in the phase.
+func moving(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
 	return build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, web0)}, options...)...)
 }
 
@@ -87,51 +87,51 @@ func pod(ordinal int, options ...build.Option) objects {
 	return objects{build.With(build.PodOf("web", ordinal, "data"), options...)}
 }
 
-// held is a pod of the set that has stopped, and is kept.
-func held(ordinal int, options ...build.Option) objects {
+// heldPod returns a stopped pod of the set with the finalizer of a hold.
+func heldPod(ordinal int, options ...build.Option) objects {
 	return pod(ordinal, append([]build.Option{build.Held(ordinal), build.Stopped()}, options...)...)
 }
 
-// bare is a claim of which no operation has written anything.
-func bare(name string, options ...build.Option) objects {
+// unlinked returns a claim with its volume, without the link of an operation.
+func unlinked(name string, options ...build.Option) objects {
 	claim := build.Claim(name, "64Mi", options...)
 	return objects{claim, build.VolumeOf(claim)}
 }
 
-// source is a claim whose volume is retained for the operation.
+// source returns a claim that is linked to the operation, with its retained volume.
 func source(name string, options ...build.Option) objects {
 	claim := build.Claim(name, "64Mi", append([]build.Option{build.Link(api.RoleSource, name)}, options...)...)
 	return objects{claim, build.VolumeOf(claim, build.Retained(api.RoleSource, name))}
 }
 
-// target is the temporary claim, with the volume that was provisioned for it.
+// target returns the temporary claim with the volume that was provisioned for it.
 func target(name string, options ...build.Option) objects {
 	claim := build.Target(name, "128Mi", options...)
 	return objects{claim, build.VolumeOf(claim)}
 }
 
-// pending is a temporary claim that has no volume yet.
+// pending returns a temporary claim that has no volume yet.
 func pending(name string, options ...build.Option) objects {
 	return objects{build.Target(name, "128Mi", append([]build.Option{build.On("")}, options...)...)}
 }
 
-// provisioned: the record names the new volume.
+// provisioned makes the record name the new volume.
 var provisioned = build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = "pv-new-data-web-0" })
 
-// copying is a set whose one member is copied, with what backup has made but the mover.
+// copying returns a set whose only member is copied, with everything that backup has created except the mover.
 func copying(options ...func(*api.Resize)) objects {
-	return append(set(moving0(api.MemberCopying, append([]func(*api.Resize){provisioned}, options...)...)),
+	return append(set(moving(api.MemberCopying, append([]func(*api.Resize){provisioned}, options...)...)),
 		append(journal(web0), append(source(web0), target(web0)...)...)...)
 }
 
-// stopped is a set whose one member has stopped to be copied to the end.
+// stopped returns a set whose only member has stopped for its final pass.
 func stopped(options ...func(*api.Resize)) objects {
-	all := append(set(moving0(api.MemberFinalPass, append([]func(*api.Resize){provisioned}, options...)...)),
-		append(journal(web0), held(0)...)...)
+	all := append(set(moving(api.MemberFinalPass, append([]func(*api.Resize){provisioned}, options...)...)),
+		append(journal(web0), heldPod(0)...)...)
 	return append(all, append(source(web0), target(web0)...)...)
 }
 
-// moverPod is the Job of the attempt, and its pod.
+// moverPod returns the mover's Job of the attempt and its pod.
 func moverPod(attempt int, options ...build.Option) objects {
 	job := build.Job(0, attempt)
 	return objects{job, build.Mover(job, append([]build.Option{onNode}, options...)...)}
@@ -139,8 +139,8 @@ func moverPod(attempt int, options ...build.Option) objects {
 
 func onNode(o metav1.Object) { o.(*corev1.Pod).Spec.NodeName = build.NodeName }
 
-// says is a mover whose container has ended with the report.
-func says(container string, report moverreport.MemberReport, phase corev1.PodPhase) build.Option {
+// reporting makes the mover's container end with the report.
+func reporting(container string, report moverreport.MemberReport, phase corev1.PodPhase) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		if container == moverreport.FinalContainer {
 			build.EndedFinal(report)(p)
@@ -156,5 +156,5 @@ func failedJob(attempt int, options ...build.Option) objects {
 	return objects{job, build.Mover(job, append([]build.Option{onNode, build.InPhase(corev1.PodFailed)}, options...)...)}
 }
 
-// signal is the word by which the member's first mover learns of its stop.
-var signal = signalOf(&moving0(api.MemberFinalPass).Members[0])
+// signal tells the member's first mover that the member has stopped.
+var signal = signalOf(&moving(api.MemberFinalPass).Members[0])

@@ -13,14 +13,14 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// mover is the Job of a member's present attempt, with its latest pod and what its containers have reported.
+// mover is the Job of a member's present attempt, with its latest pod and the reports of its containers.
 type mover struct {
 	job          *batchv1.Job
 	pod          *corev1.Pod
 	first, final *moverreport.MemberReport
 }
 
-// moverOf finds the member's mover.
+// moverOf returns the mover of the member's present attempt. Its job is nil if there is none.
 func (w *work) moverOf(member *api.Member) mover {
 	m := mover{}
 	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
@@ -33,7 +33,7 @@ func (w *work) moverOf(member *api.Member) mover {
 		return m
 	}
 	for _, pod := range pods {
-		if isOf(pod, m.job) && (m.pod == nil || m.pod.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+		if createdBy(pod, m.job) && (m.pod == nil || m.pod.CreationTimestamp.Before(&pod.CreationTimestamp)) {
 			m.pod = pod
 		}
 	}
@@ -44,10 +44,10 @@ func (w *work) moverOf(member *api.Member) mover {
 	return m
 }
 
-// isOf reports whether the Job made the pod, and not one of the same name before it.
-func isOf(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
+// createdBy reports whether this very Job created the pod. An earlier Job may have had the same name.
+func createdBy(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
 
-// reportOf reads the termination message of a container; nil if it has not ended, or says nothing that can be read.
+// reportOf returns the report in the container's termination message. It is nil if the container has not ended, or left no readable report.
 func reportOf(all []corev1.ContainerStatus, name string) *moverreport.MemberReport {
 	for _, c := range all {
 		if c.Name != name || c.State.Terminated == nil {
@@ -60,40 +60,40 @@ func reportOf(all []corev1.ContainerStatus, name string) *moverreport.MemberRepo
 	return nil
 }
 
-// waits reports whether the mover has made its first passes, and waits beside the member.
+// waits reports whether the mover has made its first passes and waits beside the member.
 func (m mover) waits() bool { return m.pod != nil && m.first != nil && resize.Waits(m.pod) }
 
-// copied reports whether the mover has made a verified copy for this very hold. It counts only when the kubelet has reported the end of the
-// container: then it cannot write any more. The pod runs on, and keeps the volumes attached.
+// copied reports whether the mover has made a verified copy for this very hold. The copy counts only after the kubelet has reported that
+// the container ended, because then it can no longer write. The pod stays and keeps the volumes attached.
 func (m mover) copied(signal moverreport.Signal) bool {
 	return m.pod != nil && m.final != nil &&
 		m.final.Result == moverreport.ResultCopied && m.final.Signal != nil && *m.final.Signal == signal
 }
 
-// ended reports whether the mover will do nothing more.
+// ended reports whether the mover has finished its work, with or without success.
 func (m mover) ended() bool {
-	return endOfJob(m.job) != "" || m.final != nil || m.succeeded()
+	return jobResult(m.job) != "" || m.final != nil || m.succeeded()
 }
 
-// pins reports whether the pod's copy has ended well, so that it only keeps the volumes attached.
+// pins reports whether the pod's copy succeeded, so that the pod now only keeps the volumes attached.
 func (m mover) pins() bool { return m.pod != nil && resize.Pins(m.pod) }
 
-// succeeded reports whether the copy has ended well, whatever it has reported.
+// succeeded reports whether the final container exited with 0, with or without a report.
 func (m mover) succeeded() bool {
 	return m.pins() || m.pod != nil && m.pod.Status.Phase == corev1.PodSucceeded
 }
 
-// finished reports whether the mover has made a verified copy, for any hold. No mover writes to such a volume again.
+// finished reports whether the mover has made a verified copy, for this hold or another one. No mover writes to such a volume again.
 func (m mover) finished() bool {
 	return m.final != nil && m.final.Result == moverreport.ResultCopied || m.final == nil && m.succeeded()
 }
 
-// failed reports whether the Job was given up, or will be: the mover has ended with a code that another try would not change.
+// failed reports whether the Job has failed or will fail: the mover exited with a code that no retry would change.
 func (m mover) failed() bool {
-	return endOfJob(m.job) == batchv1.JobFailed || m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
+	return jobResult(m.job) == batchv1.JobFailed || m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
 }
 
-// report returns the mover's latest report; nil if there is none.
+// report returns the mover's latest report, or nil.
 func (m mover) report() *moverreport.MemberReport {
 	if m.final != nil {
 		return m.final
@@ -107,7 +107,7 @@ func (m mover) lostLease() bool {
 	return r != nil && r.Code == moverreport.CodeLeaseLost
 }
 
-// notConverged returns the report of a mover whose forecast does not fall; nil if that is not so.
+// notConverged returns the report of a mover whose passes do not converge. It is nil for any other mover.
 func (m mover) notConverged() *moverreport.MemberReport {
 	if r := m.report(); r != nil && r.Result == moverreport.ResultNotConverged {
 		return r
@@ -115,7 +115,7 @@ func (m mover) notConverged() *moverreport.MemberReport {
 	return nil
 }
 
-// outOfMemory reports whether the kernel has killed the mover for its use of memory. Such a mover reports nothing.
+// outOfMemory reports whether the kernel killed a container of the mover for its use of memory. Such a container leaves no report.
 func (m mover) outOfMemory() bool {
 	return m.pod != nil && slices.ContainsFunc(slices.Concat(m.pod.Status.InitContainerStatuses, m.pod.Status.ContainerStatuses),
 		func(c corev1.ContainerStatus) bool {
@@ -123,27 +123,29 @@ func (m mover) outOfMemory() bool {
 		})
 }
 
-// renewed is when the mover's lease was last renewed. The lease of a mover that waits begins with its container, and that of a pin with the
-// end of the copy: to write to the pod then would cost time in the stop, since the kubelet takes in one change of a pod a second (kubernetes
-// pkg/kubelet/pod_workers.go, GetNewerThan). Such a beginning is a time of the node's clock. It counts only until the lease is renewed, and
-// not while it is still to come: where that clock is ahead, the next renewal would be too late.
-func (m mover) renewed(member *api.Member, now time.Time) time.Time {
+// leaseRenewedAt returns when the mover's lease was last renewed. The first lease of a waiting mover starts with its container, and that
+// of a pin with the end of the copy. Nothing is written to the pod at that moment, because it would prolong the stop: the kubelet handles
+// one change of a pod a second (kubernetes pkg/kubelet/pod_workers.go, GetNewerThan).
+//
+// Such a start is a time on the node's clock. It counts only until the first renewal. A start in the future is ignored: the node's clock
+// is fast, and the next renewal would come too late.
+func (m mover) leaseRenewedAt(member *api.Member, now time.Time) time.Time {
 	at, _ := time.Parse(time.RFC3339, m.pod.Annotations[moverreport.LeaseAnnotation])
-	began := time.Time{}
+	start := time.Time{}
 	switch sinceStop := member.Stopped != nil && at.After(member.Stopped.Time); {
 	case m.pins() && !sinceStop: // nothing renews the lease in a final pass
-		began = endOf(m.pod)
+		start = lastContainerEnd(m.pod)
 	case !m.pins() && at.IsZero():
-		began = startOf(m.pod, moverreport.FinalContainer)
+		start = containerStart(m.pod, moverreport.FinalContainer)
 	}
-	if began.After(now) {
+	if start.After(now) {
 		return at
 	}
-	return later(at, began)
+	return later(at, start)
 }
 
-// startOf is when the init container that runs has started; zero if it does not run.
-func startOf(pod *corev1.Pod, container string) time.Time {
+// containerStart returns when the running init container started. It is zero if the container does not run.
+func containerStart(pod *corev1.Pod, container string) time.Time {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.Name == container && c.State.Running != nil {
 			return c.State.Running.StartedAt.Time
@@ -152,8 +154,8 @@ func startOf(pod *corev1.Pod, container string) time.Time {
 	return time.Time{}
 }
 
-// endOfJob is the Job's final condition, or nothing while it runs. A Job whose copy has been made runs on, until it is deleted.
-func endOfJob(job *batchv1.Job) batchv1.JobConditionType {
+// jobResult returns the Job's final condition, or "" while it runs. A Job whose copy is finished keeps running until it is deleted.
+func jobResult(job *batchv1.Job) batchv1.JobConditionType {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
 			return c.Type
@@ -162,11 +164,12 @@ func endOfJob(job *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-func jobMessage(job *batchv1.Job) string {
+// jobFailure returns the reason and message of the Job's condition Failed.
+func jobFailure(job *batchv1.Job) string {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Message != "" {
 			return c.Reason + ": " + c.Message
 		}
 	}
-	return "see kubectl describe job " + job.Name
+	return "job " + job.Name + " failed"
 }

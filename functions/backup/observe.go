@@ -17,66 +17,66 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Input is what Decide decides on.
+// Input is everything that Decide considers.
 type Input struct {
 	*world.Observed
 	Settings   api.Settings
 	RootMovers bool
-	// Options are how movers run; OptionsErr is why the user's options cannot be read.
+	// Options are the user's options for movers. OptionsErr is set if they cannot be read.
 	Options    resources.MoverOptions
 	OptionsErr error
-	// Progress is the latest progress of running movers, by the ordinal of their member; Moved is its time.
+	// Progress is the latest progress of running movers, by the ordinal of their member. Moved is its time.
 	Progress map[int]moverreport.Progress
 	Moved    map[int]time.Time
 	// Warnings are the latest Warning Events about Jobs without a pod and pods that do not start, by the object's name.
 	Warnings map[string]Warning
-	// Unclaimed are the volumes of the cluster without a claim. They are read only before a temporary claim is created.
+	// Unclaimed are the cluster's volumes without a claim. They are read only before a temporary claim is created.
 	Unclaimed []*corev1.PersistentVolume
-	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	// Rejected is why the API server rejected a write of this event for good. It is empty if it did not.
 	Rejected string
 }
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
-	observed, err := f.client.ObserveIf(ctx, ref, isTurn)
+	observed, err := f.client.ObserveIf(ctx, ref, hasWork)
 	if err != nil {
 		return Input{}, err
 	}
 	in := Input{Observed: observed, Settings: f.settings, Progress: map[int]moverreport.Progress{}, Moved: map[int]time.Time{},
 		Warnings: map[string]Warning{}}
-	if !isTurn(observed) {
+	if !hasWork(observed) {
 		return in, nil
 	}
-	record, _ := observed.Record() // isTurn has read it
+	record, _ := observed.Record() // hasWork has checked the error
 	w := &work{Input: in, before: record, record: record}
-	logs, cancel := context.WithTimeout(ctx, logsPatience)
+	logs, cancel := context.WithTimeout(ctx, allLogsTimeout)
 	defer cancel()
-	asks := false
+	needsOptions := false
 	for i := range record.Members {
 		member := &record.Members[i]
 		m := w.moverOf(member)
 		if m.pod != nil {
 			f.observeProgress(logs, in, member, m.pod)
 		}
-		asks = asks || beforeSwap(member) && (m.job == nil || m.ended() || m.failed())
+		needsOptions = needsOptions || mayNeedMover(member) && (m.job == nil || m.ended() || m.failed())
 	}
 	f.observeWarnings(ctx, w)
-	if asks {
+	if needsOptions {
 		err = f.observeOptions(ctx, ref.Namespace, &in)
 	}
-	if err == nil && lacksTarget(in, record) {
+	if err == nil && needsTarget(in, record) {
 		in.Unclaimed, err = f.client.UnclaimedVolumes(ctx)
 	}
 	return in, err
 }
 
-// isTurn reports whether backup has work in the set's phase.
-func isTurn(o *world.Observed) bool {
+// hasWork reports whether backup has work in the set's phase.
+func hasWork(o *world.Observed) bool {
 	record, err := o.Record()
 	return err == nil && o.Set != nil && record != nil && record.Phase == api.Moving
 }
 
-// beforeSwap reports whether a mover may have to be made for the member.
-func beforeSwap(member *api.Member) bool {
+// mayNeedMover reports whether a mover may have to be created for the member.
+func mayNeedMover(member *api.Member) bool {
 	switch member.Phase {
 	case api.MemberPending, api.MemberCopying, api.MemberFinalPass:
 		return true
@@ -84,7 +84,7 @@ func beforeSwap(member *api.Member) bool {
 	return false
 }
 
-// observeOptions reads how movers are to run. That matters where one is made, and where one has failed.
+// observeOptions reads the options of movers. They are needed to create a mover, and to explain a failed one.
 func (f *Function) observeOptions(ctx context.Context, namespace string, in *Input) error {
 	var err error
 	if in.RootMovers, err = f.client.RootMovers(ctx, namespace); err != nil {
@@ -98,10 +98,10 @@ func (f *Function) observeOptions(ctx context.Context, namespace string, in *Inp
 	return nil
 }
 
-// observeProgress reads the last line of a running mover's log, where it is needed. A line that cannot be read hides progress, and nothing
-// else: the mover's report says whether the copy is whole. Only first passes have their figures in the record.
+// observeProgress reads the last line of a running mover's log, if it is needed. An unreadable line only hides progress: the mover's report
+// says whether the copy is complete. The record has the figures of first passes only.
 func (f *Function) observeProgress(ctx context.Context, in Input, member *api.Member, pod *corev1.Pod) {
-	container := in.logOf(member, pod)
+	container := in.progressContainer(member, pod)
 	if container == "" {
 		return
 	}
@@ -116,10 +116,10 @@ func (f *Function) observeProgress(ctx context.Context, in Input, member *api.Me
 	}
 }
 
-// logOf returns the container of the member's mover whose log tells its progress; empty if it is not to be read now. While a member is
-// stopped, it is read only if the stop lasts long: a log costs time.
-func (in Input) logOf(member *api.Member, pod *corev1.Pod) string {
-	if !started(pod) || !in.lostSince(pod).IsZero() { // a node that is away would not answer
+// progressContainer returns the mover's container whose log shows the progress. It is empty if the log is not to be read now. While a
+// member is stopped, the log is read only in a long stop, because reading it prolongs the stop.
+func (in Input) progressContainer(member *api.Member, pod *corev1.Pod) string {
+	if !hasStarted(pod) || !in.nodeLostSince(pod).IsZero() { // a lost node would not answer
 		return ""
 	}
 	limit := in.Settings.ProgressTimeout
@@ -128,13 +128,13 @@ func (in Input) logOf(member *api.Member, pod *corev1.Pod) string {
 		reportOf(pod.Status.InitContainerStatuses, moverreport.FirstContainer) == nil:
 		return moverreport.FirstContainer
 	case member.Phase == api.MemberFinalPass && member.Stopped != nil && limit > 0 &&
-		in.Now.Sub(member.Stopped.Time) > min(noticeSilence, limit):
+		in.Now.Sub(member.Stopped.Time) > min(showSilenceAfter, limit):
 		return runningCopier(pod)
 	}
 	return ""
 }
 
-// runningCopier returns the container of the mover that copies now, or waits for its signal; empty if none runs.
+// runningCopier returns the mover's container that copies now or waits for its signal. It is empty if none runs.
 func runningCopier(pod *corev1.Pod) string {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.State.Running != nil && (c.Name == moverreport.FirstContainer || c.Name == moverreport.FinalContainer) {
@@ -144,48 +144,48 @@ func runningCopier(pod *corev1.Pod) string {
 	return ""
 }
 
-// The API server waits long for the kubelet of a node that hangs, or that it cannot reach. logPatience bounds the reading of one log, and
-// logsPatience that of all in one look: members that are stopped wait for what the rest of the event does.
+// The API server waits long for the kubelet of a node that hangs or is unreachable. oneLogTimeout bounds the reading of one log, and
+// allLogsTimeout that of all logs in one observation: stopped members wait for the other actions of the event.
 const (
-	logPatience  = 3 * time.Second
-	logsPatience = 2 * logPatience
+	oneLogTimeout  = 3 * time.Second
+	allLogsTimeout = 2 * oneLogTimeout
 )
 
-// observeWarnings reads why Jobs have no pod and why pods do not start: the objects themselves do not tell that the API server
-// refuses a pod or that a volume cannot be mounted. Without a stall, nothing is read. An unreadable Event is a missing detail only.
+// observeWarnings reads why Jobs have no pod and why pods do not start. The objects themselves do not show that the API server rejects a
+// pod or that a volume cannot be mounted. Without a stall, nothing is read. An unreadable Event is only a missing detail.
 func (f *Function) observeWarnings(ctx context.Context, w *work) {
 	for i := range w.record.Members {
 		m := w.moverOf(&w.record.Members[i])
 		if m.job == nil || m.ended() || m.job.DeletionTimestamp != nil {
 			continue
 		}
-		var about metav1.Object
+		var stalled metav1.Object
 		switch {
-		case m.pod == nil || ended(m.pod):
-			about = m.job
-		case m.pod.Status.Phase == corev1.PodPending && m.pod.Spec.NodeName != "" && !started(m.pod) &&
-			w.Now.Sub(m.pod.CreationTimestamp.Time) > noticeStart:
-			about = m.pod
+		case m.pod == nil || hasEnded(m.pod):
+			stalled = m.job
+		case m.pod.Status.Phase == corev1.PodPending && m.pod.Spec.NodeName != "" && !hasStarted(m.pod) &&
+			w.Now.Sub(m.pod.CreationTimestamp.Time) > showStartAfter:
+			stalled = m.pod
 		default:
 			continue
 		}
-		if e, err := f.client.LastWarning(ctx, about.GetNamespace(), about.GetUID(), causes(about)...); err == nil && e != nil {
-			w.Warnings[about.GetName()] = Warning{Reason: e.Reason, Message: e.Message, At: kube.HappenedAt(e)}
+		if e, err := f.client.LastWarning(ctx, stalled.GetNamespace(), stalled.GetUID(), warningReasons(stalled)...); err == nil && e != nil {
+			w.Warnings[stalled.GetName()] = Warning{Reason: e.Reason, Message: e.Message, At: kube.HappenedAt(e)}
 		}
 	}
 }
 
-// causes are the reasons of the Events that say why the object cannot go on; all if it is a pod.
-func causes(object metav1.Object) []string {
+// warningReasons returns the reasons of the Events that explain a stall of the object. It is empty, which means all reasons, for a pod.
+func warningReasons(object metav1.Object) []string {
 	if _, isJob := object.(*batchv1.Job); isJob {
 		return []string{failedCreate}
 	}
 	return nil
 }
 
-// lastLine returns the last line of the container's log, and its time; nothing if the log cannot be read in time.
+// lastLine returns the last line of the container's log and its time. Both are empty if the log cannot be read in time.
 func (f *Function) lastLine(ctx context.Context, pod *corev1.Pod, container string) ([]byte, time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	ctx, cancel := context.WithTimeout(ctx, oneLogTimeout)
 	defer cancel()
 	line, at, err := f.client.LastLogLine(ctx, pod.Namespace, pod.Name, container)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// hanging answers as an API server that reaches no kubelet.
-type hanging struct{ lists build.Lists }
+// hangingLogs is the transport of an API server that reaches no kubelet.
+type hangingLogs struct{ lists build.Lists }
 
-func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h hangingLogs) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/log") {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -33,8 +33,8 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// TestLogsThatHangDoNotTakeTheTimeOfTheEvent: many members are stopped, and their event must not wait for all logs in turn.
-func TestLogsThatHangDoNotTakeTheTimeOfTheEvent(t *testing.T) {
+// TestHangingLogsDoNotDelayTheEvent: many members are stopped, and the event must not wait for their logs one by one.
+func TestHangingLogsDoNotDelayTheEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		copies := build.Edit(func(p *corev1.Pod) {
 			running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -50,15 +50,15 @@ func TestLogsThatHangDoNotTakeTheTimeOfTheEvent(t *testing.T) {
 			lists["jobs"], lists["pods"] = append(lists["jobs"], job), append(lists["pods"], build.Mover(job, onNode, copies))
 		}
 		lists["statefulsets"] = set(record, build.Replicas(9))
-		client := kube.NewClient(&rest.Config{Host: "http://api.example.com", Transport: hanging{lists}})
+		client := kube.NewClient(&rest.Config{Host: "http://api.example.com", Transport: hangingLogs{lists}})
 		began := time.Now()
 		in, err := New(client, build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
 			events.Ref{Namespace: build.Namespace, Name: "web"})
 		if err != nil || len(in.Pods) != 9 {
-			t.Fatalf("%d pods of movers, error %v", len(in.Pods), err)
+			t.Fatalf("observed %d mover pods, error %v", len(in.Pods), err)
 		}
-		if took := time.Since(began); took < logPatience || took > logsPatience {
-			t.Errorf("the look took %s", took)
+		if took := time.Since(began); took < oneLogTimeout || took > allLogsTimeout {
+			t.Errorf("observing took %s", took)
 		}
 	})
 }

@@ -13,14 +13,14 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Times after which a stall is shown. Each is well above the time of a healthy cluster, and within a minute of being observable.
+// Times after which a stall is shown to the user. Each is well above the time that a healthy cluster takes.
 const (
-	// noticeStart is how long a mover's pod may take to start, or to end, before the user is told.
-	noticeStart = 20 * time.Second
-	// noticeNoPod is how long a Job may be without a pod for no known reason.
-	noticeNoPod = time.Minute
-	// noticeSilence is how long a running mover may report no progress.
-	noticeSilence = 5 * time.Minute
+	// showStartAfter is how long a mover's pod may take to start, or to end.
+	showStartAfter = 20 * time.Second
+	// showNoPodAfter is how long a Job may be without a pod for no known reason.
+	showNoPodAfter = time.Minute
+	// showSilenceAfter is how long a running mover may report no progress.
+	showSilenceAfter = 5 * time.Minute
 )
 
 // Warning is the content of a Kubernetes Event of type Warning.
@@ -29,48 +29,48 @@ type Warning struct {
 	At              time.Time
 }
 
-// stall is why a mover cannot go on.
+// stall describes why a mover makes no progress.
 type stall struct {
-	// reason is a CamelCase word: that of the kubelet, the scheduler or the Job controller where there is one.
+	// reason is a CamelCase word, taken from the kubelet, the scheduler or the Job controller if one of them gives a reason.
 	reason, detail string
 	since          time.Time
-	// notice is when the user is told, allowed when the operation fails; both count from since.
-	notice, allowed time.Duration
-	// unplaced: the scheduler has found no node. The same mover may find one when the member has stopped.
+	// showAfter is when the stall is shown, limit when the operation fails. Both count from since.
+	showAfter, limit time.Duration
+	// unplaced is set if the scheduler found no node. The same mover may find a node after the member has stopped.
 	unplaced bool
-	// firstSeen: since is a guess, so the stall is never over.
+	// firstSeen is set if since is only a guess. Such a stall never exceeds its limit.
 	firstSeen bool
 }
 
 func (s *stall) cause() string { return s.reason + ": " + s.detail }
 
-// over reports whether the stall has lasted too long. It is false for nil.
+// over reports whether the stall has reached its limit. It is false for nil.
 func (s *stall) over(now time.Time) bool {
-	return s != nil && !s.firstSeen && now.Sub(s.since) >= s.allowed
+	return s != nil && !s.firstSeen && now.Sub(s.since) >= s.limit
 }
 
-// stallOf returns why the mover cannot go on, or nil if it can, or has ended.
+// stallOf returns the stall of the member's mover. It is nil if the mover makes progress or has ended.
 func (w *work) stallOf(member *api.Member, m mover) *stall {
 	if m.job == nil || m.ended() {
 		return nil
 	}
-	s := &stall{notice: noticeStart, allowed: w.Settings.StartTimeout}
+	s := &stall{showAfter: showStartAfter, limit: w.Settings.StartTimeout}
 	pod := m.pod
-	if pod != nil && ended(pod) {
+	if pod != nil && hasEnded(pod) {
 		pod = nil
 	}
 	switch {
 	case pod == nil:
-		w.withoutPod(s, member, m)
+		w.describeMissingPod(s, member, m)
 	case pod.DeletionTimestamp != nil:
 		s.reason, s.since = "Terminating", pod.DeletionTimestamp.Time
-		s.detail = fmt.Sprintf("pod %s is being deleted and does not end; look at node %s", pod.Name, pod.Spec.NodeName)
-	case pod.Status.Phase == corev1.PodPending && !started(pod):
+		s.detail = fmt.Sprintf("pod %s is terminating but does not end; look at node %s", pod.Name, pod.Spec.NodeName)
+	case pod.Status.Phase == corev1.PodPending && !hasStarted(pod):
 		s.since, s.unplaced = pod.CreationTimestamp.Time, pod.Spec.NodeName == ""
-		if s.reason, s.detail = waitingFor(pod); s.reason != "" {
-			s.notice = -1 // a container that only takes its time has no message
+		if s.reason, s.detail = containerWaitReason(pod); s.reason != "" {
+			s.showAfter = -1 // shown at once: a container that is only slow has no message
 		} else {
-			s.reason, s.detail = whyPending(pod, w.Warnings[pod.Name])
+			s.reason, s.detail = pendingReason(pod, w.Warnings[pod.Name])
 		}
 	default:
 		return w.stallOfStarted(member, pod, s)
@@ -78,48 +78,49 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 	return s
 }
 
-// started reports whether a container of the mover runs: a pod whose init container runs is Pending.
-func started(pod *corev1.Pod) bool {
+// hasStarted reports whether a container of the mover has started. The pod's phase does not tell, since it is Pending until all init
+// containers have ended.
+func hasStarted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == moverreport.FirstContainer && c.State.Waiting == nil
 	})
 }
 
-func ended(pod *corev1.Pod) bool { return statefulset.Done(pod) }
+func hasEnded(pod *corev1.Pod) bool { return statefulset.Done(pod) }
 
-// withoutPod describes a Job that has no pod: the API server refuses it, or the Job controller does not make one. A pod that was
-// deleted is replaced within moments and leaves no trace of when that was, so the time counts from when the lack was first seen.
-func (w *work) withoutPod(s *stall, member *api.Member, m mover) {
-	s.reason, s.detail, s.notice = noPod, fmt.Sprintf("job %s has no pod; look at kubectl describe job %s", m.job.Name, m.job.Name),
-		noticeNoPod
+// describeMissingPod describes a Job without a pod: the API server rejects the pod, or the Job controller does not create one. A deleted
+// pod is replaced within moments and leaves no trace of the time of its deletion. So the stall counts from when it was first observed.
+func (w *work) describeMissingPod(s *stall, member *api.Member, m mover) {
+	s.reason, s.detail, s.showAfter = noPod, fmt.Sprintf("job %s has no pod; look at kubectl describe job %s", m.job.Name, m.job.Name),
+		showNoPodAfter
 	s.since = m.job.CreationTimestamp.Time
 	if m.pod != nil {
-		s.since = later(s.since, endOf(m.pod))
+		s.since = later(s.since, lastContainerEnd(m.pod))
 	}
 	if member.ProgressAt != nil { // it had a pod then
 		s.since = later(s.since, member.ProgressAt.Time)
 	}
 	if warning := w.Warnings[m.job.Name]; warning.Reason != "" && !warning.At.Before(s.since) {
-		s.reason, s.detail, s.notice = warning.Reason, warning.Message, -1
+		s.reason, s.detail, s.showAfter = warning.Reason, warning.Message, -1
 	}
-	if s.firstSeen = member.StalledSince == nil || !withoutPodBefore(member); !s.firstSeen {
+	if s.firstSeen = member.StalledSince == nil || !lackedPodBefore(member); !s.firstSeen {
 		s.since = member.StalledSince.Time
 	}
 }
 
-// withoutPodBefore reports whether the Job had no pod when the member was last looked at.
-func withoutPodBefore(member *api.Member) bool {
+// lackedPodBefore reports whether the Job already had no pod in the previous observation.
+func lackedPodBefore(member *api.Member) bool {
 	return member.Stalled == "" || strings.HasPrefix(member.Stalled, noPod+": ") || strings.HasPrefix(member.Stalled, failedCreate+": ")
 }
 
 const (
 	noPod = "NoPod"
-	// failedCreate is the reason of the Job controller's Events about pods that the API server refuses.
+	// failedCreate is the reason of the Job controller's Events about pods that the API server rejects.
 	failedCreate = "FailedCreate"
 )
 
-// endOf is when the last container that has ended did so.
-func endOf(pod *corev1.Pod) time.Time {
+// lastContainerEnd returns when the last ended container ended, or the pod's creation if none has ended.
+func lastContainerEnd(pod *corev1.Pod) time.Time {
 	end := pod.CreationTimestamp.Time
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if c.State.Terminated != nil {
@@ -136,10 +137,11 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// stallOfStarted returns why a started pod cannot go on, or nil: the node does not report, or the mover reports no progress.
+// stallOfStarted returns the stall of a started pod: its node does not report, or the mover reports no progress. It is nil if there is
+// none.
 func (w *work) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *stall {
-	lost, moved := w.lostSince(pod), w.Moved[member.Ordinal]
-	if !moved.IsZero() && member.Stopped != nil { // before the stop, it waited
+	lost, moved := w.nodeLostSince(pod), w.Moved[member.Ordinal]
+	if !moved.IsZero() && member.Stopped != nil { // before the stop, the mover waited
 		moved = later(moved, member.Stopped.Time)
 	}
 	switch {
@@ -147,7 +149,8 @@ func (w *work) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *st
 		s.reason, s.since = "NodeNotReady", lost
 		s.detail = fmt.Sprintf("node %s of pod %s does not report", pod.Spec.NodeName, pod.Name)
 	case !moved.IsZero() && w.Settings.ProgressTimeout > 0:
-		s.reason, s.since, s.notice, s.allowed = "NoProgress", moved, min(noticeSilence, w.Settings.ProgressTimeout), w.Settings.ProgressTimeout
+		s.reason, s.since = "NoProgress", moved
+		s.showAfter, s.limit = min(showSilenceAfter, w.Settings.ProgressTimeout), w.Settings.ProgressTimeout
 		s.detail = fmt.Sprintf("pod %s on node %s reports no progress; its storage may hang", pod.Name, pod.Spec.NodeName)
 	default:
 		return nil
@@ -155,10 +158,10 @@ func (w *work) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *st
 	return s
 }
 
-// lostSince returns since when the pod's node does not report, or zero. The node says so itself, where it is that of a pod that is being
-// stopped. The node lifecycle controller makes the running pods of such a node not ready and gives no reason; a kubelet gives one
-// (kubernetes pkg/controller/util/node, MarkPodsNotReady). A mover whose init containers run is not ready anyway.
-func (in Input) lostSince(pod *corev1.Pod) time.Time {
+// nodeLostSince returns since when the pod's node does not report, or zero. If the node was observed, its condition Ready says so.
+// Otherwise the pod's condition does: the node lifecycle controller marks the pods of a lost node as not ready without a reason, while a
+// kubelet gives a reason (kubernetes pkg/controller/util/node, MarkPodsNotReady).
+func (in Input) nodeLostSince(pod *corev1.Pod) time.Time {
 	if node := in.Nodes[pod.Spec.NodeName]; node != nil {
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -174,11 +177,11 @@ func (in Input) lostSince(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// waitingFor returns why the kubelet cannot start a container of the pod, or nothing.
-func waitingFor(pod *corev1.Pod) (reason, detail string) {
+// containerWaitReason returns why the kubelet cannot start a container of the pod. Both results are empty if it gives no message.
+func containerWaitReason(pod *corev1.Pod) (reason, detail string) {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
-			if w.Reason == "ErrImagePull" { // the kubelet tells one and the other in turn
+			if w.Reason == "ErrImagePull" { // the kubelet alternates between the two reasons
 				return "ImagePullBackOff", w.Message
 			}
 			return w.Reason, w.Message
@@ -187,8 +190,8 @@ func waitingFor(pod *corev1.Pod) (reason, detail string) {
 	return "", ""
 }
 
-// whyPending returns the latest Warning about a pod that has a node and does not start, else what its conditions say.
-func whyPending(pod *corev1.Pod, warning Warning) (reason, detail string) {
+// pendingReason returns why the pod does not start: from the latest Warning if the pod has a node, otherwise from its conditions.
+func pendingReason(pod *corev1.Pod, warning Warning) (reason, detail string) {
 	if warning.Reason != "" && pod.Spec.NodeName != "" {
 		return warning.Reason, warning.Message
 	}

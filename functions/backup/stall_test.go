@@ -16,8 +16,8 @@ import (
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(build.Now.Add(-d)) }
 
-// waitsFor is a container that the kubelet does not start.
-func waitsFor(reason, message string) build.Option {
+// waitingContainer makes the mover's pod have a container that the kubelet does not start.
+func waitingContainer(reason, message string) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.FirstContainer,
@@ -25,7 +25,7 @@ func waitsFor(reason, message string) build.Option {
 	})
 }
 
-// silentNode is the node of the member, which has not reported for so long.
+// silentNode returns the member's node, which has not reported for the given time.
 func silentNode(since time.Duration) objects {
 	return objects{build.Node(build.Edit(func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: ago(since)}}
@@ -43,7 +43,7 @@ func deletedSince(d time.Duration) build.Option {
 	return build.Edit(func(p *corev1.Pod) { at := ago(d); p.DeletionTimestamp = &at })
 }
 
-// TestStalls: what keeps a mover is told within a minute, and the operation is given up when it lasts.
+// TestStalls: a stall of a mover is shown within a minute, and fails the operation if it lasts.
 func TestStalls(t *testing.T) {
 	const limit = 11 * time.Minute
 	pending, unplaced := build.InPhase(corev1.PodPending), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = "" })
@@ -72,58 +72,59 @@ func TestStalls(t *testing.T) {
 	}
 	job := api.MoverName(id, 0, 1)
 	chosen := build.Target(web0, "128Mi", build.On(""), build.Annotation(selectedNode, build.NodeName))
-	unprovisioned := append(append(set(moving0(api.MemberCopying)), append(journal(web0), source(web0)...)...), chosen)
+	unprovisioned := append(append(set(moving(api.MemberCopying)), append(journal(web0), source(web0)...)...), chosen)
 	rolling := copying(build.Rolling)
-	told := build.Annotation(moverreport.SignalAnnotation, signal.Encode())
+	signalled := build.Annotation(moverreport.SignalAnnotation, signal.Encode())
 	long := func(stop time.Duration) func(*api.Resize) {
 		return build.EditMember(0, func(m *api.Member) { m.Stopped = operation.Moment(build.Now.Add(-stop)) })
 	}
 	check(t,
-		row{"an image that cannot be pulled", given(copying(), pod(0), aged(time.Second, waitsFor("ErrImagePull", "no such image")))},
-		row{"an image that cannot be pulled is told once", given(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0),
-			aged(time.Minute, waitsFor("ImagePullBackOff", "no such image, again")))},
+		row{"an image that cannot be pulled", given(copying(), pod(0), aged(time.Second, waitingContainer("ErrImagePull", "no such image")))},
+		row{"an image that cannot be pulled is reported only once", given(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0),
+			aged(time.Minute, waitingContainer("ImagePullBackOff", "no such image, again")))},
 		row{"an image that cannot be pulled for too long", given(copying(), pod(0),
-			aged(limit, waitsFor("ImagePullBackOff", "no such image")))},
-		row{"nothing says why it does not start, and that is not long", given(copying(), pod(0), aged(20*time.Second, pending))},
-		row{"nothing says why it does not start", given(copying(), pod(0), aged(21*time.Second, pending))},
-		row{"a volume that cannot be mounted", but(given(copying(), pod(0), aged(time.Minute, pending)),
+			aged(limit, waitingContainer("ImagePullBackOff", "no such image")))},
+		row{"the pod does not start, for no known reason, since a short time", given(copying(), pod(0), aged(20*time.Second, pending))},
+		row{"the pod does not start, for no known reason", given(copying(), pod(0), aged(21*time.Second, pending))},
+		row{"a volume that cannot be mounted", with(given(copying(), pod(0), aged(time.Minute, pending)),
 			warned(job+"-x", "FailedMount", "timed out"))},
-		row{"no node has room, where all members stop: it is copied when the member has stopped",
+		row{"whole: no node has room, so the member is copied after its stop",
 			given(copying(), pod(0), aged(limit, pending, unplaced))},
-		row{"no node has room, where one member stops", given(rolling, pod(0), aged(limit, pending, unplaced))},
-		row{"a node was found, and no volume is provisioned there", given(unprovisioned, pod(0), aged(limit, pending, unplaced))},
-		row{"it is being deleted for too long", given(copying(), pod(0), aged(time.Hour, deletedSince(limit)))},
-		row{"the node of a member that has stopped does not report",
-			given(stopped(), aged(time.Hour, build.Waits(), told), silentNode(time.Minute))},
-		row{"the node of a member that has stopped does not report for too long",
-			given(stopped(), aged(time.Hour, build.Waits(), told), silentNode(limit))},
+		row{"rolling: no node has room", given(rolling, pod(0), aged(limit, pending, unplaced))},
+		row{"a node was selected, but no volume is provisioned there", given(unprovisioned, pod(0), aged(limit, pending, unplaced))},
+		row{"the pod has been terminating for too long", given(copying(), pod(0), aged(time.Hour, deletedSince(limit)))},
+		row{"the node of a stopped member does not report",
+			given(stopped(), aged(time.Hour, build.Waits(), signalled), silentNode(time.Minute))},
+		row{"the node of a stopped member has not reported for too long",
+			given(stopped(), aged(time.Hour, build.Waits(), signalled), silentNode(limit))},
 		row{"the node does not report", given(copying(), pod(0), aged(time.Hour, notReady("", time.Minute)))},
-		row{"the node does not report for too long", given(copying(), pod(0), aged(time.Hour, notReady("", limit)))},
-		row{"it reports no progress", but(given(copying(), pod(0), aged(time.Hour)), silent(6*time.Minute))},
-		row{"it reports no progress for too long", but(given(copying(), pod(0), aged(time.Hour)), silent(25*time.Minute))},
+		row{"the node has not reported for too long", given(copying(), pod(0), aged(time.Hour, notReady("", limit)))},
+		row{"the mover reports no progress", with(given(copying(), pod(0), aged(time.Hour)), silent(6*time.Minute))},
+		row{"the mover has reported no progress for too long", with(given(copying(), pod(0), aged(time.Hour)), silent(25*time.Minute))},
 		row{"the final pass reports no progress",
-			but(given(stopped(long(7*time.Minute)), aged(time.Hour, build.Waits(), told)), silent(6*time.Minute))},
-		row{"the final pass reports no progress for too long",
-			but(given(stopped(long(time.Hour)), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
-		row{"the mover waited for long, and the member has just stopped",
-			but(given(stopped(), aged(time.Hour, build.Waits(), told)), silent(25*time.Minute))},
-		row{"the API server refuses its pod", but(given(copying(), pod(0), alone(time.Second)),
+			with(given(stopped(long(7*time.Minute)), aged(time.Hour, build.Waits(), signalled)), silent(6*time.Minute))},
+		row{"the final pass has reported no progress for too long",
+			with(given(stopped(long(time.Hour)), aged(time.Hour, build.Waits(), signalled)), silent(25*time.Minute))},
+		row{"the mover waited for a long time, and the member has just stopped",
+			with(given(stopped(), aged(time.Hour, build.Waits(), signalled)), silent(25*time.Minute))},
+		row{"the API server rejects the pod", with(given(copying(), pod(0), alone(time.Second)),
 			warned(job, "FailedCreate", "must specify limits.cpu"))},
-		row{"the API server refuses its pod for too long", but(given(copying(was("FailedCreate: must specify", limit)), pod(0),
+		row{"the API server has rejected the pod for too long", with(given(copying(was("FailedCreate: must specify", limit)), pod(0),
 			alone(time.Hour)), warned(job, "FailedCreate", "must specify limits.cpu"))},
-		row{"no pod comes: its time runs", given(copying(), pod(0), alone(2*time.Minute))},
-		row{"no pod comes", given(copying(was("", 61*time.Second)), pod(0), alone(time.Hour))},
-		row{"no pod comes for too long", given(copying(was("", limit)), pod(0), alone(time.Hour))},
-		row{"it goes on", given(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0), aged(time.Hour))},
-		row{"a cause of others is bounded", given(copying(), pod(0), aged(time.Minute, waitsFor("Failed", strings.Repeat("x", 500)+"\n")))},
-		row{"progress is written", but(given(copying(), pod(0), aged(time.Minute)), func(in *Input) {
+		row{"no pod appears: only the time is stored", given(copying(), pod(0), alone(2*time.Minute))},
+		row{"no pod appears", given(copying(was("", 61*time.Second)), pod(0), alone(time.Hour))},
+		row{"no pod has appeared for too long", given(copying(was("", limit)), pod(0), alone(time.Hour))},
+		row{"the mover makes progress again", given(copying(was("ImagePullBackOff: no such image", time.Minute)), pod(0), aged(time.Hour))},
+		row{"the text of another program is cut", given(copying(), pod(0),
+			aged(time.Minute, waitingContainer("Failed", strings.Repeat("x", 500)+"\n")))},
+		row{"progress is stored", with(given(copying(), pod(0), aged(time.Minute)), func(in *Input) {
 			in.Progress, in.Moved = map[int]moverreport.Progress{0: {BytesDone: 5, BytesTotal: 10}}, map[int]time.Time{0: build.Now}
 		})},
 	)
 }
 
-// TestLogIsReadWhereItTellsProgress: in first passes, and in a final pass that lasts. A stop is not to wait for a log.
-func TestLogIsReadWhereItTellsProgress(t *testing.T) {
+// TestLogIsReadOnlyForProgress: the log is read in first passes and in a long final pass. A stop must not wait for a log.
+func TestLogIsReadOnlyForProgress(t *testing.T) {
 	running := func(name string) build.Option {
 		return build.Edit(func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.FirstContainer}}
@@ -140,19 +141,19 @@ func TestLogIsReadWhereItTellsProgress(t *testing.T) {
 		pod     build.Option
 		want    string
 	}{
-		"first passes": {api.MemberCopying, 0, running(moverreport.FirstContainer), moverreport.FirstContainer},
-		"it waits":     {api.MemberWaiting, 0, running(moverreport.FinalContainer), ""},
-		"a final pass": {api.MemberFinalPass, time.Minute, running(moverreport.FinalContainer), ""},
-		"a final pass that lasts": {api.MemberFinalPass, 6 * time.Minute, running(moverreport.FinalContainer),
+		"first passes":    {api.MemberCopying, 0, running(moverreport.FirstContainer), moverreport.FirstContainer},
+		"a waiting mover": {api.MemberWaiting, 0, running(moverreport.FinalContainer), ""},
+		"a final pass":    {api.MemberFinalPass, time.Minute, running(moverreport.FinalContainer), ""},
+		"a long final pass": {api.MemberFinalPass, 6 * time.Minute, running(moverreport.FinalContainer),
 			moverreport.FinalContainer},
-		"a copy that began after the stop": {api.MemberFinalPass, 6 * time.Minute, running(moverreport.FirstContainer),
+		"a copy that started after the stop": {api.MemberFinalPass, 6 * time.Minute, running(moverreport.FirstContainer),
 			moverreport.FirstContainer},
-		"a final pass on a node that is away": {api.MemberFinalPass, 6 * time.Minute, notReady("", time.Minute), ""},
+		"a final pass on a lost node": {api.MemberFinalPass, 6 * time.Minute, notReady("", time.Minute), ""},
 	} {
 		member := build.Member(0, row.phase)
 		member.Stopped = operation.Moment(build.Now.Add(-row.stopped))
-		in := given(set(moving0(row.phase)))
-		if got := in.logOf(&member, moverPod(1, row.pod)[1].(*corev1.Pod)); got != row.want {
+		in := given(set(moving(row.phase)))
+		if got := in.progressContainer(&member, moverPod(1, row.pod)[1].(*corev1.Pod)); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}

@@ -15,64 +15,61 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// clockSkew is how far the clocks of two API servers may differ: one stamps the temporary claim, another one its volume.
+// clockSkew is how far the clocks of two API servers may differ. One may create the temporary claim, the other its volume.
 const clockSkew = 10 * time.Second
 
-// checkTargets returns why a target must not be written to; empty if all may. The mover may delete data on a target, so a volume that is
-// older than its temporary claim never becomes one.
-func checkTargets(in Input, record *api.Resize) (api.Reason, string) {
-	for _, move := range open(record) {
+// targetProblem returns a reason and a message if the mover must not write to a target. Both are empty if all targets are usable. The mover
+// may delete data on a target, so a volume that is older than its temporary claim is never used.
+func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
+	for _, move := range movesBeforeStop(record) {
 		target := in.TargetClaim(record.Operation, move)
 		if !record.Copies() || target == nil || target.Spec.VolumeName == "" {
 			continue
 		}
 		volume := in.Volume(target.Spec.VolumeName)
 		if volume == nil {
-			return api.ClaimLost, fmt.Sprintf("volume %s of temporary claim %s is gone; look at kubectl describe pvc %s, then %s",
+			return api.ClaimLost, fmt.Sprintf("volume %s of temporary claim %s is gone. Look at kubectl describe pvc %s, then %s",
 				target.Spec.VolumeName, target.Name, target.Name, operation.AskAgain(record))
 		}
-		if sameStorage(in, move, volume.Name) {
+		if sharesStorage(in, move, volume.Name) {
 			return api.NotProvisioned, fmt.Sprintf("volume %s, provisioned for the copy of claim %s, is the same storage as its volume %s. "+
-				"It is kept, and its reclaim policy is Retain now: to delete it would delete the data. Name a StorageClass that provisions a separate "+
+				"Its reclaim policy is now Retain, because deleting it would delete the data. Name a StorageClass that provisions a separate "+
 				"folder, then %s",
 				volume.Name, move.Claim, move.OldVolume, operation.AskAgain(record))
 		}
 		if !world.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
 			return api.NotProvisioned, fmt.Sprintf("temporary claim %s for the copy of claim %s was bound to volume %s, which was not provisioned "+
-				"for it. Nothing is copied to a volume that may hold data. Reserve volume %s for its owner with spec.claimRef, or name a "+
-				"StorageClass that provisions volumes, then %s",
+				"for it and may hold data. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes, then %s",
 				target.Name, move.Claim, volume.Name, volume.Name, operation.AskAgain(record))
 		}
 		old, fresh := statefulset.NodesOfVolume(in.Volume(move.OldVolume)), statefulset.NodesOfVolume(volume)
 		if old.Apart(fresh) {
-			return api.CopyFailed, fmt.Sprintf("the new volume %s of claim %s is reachable from nodes with %s only, "+
-				"its volume %s from nodes with %s only, so no node can mount both. Name a StorageClass with volumeBindingMode WaitForFirstConsumer, "+
-				"or with volumes there",
-				volume.Name, move.Claim, fresh, move.OldVolume, old)
+			return api.CopyFailed, fmt.Sprintf("no node can mount both volumes of claim %s: the new volume %s is reachable only from nodes "+
+				"with %s, the present volume %s only from nodes with %s. Name a StorageClass with volumeBindingMode WaitForFirstConsumer, or with "+
+				"volumes on those nodes", move.Claim, volume.Name, fresh, move.OldVolume, old)
 		}
 	}
 	return "", ""
 }
 
-// checkUnclaimed returns which existing volume Kubernetes would bind to a temporary claim instead of provisioning one, or nothing.
-// It is asked before the claim is created, since a mover can start before the binding is seen.
-func checkUnclaimed(in Input, claim *corev1.PersistentVolumeClaim, move *api.Move) string {
-	i := slices.IndexFunc(in.Unclaimed, func(v *corev1.PersistentVolume) bool { return satisfies(v, claim) })
+// bindingConflict returns a message if Kubernetes would bind an existing volume to the temporary claim instead of provisioning one. It is
+// empty otherwise. The check runs before the claim is created, because a mover could start before Drydock observes the binding.
+func bindingConflict(in Input, claim *corev1.PersistentVolumeClaim, move *api.Move) string {
+	i := slices.IndexFunc(in.Unclaimed, func(v *corev1.PersistentVolume) bool { return mayBind(v, claim) })
 	if i < 0 {
 		return ""
 	}
 	volume := in.Unclaimed[i].Name
-	return fmt.Sprintf("volume %s of StorageClass %q has no claim, so Kubernetes would bind it to the copy of claim %s instead of "+
-		"provisioning a volume. Nothing is copied to a volume that may hold data. Reserve volume %s for its owner with spec.claimRef, or name "+
-		"a StorageClass that provisions volumes",
+	return fmt.Sprintf("volume %s of StorageClass %q has no claim and may hold data, but Kubernetes would bind it to the copy of claim %s "+
+		"instead of provisioning a volume. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes",
 		volume, className(claim), move.Claim, volume)
 }
 
-// satisfies reports whether Kubernetes may bind the unclaimed volume to the claim. It asks the same as the volume binder, except
-// for node affinity, which depends on where the pod goes.
-func satisfies(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+// mayBind reports whether Kubernetes may bind the unclaimed volume to the claim. It makes the same checks as the volume binder, except for
+// node affinity, which depends on the node of the pod.
+func mayBind(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	spec := volume.Spec
-	if ref := spec.ClaimRef; ref != nil { // reserved: the binder asks nothing else
+	if ref := spec.ClaimRef; ref != nil { // reserved: the binder checks nothing else
 		return ref.Namespace == claim.Namespace && ref.Name == claim.Name
 	}
 	request, capacity := claim.Spec.Resources.Requests[corev1.ResourceStorage], spec.Capacity[corev1.ResourceStorage]
@@ -80,16 +77,16 @@ func satisfies(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeCl
 	case volume.DeletionTimestamp != nil, spec.StorageClassName != className(claim), capacity.Cmp(request) < 0:
 		return false
 	case modeOf(spec.VolumeMode) != modeOf(claim.Spec.VolumeMode),
-		text(spec.VolumeAttributesClassName) != text(claim.Spec.VolumeAttributesClassName):
+		deref(spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName):
 		return false
 	}
 	return !slices.ContainsFunc(claim.Spec.AccessModes,
 		func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(spec.AccessModes, m) })
 }
 
-func className(claim *corev1.PersistentVolumeClaim) string { return text(claim.Spec.StorageClassName) }
+func className(claim *corev1.PersistentVolumeClaim) string { return deref(claim.Spec.StorageClassName) }
 
-func text(s *string) string {
+func deref(s *string) string {
 	if s == nil {
 		return ""
 	}
@@ -103,15 +100,15 @@ func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	return *mode
 }
 
-// lacksTarget reports whether a temporary claim is to be created.
-func lacksTarget(in Input, record *api.Resize) bool {
-	return record.Copies() && slices.ContainsFunc(open(record), func(move *api.Move) bool {
+// needsTarget reports whether a temporary claim has to be created.
+func needsTarget(in Input, record *api.Resize) bool {
+	return record.Copies() && slices.ContainsFunc(movesBeforeStop(record), func(move *api.Move) bool {
 		return in.TargetClaim(record.Operation, move) == nil
 	})
 }
 
-// makeTargets creates the temporary claims of a member.
-func (w *work) makeTargets(member *api.Member) []plan.Action {
+// createTargets returns the actions that create the member's missing temporary claims.
+func (w *work) createTargets(member *api.Member) []plan.Action {
 	var actions []plan.Action
 	for i := range member.Claims {
 		move := &member.Claims[i]
@@ -124,57 +121,58 @@ func (w *work) makeTargets(member *api.Member) []plan.Action {
 		}
 		link := w.link(api.RoleTarget, move.Claim)
 		claim := resources.MakeTargetClaim(w.Claim(move.Claim), move, link)
-		if problem := checkUnclaimed(w.Input, claim, move); problem != "" {
+		if problem := bindingConflict(w.Input, claim, move); problem != "" {
 			w.fail(api.NotProvisioned, "%s", problem)
 			return nil
 		}
-		move.ForgetProgress() // no mover has taken it for its own yet
+		move.ForgetProgress() // no mover has written to the new target yet
 		actions = append(actions, plan.Create(plan.Claims, claim))
 	}
 	return actions
 }
 
-// link ties an object to a claim of the operation.
+// link returns a link between an object and a claim of the operation.
 func (w *work) link(role api.Role, claim string) api.Link {
 	return api.Link{Operation: w.record.Operation, Role: role, Namespace: w.Set.Namespace, Set: w.record.Set, Claim: claim}
 }
 
-// holdSources sets the volumes of a member to Retain, so that no lost claim can take its data along, and links claims and volumes.
-func (w *work) holdSources(member *api.Member) []plan.Action {
+// retainSources sets the member's volumes to Retain, so that the loss of a claim never deletes data. It also links claims and volumes.
+func (w *work) retainSources(member *api.Member) []plan.Action {
 	var actions []plan.Action
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		volume, claim := w.Volume(move.OldVolume), w.Claim(move.Claim)
 		if volume == nil || claim == nil || move.Moved {
-			continue // hopeless says so
+			continue // revertReason has found it, or the move is done
 		}
 		link := w.link(api.RoleSource, move.Claim)
 		actions = append(actions, world.HoldVolume(volume, link).Actions()...)
 		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
-		if fresh := w.Volume(move.NewVolume); w.record.IsRollback() && fresh != nil { // its window must not end now
+		if fresh := w.Volume(move.NewVolume); w.record.IsRollback() && fresh != nil { // its retention must not end during the rollback
 			actions = append(actions, world.HoldVolume(fresh, w.returningLink(move)).Actions()...)
 		}
 	}
 	return actions
 }
 
-// returningLink is the link of an old volume that is to come back. It says whose the volume was, in case it does not.
+// returningLink returns the link of an old volume that a rollback restores. It names the operation that left the volume, in case the
+// rollback fails.
 func (w *work) returningLink(move *api.Move) api.Link {
 	link := w.link(api.RoleReturning, move.Claim)
-	is, err := api.LoadLink(w.Volume(move.NewVolume))
+	present, err := api.LoadLink(w.Volume(move.NewVolume))
 	switch {
-	case err != nil || is == nil: // comesBack has seen it
-	case is.Operation == w.record.Operation && is.Role == api.RoleReturning:
-		return *is
-	case is.Operation != w.record.Operation:
-		link.Before = is.Operation
+	case err != nil || present == nil: // oldVolumeAvailable has checked it
+	case present.Operation == w.record.Operation && present.Role == api.RoleReturning:
+		return *present
+	case present.Operation != w.record.Operation:
+		link.Before = present.Operation
 	}
 	return link
 }
 
-// comesBack reports whether the claim's old volume is there, and was left behind of this very claim: a record that names another volume
-// was not written by Drydock.
-func comesBack(in Input, record *api.Resize, move *api.Move) bool {
+// oldVolumeAvailable reports whether the old volume exists and was left by this very claim. Drydock writes no record that names another
+// volume.
+func oldVolumeAvailable(in Input, record *api.Resize, move *api.Move) bool {
 	volume := in.Volume(move.NewVolume)
 	if volume == nil || volume.Status.Phase != corev1.VolumeReleased {
 		return false

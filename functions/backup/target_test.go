@@ -14,9 +14,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestTargets: the mover deletes what it finds on a target, so a volume that may hold data is never one.
-func TestTargets(t *testing.T) {
-	at := append(set(moving0(api.MemberCopying)), append(journal(web0), pod(0)...)...)
+// TestUnusableTargets: the mover deletes the files that it finds on a target. So a volume that may hold data is never used as a target.
+func TestUnusableTargets(t *testing.T) {
+	at := append(set(moving(api.MemberCopying)), append(journal(web0), pod(0)...)...)
 	bound := func(volume *corev1.PersistentVolume) objects { return objects{build.Target(web0, "128Mi"), volume} }
 	fresh := func(options ...build.Option) *corev1.PersistentVolume {
 		return build.VolumeOf(build.Target(web0, "128Mi"), options...)
@@ -45,61 +45,62 @@ func TestTargets(t *testing.T) {
 		})
 	}
 	check(t,
-		row{"it was there before the claim: it was not provisioned for it", given(at, source(web0), bound(fresh(build.Static())))},
-		row{"it was provisioned, but long before the claim", given(at, source(web0), bound(fresh(build.Age(time.Hour))))},
-		row{"it is gone", given(at, source(web0), objects{build.Target(web0, "128Mi")})},
-		row{"it is the same storage as the source: it is kept first", given(at, same, bound(fresh(handle)))},
-		row{"it is the same storage as the source, and is kept",
+		row{"the volume existed before the claim: it was not provisioned for it", given(at, source(web0), bound(fresh(build.Static())))},
+		row{"the volume was provisioned long before the claim", given(at, source(web0), bound(fresh(build.Age(time.Hour))))},
+		row{"the volume is gone", given(at, source(web0), objects{build.Target(web0, "128Mi")})},
+		row{"the volume is the same storage as the source: it is retained first", given(at, same, bound(fresh(handle)))},
+		row{"the volume is the same storage as the source, and is retained",
 			given(at, same, bound(fresh(handle, build.Retained(api.RoleForeign, web0))))},
 		row{"no node can mount both", given(at, zoned, bound(fresh(zone("b"))))},
-		row{"one node can mount both", given(at, zoned, bound(fresh(zone("a"))))},
-		row{"Kubernetes would bind the claim to an existing volume", but(given(at, source(web0)), unclaimed())},
-		row{"an existing volume is too small", but(given(at, source(web0)), unclaimed(build.Edit(func(v *corev1.PersistentVolume) {
+		row{"nodes can mount both", given(at, zoned, bound(fresh(zone("a"))))},
+		row{"Kubernetes would bind the claim to an existing volume", with(given(at, source(web0)), unclaimed())},
+		row{"an existing volume is too small", with(given(at, source(web0)), unclaimed(build.Edit(func(v *corev1.PersistentVolume) {
 			v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}
 		})))},
-		row{"an existing volume of another class", but(given(at, source(web0)),
+		row{"an existing volume of another class", with(given(at, source(web0)),
 			unclaimed(build.Edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "other" })))},
 		row{"an existing volume of another attributes class",
-			but(given(at, source(web0)),
+			with(given(at, source(web0)),
 				unclaimed(build.Edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") })))},
-		row{"an existing volume that is reserved for another claim", but(given(at, source(web0)), unclaimed(reservedFor("other")))},
-		row{"an existing volume that is reserved for the temporary claim",
-			but(given(at, source(web0)), unclaimed(reservedFor(api.TargetName(id, web0, 0))))},
+		row{"an existing volume is reserved for another claim", with(given(at, source(web0)), unclaimed(reservedFor("other")))},
+		row{"an existing volume is reserved for the temporary claim",
+			with(given(at, source(web0)), unclaimed(reservedFor(api.TargetName(id, web0, 0))))},
 	)
 }
 
-// TestWhyItIsGivenUp: what backup finds before and during the first passes.
-func TestWhyItIsGivenUp(t *testing.T) {
+// TestReasonsToRevert lists the problems that backup finds before and during the first passes.
+func TestReasonsToRevert(t *testing.T) {
 	late := build.Due(-time.Second)
 	forged := func(change func(*api.Move)) objects {
-		return set(moving0(api.MemberCopying, build.EditMember(0, func(m *api.Member) { change(&m.Claims[0]) })))
+		return set(moving(api.MemberCopying, build.EditMember(0, func(m *api.Member) { change(&m.Claims[0]) })))
 	}
 	check(t,
-		row{"the time is over", given(copying(late), pod(0))},
-		row{"the API server refuses a step", but(given(copying(), pod(0)), func(in *Input) { in.Rejected = "exceeded quota" })},
-		row{"a claim was deleted", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[1:])},
-		row{"a claim is being deleted", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.Deleting()))},
-		row{"a claim was replaced", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0, build.UID("uid-other")))},
-		row{"a volume is gone", given(set(moving0(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
-		row{"the record has no id of the set's own", given(set(moving0(api.MemberPending)), pod(0), bare(web0))},
-		row{"the record says that a member has stopped, and there is no journal",
-			given(set(moving0(api.MemberFinalPass, build.Genuine)), held(0), bare(web0))},
-		row{"the record names a volume that the journal does not",
+		row{"the deadline has passed", given(copying(late), pod(0))},
+		row{"the API server rejects a write", with(given(copying(), pod(0)), func(in *Input) { in.Rejected = "exceeded quota" })},
+		row{"a claim was deleted", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0)[1:])},
+		row{"a claim is being deleted", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, build.Deleting()))},
+		row{"a claim was replaced", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, build.UID("uid-other")))},
+		row{"a volume is gone", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
+		row{"the record has an id that does not derive from the set", given(set(moving(api.MemberPending)), pod(0), unlinked(web0))},
+		row{"the record has a stopped member, but there is no journal",
+			given(set(moving(api.MemberFinalPass, build.Genuine)), heldPod(0), unlinked(web0))},
+		row{"the record names a volume that is not in the journal",
 			given(forged(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), journal(web0), pod(0), source(web0))},
-		row{"the record names a claim that the journal does not",
+		row{"the record names a claim that is not in the journal",
 			given(forged(func(m *api.Move) { m.Claim = "data-payroll-0" }), journal(web0), pod(0), source(web0))},
-		row{"the set is being deleted: restore undoes it", given(set(moving0(api.MemberCopying), build.Deleting()), journal(web0), pod(0),
+		row{"the set is being deleted: restore handles the operation", given(set(moving(api.MemberCopying), build.Deleting()), journal(web0),
+			pod(0),
 			source(web0))},
-		row{"the set is created anew: its identity is not known yet",
-			given(set(moving0(api.MemberCopying, func(r *api.Resize) { r.Set.UID, r.ReplaceSet = "", true })), journal(web0), pod(0),
+		row{"the set is being created again: its UID is not known yet",
+			given(set(moving(api.MemberCopying, func(r *api.Resize) { r.Set.UID, r.ReplaceSet = "", true })), journal(web0), pod(0),
 				source(web0))},
 		row{"planned: pause-owner is next", given(set(build.Operation(api.Planned)))},
-		row{"given up: restore releases what is held", given(set(build.Operation(api.Reverting)), journal(web0), pod(0), source(web0))},
-		row{"a record that cannot be read", given(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{}"))})},
+		row{"reverting: restore releases the held pods", given(set(build.Operation(api.Reverting)), journal(web0), pod(0), source(web0))},
+		row{"the record is unreadable", given(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{}"))})},
 	)
 }
 
-// TestWarnings: what movers warn of is told once, and bounded.
+// TestWarnings: each warning of a mover is reported once, and its length is bounded.
 func TestWarnings(t *testing.T) {
 	warns := func(omitted int, texts ...string) objects {
 		return moverPod(1, build.Waits(), build.Edit(func(p *corev1.Pod) {
@@ -112,8 +113,8 @@ func TestWarnings(t *testing.T) {
 	known := build.EditMember(0, func(m *api.Member) { m.Claims[0].Warnings = []string{"a sparse file"} })
 	check(t,
 		row{"a warning", given(copying(), pod(0), warns(0, "a sparse file"))},
-		row{"one that is known is not told again", given(copying(known), pod(0), warns(0, "a sparse file", "a socket"))},
-		row{"some were left out", given(copying(), pod(0), warns(3, "a sparse file"))},
-		row{"a long one is cut", given(copying(), pod(0), warns(0, strings.Repeat("ü", 400)))},
+		row{"a known warning is not reported again", given(copying(known), pod(0), warns(0, "a sparse file", "a socket"))},
+		row{"some warnings were omitted", given(copying(), pod(0), warns(3, "a sparse file"))},
+		row{"a long warning is cut", given(copying(), pod(0), warns(0, strings.Repeat("ü", 400)))},
 	)
 }

@@ -9,15 +9,15 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// A claim's warnings in the status are bounded, so that the annotation stays small whatever movers say. Events have more.
+// The warnings in a record are bounded, so that the annotation stays small. Events have more of them.
 const (
-	warningBytes    = 300      // of one warning
-	allWarningBytes = 24 << 10 // of all warnings of a status
+	warningBytes    = 300      // for one warning
+	allWarningBytes = 24 << 10 // for all warnings of a record
 )
 
-const moreWarnings = "there are more warnings; they are in the log of the mover's pod"
+const moreWarnings = "there are more warnings; see the log of the mover's pod"
 
-// addWarnings stores a mover's warnings with its claim, each once.
+// addWarnings stores a mover's warnings with its claim, each only once.
 func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted int) {
 	if omitted > 0 {
 		warnings = append(slices.Clone(warnings), moreWarnings)
@@ -40,7 +40,7 @@ func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted 
 	}
 }
 
-// shorten cuts a text to so many bytes and keeps it valid UTF-8.
+// shorten cuts a text to the limit in bytes and keeps it valid UTF-8.
 func shorten(text string, limit int) string {
 	const mark = "..."
 	if len(text) <= limit {
@@ -49,8 +49,8 @@ func shorten(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }
 
-// tellWarnings makes an Event of each warning that is new.
-func tellWarnings(in Input, before, after *api.Resize) []plan.Action {
+// warningEvents returns a Kubernetes Event for each new warning.
+func warningEvents(in Input, before, after *api.Resize) []plan.Action {
 	var notes []plan.Action
 	for _, move := range after.Moves() {
 		known := before.Move(move.Claim)
@@ -59,7 +59,7 @@ func tellWarnings(in Input, before, after *api.Resize) []plan.Action {
 				continue
 			}
 			notes = append(notes, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.CopyWarning,
-				Message: fmt.Sprintf("the copy of claim %s: %s", move.Claim, text), UID: in.Set.UID, Operation: after.Operation}))
+				Message: fmt.Sprintf("copying claim %s: %s", move.Claim, text), UID: in.Set.UID, Operation: after.Operation}))
 		}
 	}
 	return notes

@@ -11,21 +11,21 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Decide is pure. A failure that is listed already is not listed, and not told, again: its own write may be what made
-// the event fail.
+// Decide lists an undelivered event on the set, and reports it in a Kubernetes Event. It ignores a failure that is already listed, because
+// dead-letter's own write may have caused the event that failed. Decide is pure.
 func Decide(in Input) plan.Plan {
 	if in.Set == nil {
 		return plan.Noop(api.SetGone)
 	}
-	if events.IsOrder(in.Letter.Type) && in.Letter.Code == forbidden {
-		return plan.Noop(api.OrderRefused) // else a stranger could write on the set by sending orders
+	if events.IsOrder(in.Letter.Type) && in.Letter.Code == orderRefusedCode {
+		return plan.Noop(api.OrderRefused) // otherwise anyone could write to the set by sending orders
 	}
-	if why := unlistable(in); why != "" {
-		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+why))
+	if reason := notListedReason(in); reason != "" {
+		return plan.Do(api.DeadLettered, warn(in, "The event is not listed: "+reason))
 	}
 	letters, err := api.LoadDeadLetters(in.Set)
 	if err != nil {
-		return plan.Do(api.DeadLettered, tell(in, "the event is not listed: "+err.Error()))
+		return plan.Do(api.DeadLettered, warn(in, "The event is not listed: "+err.Error()))
 	}
 	letter := in.Letter
 	letter.Time = *operation.Moment(in.Now)
@@ -33,24 +33,24 @@ func Decide(in Input) plan.Plan {
 	switch {
 	case at >= 0 && letters[at].Resent == nil:
 		return plan.Noop(api.DeadLettered)
-	case at >= 0: // somebody sent it again, and it failed again
+	case at >= 0: // the user sent it again, and it failed again
 		letters = slices.Clone(letters)
 		letters[at] = letter
 	case len(letters) == api.MaxDeadLetters:
-		return plan.Do(api.DeadLettered, tell(in, fmt.Sprintf("the event is not listed: %d others are; send them again first with %s",
-			len(letters), redeliver(in))))
+		return plan.Do(api.DeadLettered, warn(in, fmt.Sprintf("The event is not listed, because the list has %d other events. Send these first "+
+			"with %s", len(letters), redeliverCommand(in))))
 	default:
 		letters = append(slices.Clip(letters), letter)
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
-	return plan.Do(api.DeadLettered, append(patch.Actions(), tell(in, redeliver(in)+" sends the event again"))...)
+	return plan.Do(api.DeadLettered, append(patch.Actions(), warn(in, "To send the event again at once, run "+redeliverCommand(in)))...)
 }
 
-// forbidden is the HTTP status with which package serve refuses an order.
-const forbidden = 403
+// orderRefusedCode is the HTTP status of package serve for an order without permission.
+const orderRefusedCode = 403
 
-// unlistable says why nothing is written on the set.
-func unlistable(in Input) string {
+// notListedReason returns why the event must not be listed on the set. It is empty if it may be listed.
+func notListedReason(in Input) string {
 	switch {
 	case !statefulset.Managed(in.Set):
 		return "the set has not opted in"
@@ -59,15 +59,16 @@ func unlistable(in Input) string {
 	case in.Rejected != "":
 		return in.Rejected
 	}
-	return malformed(in.Letter)
+	return malformedReason(in.Letter)
 }
 
-// tell warns people on the set.
-func tell(in Input, ending string) plan.Action {
+// warn returns the action that creates a Warning Event on the set. The outcome says whether the event is listed.
+func warn(in Input, outcome string) plan.Action {
 	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.DeadLettered, UID: in.Set.UID,
-		Operation: in.Letter.Operation, Message: describe(in.Letter) + "; the next tick looks at the set again; " + ending})
+		Operation: in.Letter.Operation, Message: describe(in.Letter) + ". The next tick checks the set again. " + outcome})
 }
 
-func redeliver(in Input) string {
+// redeliverCommand returns the command that sends the listed events again.
+func redeliverCommand(in Input) string {
 	return fmt.Sprintf("kubectl drydock redeliver -n %s sts/%s", in.Set.Namespace, in.Set.Name)
 }

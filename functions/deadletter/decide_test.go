@@ -2,6 +2,8 @@ package deadletter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +17,10 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// letter is of a step that backup refused, an hour ago.
-func letter(change ...func(*api.Letter)) api.Letter {
-	l := Read(givenUp(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room")}))
+// testLetter returns the letter of a step that backup refused an hour ago.
+func testLetter(change ...func(*api.Letter)) api.Letter {
+	l := letterOf(undelivered(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422,
+		"knativeerrordata": encoded("no room")}))
 	l.Operation, l.Time = build.ID, metav1.NewTime(build.Now.Add(-time.Hour))
 	for _, c := range change {
 		c(&l)
@@ -29,69 +32,64 @@ func listed(letters ...api.Letter) build.Option {
 	return build.Annotation(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
 }
 
-func coded(code int) api.Letter { return letter(func(l *api.Letter) { l.Code = code }) }
+func letterWithCode(code int) api.Letter { return testLetter(func(l *api.Letter) { l.Code = code }) }
 
-func many(n int) []api.Letter {
+func letters(n int) []api.Letter {
 	var letters []api.Letter
 	for i := range n {
-		letters = append(letters, coded(500+i))
+		letters = append(letters, letterWithCode(500+i))
 	}
 	return letters
 }
 
-const (
-	failure = "event dev.drydock.owner.paused could not be delivered to http://backup: HTTP 422: no room; the next tick looks at the set again; "
-	added   = `do DeadLettered: patch statefulsets web {+dead-letters}; event DeadLettered "` + failure + `kubectl drydock redeliver -n shop sts/web sends the event again"`
-	nothing = "noop DeadLettered"
-)
-
-func told(why string) string {
-	return fmt.Sprintf("do DeadLettered: event DeadLettered %q", failure+"the event is not listed: "+why)
-}
-
+// TestDecide: which events are listed, and how the failure is reported.
+// Invariants: I7, I8.
 func TestDecide(t *testing.T) {
 	resent := func(l *api.Letter) { l.Resent = operation.Moment(build.Now) }
 	worded := func(l *api.Letter) { l.ID, l.Message = "other", "no space" }
-	for name, row := range map[string]struct {
+	rows := map[string]struct {
 		set      []build.Option
 		change   func(*api.Letter)
 		rejected string
-		want     string
-		list     string // codes of the list that is stored
+		list     string // the codes of the stored list
 	}{
-		"a first letter":                      {nil, nil, "", added, "422"},
-		"another one":                         {[]build.Option{listed(coded(503))}, nil, "", added, "503 422"},
-		"I7: the same again":                  {[]build.Option{listed(letter())}, nil, "", nothing, ""},
-		"I7: the same in other words":         {[]build.Option{listed(letter(worded))}, nil, "", nothing, ""},
-		"sent again, and it failed again":     {[]build.Option{listed(coded(503), letter(resent), coded(500))}, nil, "", added, "503 422 500"},
-		"the last that there is room for":     {[]build.Option{listed(many(7)...)}, nil, "", added, "500 501 502 503 504 505 506 422"},
-		"I7: a full list pushes nothing out":  {[]build.Option{listed(many(8)...)}, nil, "", told("8 others are; send them again first with kubectl drydock redeliver -n shop sts/web"), ""},
-		"I7: the same in a full list":         {[]build.Option{listed(append(many(7), letter())...)}, nil, "", nothing, ""},
-		"a list that cannot be read is kept":  {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", told("annotation drydock.dev/dead-letters of StatefulSet shop/web: version is 0, this Drydock reads version 1; update Drydock"), ""},
-		"an order that was refused":           {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", "noop OrderRefused", ""},
-		"a set that has not opted in":         {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", told("the set has not opted in"), ""},
-		"a set that is being deleted":         {[]build.Option{build.Deleting()}, nil, "", told("the set is being deleted"), ""},
-		"I8: the API server refuses the list": {nil, nil, "annotations too long", told("annotations too long"), ""},
-		"an event that is not ours":           {nil, func(l *api.Letter) { l.ID = "<>" }, "", told("one of its attributes is longer than 512 bytes or has characters that none of Drydock's has"), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := Input{Now: build.Now, Letter: letter(), Rejected: row.rejected, Set: build.Set("web", row.set...)}
-			if row.change != nil {
-				row.change(&in.Letter)
-			}
-			build.Expect(t, build.World(in.Set), func() plan.Plan { return Decide(in) }, row.want, "")
-			if got := codes(t, Decide(in)); got != row.list {
-				t.Errorf("the list is %q, want %q", got, row.list)
-			}
-		})
+		"the first letter":                            {nil, nil, "", "422"},
+		"another letter":                              {[]build.Option{listed(letterWithCode(503))}, nil, "", "503 422"},
+		"the same letter again":                       {[]build.Option{listed(testLetter())}, nil, "", ""},
+		"the same letter with another id and message": {[]build.Option{listed(testLetter(worded))}, nil, "", ""},
+		"a letter that was sent again and failed again": {[]build.Option{listed(letterWithCode(503), testLetter(resent), letterWithCode(500))},
+			nil, "", "503 422 500"},
+		"the last letter that fits":       {[]build.Option{listed(letters(7)...)}, nil, "", "500 501 502 503 504 505 506 422"},
+		"a full list keeps its letters":   {[]build.Option{listed(letters(8)...)}, nil, "", ""},
+		"the same letter in a full list":  {[]build.Option{listed(append(letters(7), testLetter())...)}, nil, "", ""},
+		"an unreadable list is kept":      {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", ""},
+		"a refused order":                 {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
+		"a set that has not opted in":     {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", ""},
+		"a set that is being deleted":     {[]build.Option{build.Deleting()}, nil, "", ""},
+		"the API server rejects the list": {nil, nil, "annotations too long", ""},
+		"an event with an invalid id":     {nil, func(l *api.Letter) { l.ID = "<>" }, "", ""},
 	}
-	if p := Decide(Input{Letter: letter()}); p.String() != "noop SetGone" {
+	var cases []build.Case
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		in := Input{Now: build.Now, Letter: testLetter(), Rejected: row.rejected, Set: build.Set("web", row.set...)}
+		if row.change != nil {
+			row.change(&in.Letter)
+		}
+		cases = append(cases, build.Case{Says: name, World: build.World(in.Set), Told: []string{"letter: " + describe(in.Letter)},
+			Decide: func() plan.Plan { return Decide(in) }})
+		if got := storedCodes(t, Decide(in)); got != row.list {
+			t.Errorf("%s: the list is %q, want %q", name, got, row.list)
+		}
+	}
+	build.Golden(t, cases)
+	if p := Decide(Input{Letter: testLetter()}); p.String() != "noop SetGone" {
 		t.Errorf("without the set: %s", p)
 	}
 }
 
-// codes renders the list that the plan stores, each letter new.
-func codes(t *testing.T, p plan.Plan) string {
+// storedCodes renders the codes of the list that the plan stores. A new letter must have the present time.
+func storedCodes(t *testing.T, p plan.Plan) string {
 	t.Helper()
 	text := ""
 	for _, a := range p.Actions {
@@ -106,7 +104,7 @@ func codes(t *testing.T, p plan.Plan) string {
 			for _, l := range letters {
 				text += fmt.Sprintf(" %d", l.Code)
 				if l.Code == 422 && (!l.Time.Time.Equal(build.Now) || l.Resent != nil) {
-					t.Errorf("the letter is not of now: %+v", l)
+					t.Errorf("the new letter does not have the present time: %+v", l)
 				}
 			}
 		}
@@ -114,13 +112,13 @@ func codes(t *testing.T, p plan.Plan) string {
 	return strings.TrimSpace(text)
 }
 
-// TestI7AWriteThatFeedsItselfEnds: each write of a list is an update of the set, which may be given up again, by any
-// function and with any answer. After as many writes as there is room for it is over.
+// TestRepeatedFailuresOfOwnWritesEnd: each write of the list updates the set, and the event of that update may fail, too, in any function
+// and with any answer. The writes end when the list is full.
 // Invariants: I7.
-func TestI7AWriteThatFeedsItselfEnds(t *testing.T) {
+func TestRepeatedFailuresOfOwnWritesEnd(t *testing.T) {
 	set, writes := build.Set("web"), 0
 	for i := range 1000 {
-		in := Input{Now: build.Now.Add(time.Duration(i) * time.Second), Set: set, Letter: letter()}
+		in := Input{Now: build.Now.Add(time.Duration(i) * time.Second), Set: set, Letter: testLetter()}
 		in.Letter.Code, in.Letter.ID = 400+i%100, fmt.Sprint(i)
 		in.Letter.Destination = []string{"http://sift", "http://backup", "http://restore"}[i%3]
 		for _, a := range Decide(in).Actions {
@@ -135,10 +133,10 @@ func TestI7AWriteThatFeedsItselfEnds(t *testing.T) {
 	}
 }
 
-// TestSourceEventsAreToldApart: letters about two pods are two letters.
-func TestSourceEventsAreToldApart(t *testing.T) {
-	one, other := Read(source(t, events.KindPod, "a", nil)), Read(source(t, events.KindPod, "b", nil))
+// TestSourceEventsHaveDistinctKeys: letters about two pods are two letters.
+func TestSourceEventsHaveDistinctKeys(t *testing.T) {
+	one, other := letterOf(source(t, events.KindPod, "a", nil)), letterOf(source(t, events.KindPod, "b", nil))
 	if one.Key() == other.Key() {
-		t.Error("they are one")
+		t.Error("letters about two pods have the same key")
 	}
 }

@@ -1,12 +1,12 @@
-// Package deadletter is the Broker's dead-letter sink: it makes an event that no retry could deliver visible on the
-// StatefulSet that it was about, with what is needed to send it again.
+// Package deadletter is the Broker's dead-letter sink. It shows an event that no retry could deliver on the StatefulSet concerned, with all
+// data that is needed to send it again.
 //
-//	in    any event that a Trigger gave up on, with Knative's extensions knativeerrordest, -code and -data
+//	in    any event that a Trigger gave up, with Knative's extensions knativeerrordest, -code and -data
 //	get   the StatefulSet
 //	do    list the event in an annotation of the StatefulSet; create a Kubernetes Event
 //	out   nothing
-//	never sends the event again: what was missed is found by the next tick, or sent again by a person;
-//	never writes about a failure that is listed already, or its write would fail the next event, and so on
+//	never sends the event again: the next tick makes up for it, or the user sends it again;
+//	never writes about a failure that is already listed: the write causes another event, which may fail, too, without an end
 package deadletter
 
 import (
@@ -22,24 +22,24 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Function is dead-letter.
+// Function is the function dead-letter.
 type Function struct {
 	client *kube.Client
 	apply  *apply.Executor
 	log    *slog.Logger
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, _ api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.DeadLetter, log), log: log}
 }
 
-// Handle is safe to repeat and to run twice at once. An event that names no StatefulSet is logged, and accepted: nobody
-// could do more with it. When the API server refuses the list for good, the failure is told all the same.
+// Handle is safe to repeat and to run twice at once. It logs and accepts an event that names no StatefulSet, because a retry could do no
+// more. If the API server rejects the list for good, Handle still reports the failure in a Kubernetes Event.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	letter := Read(e)
+	letter := letterOf(e)
 	f.log.Error("event was given up", "id", e.ID(), "type", e.Type(), "subject", e.Subject(), "why", describe(letter))
-	ref, err := SetOf(e)
+	ref, err := setOf(e)
 	if err != nil {
 		return nil, nil //nolint:nilerr // a dead letter that fails would be lost
 	}

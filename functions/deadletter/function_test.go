@@ -7,9 +7,9 @@ import (
 	"drydock.dev/shared/api"
 )
 
-func TestLetterAboutNobodyIsAccepted(t *testing.T) {
+func TestEventWithoutSetIsAccepted(t *testing.T) {
 	f := New(nil, api.Settings{}, slog.New(slog.DiscardHandler))
 	if answer, err := f.Handle(t.Context(), someEvent("com.example.other")); answer != nil || err != nil {
-		t.Errorf("answers %v, %v: a dead letter that fails would be lost", answer, err)
+		t.Errorf("answer %v, error %v: a dead letter that fails would be lost", answer, err)
 	}
 }

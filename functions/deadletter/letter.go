@@ -19,16 +19,16 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// Bounds of a letter. With them the longest list is a fraction of the 256 KiB that all annotations of an object may have.
+// Limits of a letter in bytes. With them, the longest list takes a fraction of the 256 KiB that all annotations of an object may have.
 const (
 	maxAttribute = 512
 	maxMessage   = 256
 	maxData      = 1 << 10
 )
 
-// SetOf says which StatefulSet an event is about: the one that it names, or, where a source event is about another
-// object, the one that the link on the copy of that object names, or a Scaler its target. A link into another namespace is forged.
-func SetOf(e event.Event) (events.Ref, error) {
+// setOf returns the StatefulSet of an event. Most events name it. A source event about another object has a copy of that object, and the
+// set comes from the link on the copy or from the target of a Scaler. A link into another namespace is forged and leads to an error.
+func setOf(e event.Event) (events.Ref, error) {
 	object, err := events.ObjectOf(e)
 	if err != nil || object.Kind == events.KindStatefulSet || !events.IsSource(e.Type()) {
 		return events.SetOf(e)
@@ -36,21 +36,21 @@ func SetOf(e event.Event) (events.Ref, error) {
 	if object.Kind == events.KindScaler {
 		return targetOf(e, object)
 	}
-	copied := &metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(e.Data(), copied); err != nil {
+	metadata := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(e.Data(), metadata); err != nil {
 		return events.Ref{}, fmt.Errorf("reading the object in event %q: %w", e.ID(), err)
 	}
-	link, err := api.LoadLink(copied)
+	link, err := api.LoadLink(metadata)
 	switch {
 	case err != nil:
 		return events.Ref{}, err
 	case link == nil || link.Namespace != object.Namespace || len(validation.IsDNS1123Subdomain(link.Set.Name)) > 0:
-		return events.Ref{}, fmt.Errorf("event %q is about %s, which is linked to no StatefulSet of its namespace", e.ID(), object.Path())
+		return events.Ref{}, fmt.Errorf("event %q concerns %s, which has no link to a StatefulSet of its namespace", e.ID(), object.Path())
 	}
 	return events.Ref{Namespace: link.Namespace, Name: link.Set.Name, Operation: link.Operation}, nil
 }
 
-// targetOf reads which StatefulSet the Scaler of the event scales.
+// targetOf returns the StatefulSet that the Scaler in the event scales.
 func targetOf(e event.Event, object events.Object) (events.Ref, error) {
 	scaler := &v1alpha1.Scaler{}
 	if err := bounded.JSON(e.Data(), scaler); err != nil {
@@ -58,28 +58,29 @@ func targetOf(e event.Event, object events.Object) (events.Ref, error) {
 	}
 	target := scaler.Spec.Target
 	if len(validation.IsDNS1123Subdomain(target)) > 0 {
-		return events.Ref{}, fmt.Errorf("event %q is about %s, which names no StatefulSet", e.ID(), object.Path())
+		return events.Ref{}, fmt.Errorf("event %q concerns %s, whose target is not the name of a StatefulSet", e.ID(), object.Path())
 	}
 	return events.Ref{Namespace: object.Namespace, Name: target}, nil
 }
 
-// Read makes the letter of an event, without operation and time. It takes nothing over that is not Drydock's own: the
-// content of an event is hostile input, and the letter will be readable by whoever may read the set.
-func Read(e event.Event) api.Letter {
+// letterOf returns the letter of an event, without operation and time. It copies only data of Drydock's own event types, because the
+// content of an event is untrusted input, and every user who may read the set can read the letter.
+func letterOf(e event.Event) api.Letter {
 	letter := api.Letter{Type: e.Type(), Source: e.Source(), ID: e.ID(), Extensions: events.OwnExtensions(e),
-		Destination: address(extension(e, "knativeerrordest")), Message: answer(extension(e, "knativeerrordata"))}
+		Destination: withoutSecrets(extension(e, "knativeerrordest")), Message: firstLine(extension(e, "knativeerrordata"))}
 	if code, err := strconv.Atoi(extension(e, "knativeerrorcode")); err == nil && code >= 100 && code <= 599 {
-		letter.Code = code // -1 stands for no answer
+		letter.Code = code // Knative sends -1 if there was no answer
 	}
 	if object, err := events.ObjectOf(e); err == nil && object.Watched() {
 		letter.Subject = object.Path()
 	}
 	if events.IsOwn(e.Type()) {
-		letter.Data = small(e.Data())
+		letter.Data = smallJSON(e.Data())
 	}
 	return letter
 }
 
+// extension returns the event's extension as text. It is empty if there is none.
 func extension(e event.Event, name string) string {
 	if value, ok := e.Extensions()[name]; ok {
 		return fmt.Sprint(value)
@@ -87,12 +88,12 @@ func extension(e event.Event, name string) string {
 	return ""
 }
 
-// address is the URL without what may be secret in one.
-func address(text string) string {
+// withoutSecrets returns the URL without user, password, query and fragment, which may be secret. It is empty for a text that is no URL.
+func withoutSecrets(text string) string {
 	text, _, _ = strings.Cut(text, "?")
 	text, _, _ = strings.Cut(text, "#")
 	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok || !plain(text) {
+	if !ok || !isPlain(text) {
 		return ""
 	}
 	host, path, _ := strings.Cut(rest, "/")
@@ -102,9 +103,9 @@ func address(text string) string {
 	return strings.TrimSuffix(scheme+"://"+host+"/"+path, "/")
 }
 
-// answer is the first line of what the subscriber said, fit to be printed: base64 over at most 1,024 characters
-// (knative.dev/eventing pkg/kncloudevents), the last of which may be cut off.
-func answer(encoded string) string {
+// firstLine returns the printable first line of the subscriber's answer. The answer is base64 of at most 1,024 characters, and the last
+// character may be incomplete (knative.dev/eventing pkg/kncloudevents).
+func firstLine(encoded string) string {
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		return ""
@@ -122,22 +123,22 @@ func answer(encoded string) string {
 	return line
 }
 
-// small is the data if it is a small JSON document as it will be written, else nothing.
-func small(data []byte) json.RawMessage {
-	var compact, written bytes.Buffer
+// smallJSON returns the data in the form that will be stored, if it is a small JSON document. Otherwise it returns nil.
+func smallJSON(data []byte) json.RawMessage {
+	var compact, stored bytes.Buffer
 	if len(data) > maxData || json.Compact(&compact, data) != nil {
 		return nil
 	}
-	if json.HTMLEscape(&written, compact.Bytes()); written.Len() > maxData || written.Len() == 0 {
+	if json.HTMLEscape(&stored, compact.Bytes()); stored.Len() > maxData || stored.Len() == 0 {
 		return nil
 	}
-	return written.Bytes()
+	return stored.Bytes()
 }
 
-// malformed says why an event cannot be listed, or is empty. What Drydock and Knative send is well-formed.
-func malformed(l api.Letter) string {
+// malformedReason returns why an event is malformed and must not be listed. It is empty for every event that Drydock and Knative send.
+func malformedReason(l api.Letter) string {
 	if !events.IsOwn(l.Type) && !events.IsSource(l.Type) {
-		return "its type is none that Drydock knows"
+		return "Drydock does not know its type"
 	}
 	attributes := []string{l.Source, l.ID, l.Subject}
 	for _, value := range attributes {
@@ -149,21 +150,21 @@ func malformed(l api.Letter) string {
 		attributes = append(attributes, value)
 	}
 	for _, value := range append(attributes, l.Operation) {
-		if !plain(value) {
-			return fmt.Sprintf("one of its attributes is longer than %d bytes or has characters that none of Drydock's has", maxAttribute)
+		if !isPlain(value) {
+			return fmt.Sprintf("one of its attributes is longer than %d bytes or has characters that Drydock never uses", maxAttribute)
 		}
 	}
 	return ""
 }
 
-// plain reports whether the text is printable ASCII that JSON writes as it is.
-func plain(text string) bool {
+// isPlain reports whether the text is short printable ASCII that needs no escapes in JSON.
+func isPlain(text string) bool {
 	return len(text) <= maxAttribute && !strings.ContainsFunc(text, func(r rune) bool {
 		return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r)
 	})
 }
 
-// describe says in a sentence which event was given up, where, and why.
+// describe returns a sentence with the type of the undelivered event, its destination and the error.
 func describe(l api.Letter) string {
 	to := l.Destination
 	if to == "" {

@@ -3,6 +3,8 @@ package deadletter
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,6 +16,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -21,8 +24,8 @@ var web = events.Ref{Namespace: build.Namespace, Name: "web", UID: "uid-web", Re
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// givenUp adds what Knative adds.
-func givenUp(e event.Event, extensions map[string]any) event.Event {
+// undelivered adds the extensions of Knative for an undelivered event.
+func undelivered(e event.Event, extensions map[string]any) event.Event {
 	for key, value := range extensions {
 		e.SetExtension(key, value)
 	}
@@ -31,61 +34,48 @@ func givenUp(e event.Event, extensions map[string]any) event.Event {
 
 func step() event.Event { return events.NewStep(api.PauseOwner, events.OwnerPaused, web) }
 
-func TestDescribe(t *testing.T) {
-	const begin = "event dev.drydock.owner.paused could not be delivered to "
-	for name, row := range map[string]struct {
-		extensions map[string]any
-		want       string
-	}{
-		"the subscriber said why": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422, "knativeerrordata": encoded("no room\n")},
-			begin + "http://backup: HTTP 422: no room"},
-		"it said much: the first line is enough": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": "500", "knativeerrordata": encoded("panic: x\ngoroutine 1\nmain.go:1")},
-			begin + "http://backup: HTTP 500: panic: x"},
-		"it said something that is no text": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrordata": encoded("a\xff\xfeb")},
-			begin + "http://backup: a?b"},
-		"it said something for a terminal": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrordata": encoded("a\x1b[2Jb")},
-			begin + "http://backup: a?[2Jb"},
-		"what it said is not encoded as agreed": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 503, "knativeerrordata": "%%%"},
-			begin + "http://backup: HTTP 503"},
-		"it was never reached": {
-			map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": -1},
-			begin + "http://backup"},
-		"its address holds a password": {
-			map[string]any{"knativeerrordest": "https://me:secret@backup/a/b?token=secret#x"},
-			begin + "https://backup/a/b"},
-		"its address is none":     {map[string]any{"knativeerrordest": "\x00"}, begin + "its subscriber"},
-		"nothing is known at all": {nil, begin + "its subscriber"},
-	} {
+func TestDescription(t *testing.T) {
+	file := golden.Open(t)
+	rows := map[string]map[string]any{
+		"the subscriber gave a reason": {"knativeerrordest": "http://backup", "knativeerrorcode": 422,
+			"knativeerrordata": encoded("no room\n")},
+		"the subscriber gave a long reason: only the first line is shown": {"knativeerrordest": "http://backup", "knativeerrorcode": "500",
+			"knativeerrordata": encoded("panic: x\ngoroutine 1\nmain.go:1")},
+		"the reason is not valid UTF-8": {"knativeerrordest": "http://backup",
+			"knativeerrordata": encoded("a\xff\xfeb")},
+		"the reason has control characters": {"knativeerrordest": "http://backup",
+			"knativeerrordata": encoded("a\x1b[2Jb")},
+		"the reason is not valid base64": {"knativeerrordest": "http://backup", "knativeerrorcode": 503,
+			"knativeerrordata": "%%%"},
+		"the subscriber was not reached": {"knativeerrordest": "http://backup", "knativeerrorcode": -1},
+		"the address contains secrets":   {"knativeerrordest": "https://me:secret@backup/a/b?token=secret#x"},
+		"the address is invalid":         map[string]any{"knativeerrordest": "\x00"},
+		"there are no extensions":        nil,
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		t.Run(name, func(t *testing.T) {
-			if got := describe(Read(givenUp(step(), row.extensions))); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, describe(letterOf(undelivered(step(), rows[name]))))
 		})
 	}
 }
 
-// TestLetterMakesTheSameEventAgain: what is sent again is what was sent, without what Knative added on the way.
-func TestLetterMakesTheSameEventAgain(t *testing.T) {
+// TestResentEventEqualsTheOriginal: the event made from a letter equals the original event, without the extensions that Knative added.
+func TestResentEventEqualsTheOriginal(t *testing.T) {
 	for name, e := range map[string]event.Event{
 		"a step":   step(),
 		"a change": events.NewChanged(web, "uid-web/7", api.Backup, api.Restore),
 		"a retry":  events.NewByHand(events.Retry, web, "id"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			arrived := givenUp(e.Clone(), map[string]any{"knativebrokerttl": 254, "knativeerrordest": "http://backup",
+			arrived := undelivered(e.Clone(), map[string]any{"knativebrokerttl": 254, "knativeerrordest": "http://backup",
 				"knativeerrorcode": 422, "knativeerrordata": encoded("x"), "knativearrivaltime": "2026-03-01T12:00:00Z", "traceparent": "00-1"})
-			ref, err := SetOf(arrived)
+			ref, err := setOf(arrived)
 			if err != nil {
 				t.Fatal(err)
 			}
-			letter := Read(arrived)
+			letter := letterOf(arrived)
 			letter.Operation = ref.Operation
-			if why := malformed(letter); why != "" {
+			if why := malformedReason(letter); why != "" {
 				t.Fatal(why)
 			}
 			again, err := events.Again(letter, web)
@@ -101,7 +91,7 @@ func TestLetterMakesTheSameEventAgain(t *testing.T) {
 	}
 }
 
-// source is an event of the event source about an object, with the object's copy.
+// source returns a source event about an object, with a copy of the object.
 func source(t *testing.T, kind, name string, object any) event.Event {
 	t.Helper()
 	e := event.New()
@@ -127,24 +117,24 @@ func TestSetOf(t *testing.T) {
 	const claim = events.KindClaim
 	for name, row := range map[string]struct {
 		event event.Event
-		want  string // namespace/name operation; empty if there is none
+		want  string // "namespace/name operation", or empty for an error
 	}{
-		"a step":                              {step(), "shop/web " + build.ID},
-		"the set itself":                      {source(t, events.KindStatefulSet, "web", build.Set("web")), "shop/web "},
-		"the set itself, and nothing to read": {source(t, events.KindStatefulSet, "web", "garbage"), "shop/web "},
-		"a claim with a link":                 {source(t, claim, "data-web-0", linked), "shop/web " + build.ID},
-		"a claim without a link":              {source(t, claim, "data-web-0", build.Claim("data-web-0", "64Mi")), ""},
-		"a claim that cannot be read":         {source(t, claim, "data-web-0", "garbage"), ""},
-		"a link into another namespace":       {source(t, claim, "data-web-0", link(func(l *api.Link) { l.Namespace = "payroll" })), ""},
-		"a link to what is no name":           {source(t, claim, "data-web-0", link(func(l *api.Link) { l.Set.Name = "../web" })), ""},
-		"a Scaler":                            {source(t, events.KindScaler, "main", scaler("web")), "shop/web "},
-		"a Scaler of what is no name":         {source(t, events.KindScaler, "main", scaler("../web")), ""},
-		"a Scaler that cannot be read":        {source(t, events.KindScaler, "main", "garbage"), ""},
-		"a step about a claim":                {givenUp(step(), map[string]any{"kind": claim}), ""},
-		"somebody else's event":               {someEvent("com.example.other"), ""},
+		"a step":                               {step(), "shop/web " + build.ID},
+		"the set itself":                       {source(t, events.KindStatefulSet, "web", build.Set("web")), "shop/web "},
+		"the set itself, with unreadable data": {source(t, events.KindStatefulSet, "web", "garbage"), "shop/web "},
+		"a claim with a link":                  {source(t, claim, "data-web-0", linked), "shop/web " + build.ID},
+		"a claim without a link":               {source(t, claim, "data-web-0", build.Claim("data-web-0", "64Mi")), ""},
+		"a claim with unreadable data":         {source(t, claim, "data-web-0", "garbage"), ""},
+		"a link into another namespace":        {source(t, claim, "data-web-0", link(func(l *api.Link) { l.Namespace = "payroll" })), ""},
+		"a link to an invalid name":            {source(t, claim, "data-web-0", link(func(l *api.Link) { l.Set.Name = "../web" })), ""},
+		"a Scaler":                             {source(t, events.KindScaler, "main", scaler("web")), "shop/web "},
+		"a Scaler with an invalid target":      {source(t, events.KindScaler, "main", scaler("../web")), ""},
+		"a Scaler with unreadable data":        {source(t, events.KindScaler, "main", "garbage"), ""},
+		"a step about a claim":                 {undelivered(step(), map[string]any{"kind": claim}), ""},
+		"a foreign event":                      {someEvent("com.example.other"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ref, err := SetOf(row.event)
+			ref, err := setOf(row.event)
 			got := ref.String() + " " + ref.Operation
 			if err != nil {
 				got = ""
@@ -168,66 +158,66 @@ func someEvent(eventType string) event.Event {
 	return e
 }
 
-// TestObjectsAreNotCopied: a source event carries a whole object, with whatever secret somebody wrote into it.
-func TestObjectsAreNotCopied(t *testing.T) {
+// TestLetterContainsNoObject: a source event carries a whole object, which may contain secrets.
+func TestLetterContainsNoObject(t *testing.T) {
 	e := source(t, events.KindStatefulSet, "web", map[string]string{"password": "secret"})
-	letter := Read(givenUp(e, map[string]any{"password": "secret", "knativeerrordest": "http://me:secret@sift"}))
+	letter := letterOf(undelivered(e, map[string]any{"password": "secret", "knativeerrordest": "http://me:secret@sift"}))
 	if text := api.EncodeDeadLetters([]api.Letter{letter}); strings.Contains(text, "secret") {
-		t.Errorf("the letter holds it: %s", text)
+		t.Errorf("the letter contains the secret: %s", text)
 	}
-	if letter.Subject != "/apis/apps/v1/namespaces/shop/statefulsets/web" || malformed(letter) != "" {
-		t.Errorf("%+v: %s", letter, malformed(letter))
+	if letter.Subject != "/apis/apps/v1/namespaces/shop/statefulsets/web" || malformedReason(letter) != "" {
+		t.Errorf("%+v: %s", letter, malformedReason(letter))
 	}
 }
 
-func TestData(t *testing.T) {
+func TestOnlySmallDataIsKept(t *testing.T) {
 	for name, row := range map[string]struct{ data, want string }{
 		"small":                     {`{"uid": "u"}`, `{"uid":"u"}`},
-		"none":                      {"", ""},
+		"no data":                   {"", ""},
 		"no JSON":                   {"text", ""},
 		"large":                     {`{"a":"` + strings.Repeat("x", maxData) + `"}`, ""},
-		"large only when written":   {`{"a":"` + strings.Repeat("<", maxData/2) + `"}`, ""},
-		"as large as it may be":     {`"` + strings.Repeat("x", maxData-2) + `"`, `"` + strings.Repeat("x", maxData-2) + `"`},
+		"large only with escapes":   {`{"a":"` + strings.Repeat("<", maxData/2) + `"}`, ""},
+		"as large as allowed":       {`"` + strings.Repeat("x", maxData-2) + `"`, `"` + strings.Repeat("x", maxData-2) + `"`},
 		"small only without blanks": {strings.Repeat(" ", maxData) + "1", ""},
 	} {
-		if got := string(small([]byte(row.data))); got != row.want {
+		if got := string(smallJSON([]byte(row.data))); got != row.want {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }
 
-func TestMalformed(t *testing.T) {
+func TestMalformedEventsAreNotListed(t *testing.T) {
 	for name, change := range map[string]func(*event.Event){
-		"a type of somebody else": func(e *event.Event) { e.SetType("com.example.other") },
-		"a type of nobody yet":    func(e *event.Event) { e.SetType("dev.drydock.party.started") },
-		"a long id":               func(e *event.Event) { e.SetID(strings.Repeat("x", maxAttribute+1)) },
-		"an id of many quotes":    func(e *event.Event) { e.SetID(strings.Repeat(`"`, 100)) },
-		"an id for a terminal":    func(e *event.Event) { e.SetID("\x1b[2J") },
-		"a long source":           func(e *event.Event) { e.SetSource(strings.Repeat("x", maxAttribute+1)) },
-		"a long extension":        func(e *event.Event) { e.SetExtension("concerns", strings.Repeat("x", maxAttribute+1)) },
-		"no object":               func(e *event.Event) { e.SetExtension("name", "../web") },
+		"a foreign type":                func(e *event.Event) { e.SetType("com.example.other") },
+		"an unknown type of Drydock":    func(e *event.Event) { e.SetType("dev.drydock.party.started") },
+		"a long id":                     func(e *event.Event) { e.SetID(strings.Repeat("x", maxAttribute+1)) },
+		"an id with many quotes":        func(e *event.Event) { e.SetID(strings.Repeat(`"`, 100)) },
+		"an id with control characters": func(e *event.Event) { e.SetID("\x1b[2J") },
+		"a long source":                 func(e *event.Event) { e.SetSource(strings.Repeat("x", maxAttribute+1)) },
+		"a long extension":              func(e *event.Event) { e.SetExtension("concerns", strings.Repeat("x", maxAttribute+1)) },
+		"no object":                     func(e *event.Event) { e.SetExtension("name", "../web") },
 	} {
 		e := step()
 		change(&e)
-		if malformed(Read(e)) == "" {
-			t.Errorf("%s: it is listed", name)
+		if malformedReason(letterOf(e)) == "" {
+			t.Errorf("%s: the event is listed", name)
 		}
 	}
-	letter := Read(step())
+	letter := letterOf(step())
 	letter.Operation = strings.Repeat("x", maxAttribute+1)
-	if malformed(letter) == "" {
-		t.Error("a long operation: it is listed")
+	if malformedReason(letter) == "" {
+		t.Error("a long operation: the event is listed")
 	}
 }
 
-// TestLongestListFits: whatever is sent, the list leaves the set room for its status and its manifest.
+// TestLongestListFits: the list always leaves room on the set for the record and the manifest.
 func TestLongestListFits(t *testing.T) {
 	long := strings.Repeat("x", maxAttribute)
 	worst := api.Letter{Type: events.SourceUpdate, Source: long, ID: long, Subject: long, Operation: long, Destination: long, Code: 599,
 		Extensions: map[string]string{"concerns": long, "kind": long, "name": long, "namespace": long, "partitionkey": long},
-		Data:       small([]byte(`"` + strings.Repeat("x", maxData-2) + `"`)), Message: answer(encoded(strings.Repeat("<", 1000)))}
-	if malformed(worst) != "" || len(worst.Data) != maxData || len(worst.Message) != maxMessage {
-		t.Fatalf("not the worst: %s, %d, %d", malformed(worst), len(worst.Data), len(worst.Message))
+		Data:       smallJSON([]byte(`"` + strings.Repeat("x", maxData-2) + `"`)), Message: firstLine(encoded(strings.Repeat("<", 1000)))}
+	if malformedReason(worst) != "" || len(worst.Data) != maxData || len(worst.Message) != maxMessage {
+		t.Fatalf("not the worst: %s, %d, %d", malformedReason(worst), len(worst.Data), len(worst.Message))
 	}
 	var letters []api.Letter
 	for range api.MaxDeadLetters {
@@ -238,18 +228,18 @@ func TestLongestListFits(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever comes, the letter is small, and what is listed loads again.
-func FuzzRead(f *testing.F) {
+// FuzzLetter: the letter of any event is small, and a listed letter can be loaded again.
+func FuzzLetter(f *testing.F) {
 	f.Add("id", "drydock.dev/sift", "backup", "op", "http://backup", []byte("bm8="), []byte(`{"uid":"u"}`))
 	f.Add("\x00", "<>", "a\nb", strings.Repeat("x", 2000), "://@", []byte("%"), []byte("\xff"))
 	f.Fuzz(func(t *testing.T, id, from, concerns, operation, dest string, why, data []byte) {
 		e := events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web", Operation: operation}, id)
 		e.SetSource(from)
 		_ = e.SetData(event.ApplicationJSON, data)
-		e = givenUp(e, map[string]any{"concerns": concerns, "knativeerrordest": dest, "knativeerrordata": string(why)})
-		letter := Read(e)
+		e = undelivered(e, map[string]any{"concerns": concerns, "knativeerrordest": dest, "knativeerrordata": string(why)})
+		letter := letterOf(e)
 		letter.Operation, letter.Time = operation, metav1.NewTime(build.Now)
-		if malformed(letter) != "" {
+		if malformedReason(letter) != "" {
 			return
 		}
 		text := api.EncodeDeadLetters([]api.Letter{letter})

@@ -11,13 +11,13 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Input is what Decide decides on.
+// Input is everything that Decide considers.
 type Input struct {
 	Now time.Time
-	Set *appsv1.StatefulSet // nil: it does not exist
-	// Letter is the event that was given up, without a time.
+	Set *appsv1.StatefulSet // nil if it does not exist
+	// Letter is the undelivered event, without a time.
 	Letter api.Letter
-	// Rejected is why the API server refused to list it for good; empty if it did not.
+	// Rejected is why the API server rejected the list for good. It is empty if it did not.
 	Rejected string
 }
 

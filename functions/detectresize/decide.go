@@ -10,32 +10,32 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// Decide is pure. It begins an operation only when the preflight finds nothing against it. A refusal is written once, with a status and an
-// Event that say why. It is judged anew each time, so that the request begins when its cause is gone.
+// Decide starts an operation only if the preflight finds no problem. A refusal is stored once, with an Event that says why. The request is
+// judged again each time, so that it starts when the cause of the refusal is gone. Decide is pure.
 func Decide(in Input) plan.Plan {
-	if record := growing(in); record != nil {
-		return expand(in, record)
+	if record := expandingRecord(in); record != nil {
+		return expandClaims(in, record)
 	}
-	if operation := rollsBack(in); operation != "" {
-		return rollback(in, operation)
+	if operation := requestedRollback(in); operation != "" {
+		return startRollback(in, operation)
 	}
-	wanted, otherwise := want(in)
+	wanted, noChanges := wantedChanges(in)
 	if wanted == nil {
-		return otherwise
+		return noChanges
 	}
-	switch found := obstacle(in, wanted); {
+	switch found := firstObstacle(in, wanted); {
 	case found == nil:
-		return begin(in, wanted)
+		return startResize(in, wanted)
 	case found.Settles():
-		return waits(in, *found)
+		return waitForObstacle(in, *found)
 	default:
-		return refused(in, wanted, *found)
+		return refuse(in, wanted, *found)
 	}
 }
 
-// obstacle returns the first thing in the way of the resize, nil if there is none. The API server's trial of the movers comes last:
-// it is asked only if nothing else is in the way.
-func obstacle(in Input, w *resize.Wish) *resize.Problem {
+// firstObstacle returns the first problem that prevents the resize, or nil. The dry run of the movers' pods comes last: it is made only if
+// there is no other problem.
+func firstObstacle(in Input, w *resize.Wish) *resize.Problem {
 	for _, find := range []func(resize.Input, *resize.Wish) []resize.Problem{
 		func(_ resize.Input, w *resize.Wish) []resize.Problem { return w.Problems }, resize.Unsettled, resize.Preflight,
 	} {
@@ -44,26 +44,26 @@ func obstacle(in Input, w *resize.Wish) *resize.Problem {
 		}
 	}
 	if in.Denied != "" {
-		return &resize.Problem{Reason: api.Rejected, Message: "the API server would refuse the pods that copy the volumes: " + in.Denied +
-			". Change that, or how movers run with the annotation " + api.MoverAnnotation}
+		return &resize.Problem{Reason: api.Rejected, Message: "the API server would reject the pods of the movers: " + in.Denied +
+			". Remove the cause, or change the movers with the annotation " + api.MoverAnnotation}
 	}
 	if in.HookDenied != "" {
-		return &resize.Problem{Reason: api.Rejected, Message: "the API server would refuse the pod of the annotation " + in.HookDenied +
-			". Change that, or the annotation"}
+		return &resize.Problem{Reason: api.Rejected, Message: "the API server would reject the pod of annotation " + in.HookDenied +
+			". Remove the cause, or change the annotation"}
 	}
 	return nil
 }
 
-// moverToTry returns the pod of a mover where the resize would begin and copy something, else nil.
+// moverToTry returns the pod of a mover for a dry run. It is nil if no resize would start now, or if it would copy nothing.
 func moverToTry(in Input) *corev1.Pod {
-	if wanted, _ := want(in); wanted != nil && rollsBack(in) == "" && obstacle(in, wanted) == nil {
+	if wanted, _ := wantedChanges(in); wanted != nil && requestedRollback(in) == "" && firstObstacle(in, wanted) == nil {
 		return resize.MoverPod(in.Input, wanted)
 	}
 	return nil
 }
 
-// want returns the wish that the claims do not fulfil yet; if there is none, the plan for that.
-func want(in Input) (*resize.Wish, plan.Plan) {
+// wantedChanges returns the changes that the request needs. If there are none, it returns the plan for that situation.
+func wantedChanges(in Input) (*resize.Wish, plan.Plan) {
 	wanted, reason, err := resize.Want(in.Input)
 	switch {
 	case wanted != nil:
@@ -71,35 +71,35 @@ func want(in Input) (*resize.Wish, plan.Plan) {
 	case err != nil:
 		return nil, plan.Do(reason, warn(in, "", reason, err.Error()))
 	case reason == api.UpToDate:
-		return nil, plan.Do(reason, takeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
+		return nil, plan.Do(reason, consumeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
 	}
 	return nil, plan.Noop(reason)
 }
 
-// begin stores the operation. Claims that can grow on their volumes are told to next; nothing else is touched before
-// pause-owner has consented.
-func begin(in Input, w *resize.Wish) plan.Plan {
+// startResize stores the record of the operation. In the next step, claims that can grow in place do so. Nothing else is touched before
+// pause-owner has paused the owner.
+func startResize(in Input, w *resize.Wish) plan.Plan {
 	record := w.Operation(in.Input)
 	record.Trace = in.Trace
 	record.Reason, record.Message = api.ResizeDetected, operation.Announcement(record)
 	if len(record.Expansions) == 0 {
-		return hand(in, record)
+		return handToPauseOwner(in, record)
 	}
 	record = operation.Enter(record, api.Expanding, in.Now, in.Settings.ExpandTimeout)
-	store := takeRetry(in, operation.Store(in.Set, record))
+	store := consumeRetry(in, operation.Store(in.Set, record))
 	return plan.Do(api.ResizeDetected, append(store.Actions(), operation.NoteOf(in.Set, record, false))...)
 }
 
-// hand gives the operation to pause-owner; backup and restore follow.
-func hand(in Input, record *api.Resize) plan.Plan {
+// handToPauseOwner hands the operation to pause-owner. backup and restore follow.
+func handToPauseOwner(in Input, record *api.Resize) plan.Plan {
 	next := operation.Enter(record, api.Planned, in.Now, in.Settings.PlanTimeout)
-	patch := takeRetry(in, operation.Store(in.Set, next)).Unannotate(api.RollbackAnnotation)
+	patch := consumeRetry(in, operation.Store(in.Set, next)).Unannotate(api.RollbackAnnotation)
 	return plan.Do(next.Reason, append(patch.Actions(), operation.NoteOf(in.Set, next, false))...).
 		Then(events.ResizeDetected, next.Operation)
 }
 
-// refused stores the refusal. If the same reason stands already, only its message is updated, without an Event.
-func refused(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
+// refuse stores the refusal. If the set already has a refusal with the same reason, it only updates the message, without an Event.
+func refuse(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
 	if standing := in.Standing(); standing != nil && standing.Reason == found.Reason {
 		if next := in.Restated(standing, found); next != nil {
 			return plan.Do(found.Reason, operation.Store(in.Set, next).Actions()...)
@@ -109,11 +109,12 @@ func refused(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
 	record := w.Document(in.Input, api.Refused)
 	record.Trace, record.Judged = in.Trace, resize.JudgedOn(in.Set)
 	record.Reason, record.Message, record.Finished = found.Reason, found.Message, operation.Moment(in.Now)
-	patch := takeRetry(in, operation.Store(in.Set, record))
+	patch := consumeRetry(in, operation.Store(in.Set, record))
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, record.Operation, found.Reason, found.Message))...).
 		Then(events.OperationFailed, record.Operation)
 }
 
+// warn returns the action that creates a Warning Event on the set.
 func warn(in Input, operation string, reason api.Reason, message string) plan.Action {
 	return plan.Record(in.Set.Namespace, in.Set.Name,
 		plan.Note{Warning: true, Reason: reason, Message: message, UID: in.Set.UID, Operation: operation})

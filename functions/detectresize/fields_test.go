@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestRequestsOfFields: what the set gets when it is created again around its pods.
-func TestRequestsOfFields(t *testing.T) {
+// TestFieldRequests: requests for other fields create the set again around its pods.
+func TestFieldRequests(t *testing.T) {
 	asks := func(request string, options ...build.Option) objects {
 		return set(append(options, build.Resize(request))...)
 	}
@@ -23,18 +23,19 @@ func TestRequestsOfFields(t *testing.T) {
 	logs := build.Template("logs", "1Gi", "fixed")
 	done := build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "serviceName=db" })
 	check(t,
-		row{"another service: the set is created again", given(asks("serviceName=db"), both())},
-		row{"the set has that service", given(asks("serviceName=db", serves), both())},
-		row{"another process has put the old service back: the request stands", given(asks("serviceName=db", build.Status(done)), both())},
-		row{"labels and a size: one operation", given(asks("data=128Mi,data/labels/tier=gold"), both())},
-		row{"a label of a template that the set does not have", given(asks("tmp/labels/tier=gold"), both())},
-		row{"a template less: its claims stay", given(asks("-logs", logs), both())},
-		row{"a template less that the pods mount", given(asks("-logs", logs, mounts), both())},
-		row{"a template less that the set does not have", given(asks("-logs"), both())},
-		row{"a template more while the set has pods", given(asks("+logs=1Gi@fast:RWO"), both())},
-		row{"a template more without pods", given(asks("+logs=1Gi@fast:RWO", build.Replicas(0)), claims("data-web-0"))},
-		row{"a template more of a class that does not exist", given(asks("+logs=1Gi@nvme:RWO", build.Replicas(0)))},
-		row{"a partition keeps pods of an older revision", given(asks("podManagementPolicy=Parallel", build.Edit(partitioned)), both())},
+		row{"another service name: the set is created again", given(asks("serviceName=db"), bothMembers())},
+		row{"the set already has the service name", given(asks("serviceName=db", serves), bothMembers())},
+		row{"another process has restored the old service name: the resize starts again", given(asks("serviceName=db", build.Status(done)),
+			bothMembers())},
+		row{"labels and a size change in one operation", given(asks("data=128Mi,data/labels/tier=gold"), bothMembers())},
+		row{"a label of a template that the set does not have", given(asks("tmp/labels/tier=gold"), bothMembers())},
+		row{"a removed template: its claims stay", given(asks("-logs", logs), bothMembers())},
+		row{"a removed template that the pods mount", given(asks("-logs", logs, mounts), bothMembers())},
+		row{"a removed template that the set does not have", given(asks("-logs"), bothMembers())},
+		row{"an added template while the set has pods", given(asks("+logs=1Gi@fast:RWO"), bothMembers())},
+		row{"an added template without pods", given(asks("+logs=1Gi@fast:RWO", build.Replicas(0)), claims("data-web-0"))},
+		row{"an added template with a class that does not exist", given(asks("+logs=1Gi@nvme:RWO", build.Replicas(0)))},
+		row{"a partition keeps pods of an older revision", given(asks("podManagementPolicy=Parallel", build.Edit(partitioned)), bothMembers())},
 	)
 }
 

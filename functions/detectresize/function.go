@@ -1,4 +1,4 @@
-// Package detectresize compares a StatefulSet's request with its claims, and begins a resize if nothing is in the way.
+// Package detectresize compares a StatefulSet's request with its claims, and starts a resize if there is no obstacle.
 //
 //	in    StatefulSet changes, resize.requested, retry; the tick
 //	get   StatefulSet, claims, volumes, pods; before a resize also classes, quotas, limit ranges, the namespace
@@ -24,7 +24,7 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// Function is detect-resize.
+// Function is the function detect-resize.
 type Function struct {
 	client   *kube.Client
 	apply    *apply.Executor
@@ -32,20 +32,20 @@ type Function struct {
 	registry owners.Registry
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, registry owners.Registry, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.DetectResize, log), settings: settings, registry: registry}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once. Every event has it read the live objects; a retry event stands for a retry
-// annotation.
+// Handle is safe to repeat, to reorder and to run twice at once. It reads the live objects for every event. A retry event has the same
+// effect as a retry annotation.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
-		var asked *resize.Retry
+		var retry *resize.Retry
 		if e.Type() == events.Retry {
-			asked = &resize.Retry{Of: ref.Operation}
+			retry = &resize.Retry{Of: ref.Operation}
 		}
-		in, err := f.observe(ctx, ref, asked)
+		in, err := f.observe(ctx, ref, retry)
 		if err != nil {
 			return plan.Plan{}, err
 		}

@@ -20,24 +20,24 @@ import (
 
 type objects = []metav1.Object
 
-// row is a situation, its sentence first.
+// row is a situation, described by a sentence.
 type row struct {
-	says string
-	in   Input
+	situation string
+	in        Input
 }
 
 func check(t *testing.T, rows ...row) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: told(r.in),
+		cases = append(cases, build.Case{Says: r.situation, World: r.in.Observed, Told: inputWords(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
 	build.Golden(t, cases)
 }
 
-// told renders what the input says besides what was observed.
-func told(in Input) []string {
+// inputWords renders the parts of the input that are not observed objects.
+func inputWords(in Input) []string {
 	var words []string
 	for _, w := range []struct{ name, text string }{{"denied", in.Denied}, {"hook denied", in.HookDenied}, {"rejected", in.Rejected},
 		{"budget", in.Budget}} {
@@ -46,37 +46,37 @@ func told(in Input) []string {
 		}
 	}
 	if in.Retry != nil {
-		words = append(words, "an event asks for a retry")
+		words = append(words, "an event requests a retry")
 	}
 	return words
 }
 
-// roomy is a class whose volumes can grow.
-const roomy = "roomy"
+// expandableClass is the name of a class whose volumes can grow.
+const expandableClass = "roomy"
 
-// given is a cluster with the classes fixed, fast and roomy, without quotas and limits.
+// given returns the objects in a cluster with the classes fixed, fast and expandableClass, without quotas and limits.
 func given(groups ...objects) Input {
 	var all objects
 	for _, g := range groups {
 		all = append(all, g...)
 	}
 	return Input{Input: resize.Input{Settings: build.Settings(), Observed: build.World(all...), Cluster: &world.Cluster{
-		Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}, roomy: {AllowVolumeExpansion: ptr.To(true)}}}}}
+		Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}, expandableClass: {AllowVolumeExpansion: ptr.To(true)}}}}}
 }
 
-// but is the input with something else known.
-func but(in Input, change func(*Input)) Input {
+// with returns the input after a change.
+func with(in Input, change func(*Input)) Input {
 	change(&in)
 	return in
 }
 
-// set is StatefulSet web with two replicas that asks for data=128Mi.
+// set returns StatefulSet web with two replicas and the request data=128Mi.
 func set(options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed"),
 		build.Resize("data=128Mi")}, options...)...)}
 }
 
-// claims are bound claims of 64Mi with their volumes.
+// claims returns bound claims of 64Mi with their volumes.
 func claims(names ...string) objects {
 	var all objects
 	for _, name := range names {
@@ -87,18 +87,18 @@ func claims(names ...string) objects {
 
 func bound(claim *corev1.PersistentVolumeClaim) objects { return objects{claim, build.VolumeOf(claim)} }
 
-// both are the two members with their claims.
-func both() objects { return append(claims("data-web-0", "data-web-1"), pods()...) }
+// bothMembers returns the two members with their claims.
+func bothMembers() objects { return append(claims("data-web-0", "data-web-1"), pods()...) }
 
 func pods() objects { return objects{build.PodOf("web", 0, "data"), build.PodOf("web", 1, "data")} }
 
-// roomySet is the set with the operation, whose class allows expansion.
-func roomySet(record *api.Resize, options ...build.Option) objects {
-	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", roomy),
+// expandableSet returns the set with the operation. Its class allows expansion.
+func expandableSet(record *api.Resize, options ...build.Option) objects {
+	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", expandableClass),
 		build.Resize("data=128Mi"), build.Status(record)}, options...)...)}
 }
 
-// expanding is an operation whose two claims are to grow to 128Mi on their volumes.
+// expanding returns an operation whose two claims have to grow to 128Mi in place.
 func expanding(options ...func(*api.Resize)) *api.Resize {
 	record := build.Operation(api.Expanding, build.Due(time.Hour), build.ReplacesSet, func(r *api.Resize) { r.Reason = api.ResizeDetected })
 	for _, name := range []string{"data-web-0", "data-web-1"} {
@@ -112,10 +112,10 @@ func expanding(options ...func(*api.Resize)) *api.Resize {
 	return record
 }
 
-func templatesAreRight(r *api.Resize) { r.ReplaceSet = false }
+func keepsTemplates(r *api.Resize) { r.ReplaceSet = false }
 
-// settled are expansions of the operation that are done.
-func settled(indices ...int) func(*api.Resize) {
+// done marks expansions of the operation as finished.
+func done(indices ...int) func(*api.Resize) {
 	return func(r *api.Resize) {
 		for _, i := range indices {
 			r.Expansions[i].Done = true
@@ -123,14 +123,14 @@ func settled(indices ...int) func(*api.Resize) {
 	}
 }
 
-// gaveUp is an expansion that is to end, with what is still asked for.
-func gaveUp(reason api.Reason) func(*api.Resize) {
+// failedBecause makes an expansion fail for the reason. Its claims have not withdrawn their requests yet.
+func failedBecause(reason api.Reason) func(*api.Resize) {
 	return func(r *api.Resize) { r.FailedAt, r.Reason, r.Message = api.Expanding, reason, "because" }
 }
 
-// grower is a claim with its volume, of the class that can grow.
-func grower(name, asks, has string, options ...build.Option) objects {
-	return bound(build.Claim(name, asks, append([]build.Option{build.OfClass(roomy), capacity(has)}, options...)...))
+// expandable returns a claim of expandableClass with its volume.
+func expandable(name, requested, present string, options ...build.Option) objects {
+	return bound(build.Claim(name, requested, append([]build.Option{build.OfClass(expandableClass), capacity(present)}, options...)...))
 }
 
 func capacity(size string) build.Option {
@@ -139,8 +139,8 @@ func capacity(size string) build.Option {
 	})
 }
 
-// unfinished is a claim whose volume has grown, and whose file system has not since so long.
-func unfinished(ago time.Duration) build.Option {
+// fileSystemPending makes a claim wait for the growth of its file system for the given time. Its volume has grown.
+func fileSystemPending(ago time.Duration) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Status.Conditions = append(c.Status.Conditions,
 			corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimFileSystemResizePending,
@@ -148,8 +148,8 @@ func unfinished(ago time.Duration) build.Option {
 	})
 }
 
-// denied is a claim to which the storage will not give the size that was tried.
-func denied(tried, message string) build.Option {
+// infeasible makes the storage reject the growth of a claim to the tried size.
+func infeasible(tried, message string) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(tried)}
 		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
@@ -159,7 +159,7 @@ func denied(tried, message string) build.Option {
 	})
 }
 
-// member is the pod of an ordinal that was started so long ago.
+// member returns the pod of an ordinal. Its age is the time since its start.
 func member(ordinal int, age time.Duration, options ...build.Option) *corev1.Pod {
 	return build.With(build.PodOf("web", ordinal, "data"), append([]build.Option{build.Age(age)}, options...)...)
 }

@@ -16,36 +16,36 @@ import (
 	"drydock.dev/shared/resources"
 )
 
-// Input is what Decide decides on.
+// Input is everything that Decide considers.
 type Input struct {
-	// Input has the facts on which a resize is judged. Its Cluster is read only when a resize is wanted.
+	// Input has the facts that a resize depends on. Its Cluster is read only if the request needs changes.
 	resize.Input
-	// Denied is why the API server would refuse the pods of the movers; empty if it would take them, or nothing is copied.
+	// Denied is why the API server would reject the pods of the movers. It is empty if it accepts them, or if nothing is copied.
 	Denied string
-	// HookDenied is why the API server would refuse the pod of a hook, with its annotation; empty if it would take it, or there is none.
+	// HookDenied is why the API server would reject the pod of a hook, with the hook's annotation. It is empty if it accepts all hooks.
 	HookDenied string
-	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	// Rejected is why the API server rejected a write of this event for good. It is empty if it did not.
 	Rejected string
-	// Budget is why a PodDisruptionBudget does not allow to stop a pod now; empty if it does, or was not asked.
+	// Budget is why a PodDisruptionBudget did not allow the eviction of a pod in this event. It is empty if nothing was denied.
 	Budget string
-	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
+	// Trace is the traceparent of an operation that starts now. It is empty if tracing is off.
 	Trace string
 }
 
-func (f *Function) observe(ctx context.Context, ref events.Ref, asked *resize.Retry) (Input, error) {
+func (f *Function) observe(ctx context.Context, ref events.Ref, retry *resize.Retry) (Input, error) {
 	observed, err := f.client.Observe(ctx, ref)
 	if err != nil {
 		return Input{}, err
 	}
-	in := Input{Input: resize.Input{Observed: observed, Settings: f.settings, Registry: f.registry, Retry: asked}}
-	if wanted, _ := want(in); wanted == nil && rollsBack(in) == "" {
+	in := Input{Input: resize.Input{Observed: observed, Settings: f.settings, Registry: f.registry, Retry: retry}}
+	if wanted, _ := wantedChanges(in); wanted == nil && requestedRollback(in) == "" {
 		return in, nil
 	}
 	in.Trace = f.apply.Begin(ctx)
 	if in.Cluster, err = f.client.Cluster(ctx, ref.Namespace); err != nil {
 		return in, err
 	}
-	if wanted, _ := want(in); wanted != nil && wanted.NamesAttributes() {
+	if wanted, _ := wantedChanges(in); wanted != nil && wanted.NamesAttributes() {
 		if in.Cluster.Attributes, err = f.client.AttributesClasses(ctx); err != nil {
 			return in, err
 		}
@@ -61,7 +61,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, asked *resize.Re
 	return in, err
 }
 
-// tryHooks says why the API server would refuse the pod of a hook.
+// tryHooks returns why the API server would reject the pod of a hook, after the hook's annotation. It is empty if it accepts all hooks.
 func (f *Function) tryHooks(ctx context.Context, in Input) (string, error) {
 	for _, hook := range resources.Hooks {
 		pod := resize.HookPod(in.Set, hook, f.settings)
@@ -75,12 +75,13 @@ func (f *Function) tryHooks(ctx context.Context, in Input) (string, error) {
 	return "", nil
 }
 
-// tryPod says why the API server would refuse the pod, with admission and all. A webhook that knows no dry run leaves that open.
+// tryPod makes a dry run of the pod's creation, including admission. It returns why the API server would reject the pod, or "". A webhook
+// without support for dry runs counts as acceptance.
 func (f *Function) tryPod(ctx context.Context, pod *corev1.Pod) (string, error) {
 	err := f.client.Try(ctx, plan.Create(plan.Pods, pod))
 	switch {
 	case kube.TrialOf(err) == kube.Denied:
-		return strings.ReplaceAll(err.Error(), fmt.Sprintf(" %q", pod.Name), ""), nil // its name is of this attempt alone
+		return strings.ReplaceAll(err.Error(), fmt.Sprintf(" %q", pod.Name), ""), nil // the name differs with each attempt
 	case kube.TrialOf(err) == kube.Accepted, apierrors.IsBadRequest(err):
 		return "", nil
 	}

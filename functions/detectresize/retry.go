@@ -7,16 +7,17 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// takeRetry removes the retry annotation in the patch, unless it asks for a cleanup: then cleanup-pod removes it.
-func takeRetry(in Input, patch *plan.Patch) *plan.Patch {
+// consumeRetry adds the removal of the retry annotation to the patch. If the retry is for a cleanup, the annotation stays for cleanup-pod.
+func consumeRetry(in Input, patch *plan.Patch) *plan.Patch {
 	if operation.Of(in.Set).RestingCleanup(in.Set) != nil {
 		return patch
 	}
 	return patch.Unannotate(api.RetryAnnotation)
 }
 
-// waits tells the user why nothing happens yet; each tick tries again. A retry by an event is first stored as an annotation, for that tick.
-func waits(in Input, found resize.Problem) plan.Plan {
+// waitForObstacle reports in an Event why the resize does not start yet. Each tick tries again. A retry that came as an event is first
+// stored as an annotation, so that the next tick finds it.
+func waitForObstacle(in Input, found resize.Problem) plan.Plan {
 	if in.Retry != nil && !operation.Of(in.Set).Retried(in.Set) {
 		return plan.Do(found.Reason, plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.RetryAnnotation, "event").Actions()...)
 	}

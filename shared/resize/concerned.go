@@ -15,7 +15,7 @@ import (
 
 type functions = []api.Function
 
-// Turn returns the functions whose turn it is in an active operation: in Moving, those whose a member's phase is.
+// Turn returns the functions that have to act on an active operation. In the phase Moving, the phases of the members decide.
 func Turn(record *api.Resize) []api.Function {
 	switch record.Phase {
 	case api.Expanding:
@@ -23,17 +23,17 @@ func Turn(record *api.Resize) []api.Function {
 	case api.Planned:
 		return []api.Function{api.PauseOwner}
 	case api.Moving:
-		return turnOfMembers(record)
+		return functionsOfMembers(record)
 	}
 	return []api.Function{api.Restore}
 }
 
-func turnOfMembers(record *api.Resize) []api.Function {
+func functionsOfMembers(record *api.Resize) []api.Function {
 	var turn []api.Function
-	if phases(record, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberFinalPass) {
-		turn = append(turn, api.Backup) // of a member that waits, it keeps the mover alive
+	if anyMemberIn(record, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberFinalPass) {
+		turn = append(turn, api.Backup) // it also keeps the mover of a waiting member alive
 	}
-	if phases(record, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberGrowing,
+	if anyMemberIn(record, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberGrowing,
 		api.MemberSwapping, api.MemberStarting) || len(turn) == 0 ||
 		record.Set.UID == "" {
 		turn = append(turn, api.Restore)
@@ -41,17 +41,17 @@ func turnOfMembers(record *api.Resize) []api.Function {
 	return turn
 }
 
-// phases reports whether a member is in one of the phases.
-func phases(record *api.Resize, any ...api.MemberPhase) bool {
-	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return slices.Contains(any, m.Phase) })
+// anyMemberIn reports whether a member is in one of the phases.
+func anyMemberIn(record *api.Resize, phases ...api.MemberPhase) bool {
+	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return slices.Contains(phases, m.Phase) })
 }
 
-// Concerned returns the functions that a change of the set concerns as far as its volumes go.
+// Concerned returns the functions that have to act on a change of the set because of a resize or a rollback.
 func Concerned(c operation.Change) []api.Function {
 	record := c.Records.Resize
 	switch {
 	case c.Records.ResizeErr != nil:
-		return functions{api.DetectResize} // which says so on the set
+		return functions{api.DetectResize} // it reports the unreadable record on the set
 	case !record.Active():
 		return concernedByRequest(c, record)
 	}
@@ -60,33 +60,33 @@ func Concerned(c operation.Change) []api.Function {
 		turn = append(turn, api.Restore) // it releases the held pods
 	}
 	if c.Swept && record.Phase == api.Moving && !slices.Contains(turn, api.Backup) {
-		turn = append(turn, api.Backup) // which finds that the journal is gone, or that the time is over, in any phase of a member
+		turn = append(turn, api.Backup) // in any phase of a member, it finds a missing journal or a passed deadline
 	}
 	switch {
 	case c.Added || c.Gone || c.Swept || operation.Aborted(c.Set), c.Set.Annotations[api.ApproveAnnotation] == record.Operation:
 		return turn
 	case record.Phase == api.Expanding:
-		return nil // it waits for the claims
+		return nil // the operation waits for the claims
 	case operation.JustGivenBack(c.Set, record):
 		return append(turn, api.PauseOwner)
 	}
 	return turn
 }
 
-// concernedByRequest judges a set without an active resize. Whether claims lag behind unchanged templates cannot be seen in the set: a set
-// that is added is looked at, and for the others the sweep compares the claims, see MayLag.
+// concernedByRequest judges a set without an active resize. The set alone does not show whether claims lag behind unchanged templates. So
+// detect-resize judges each added set, and the sweep compares the claims of the others: see MayLag.
 func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	set := c.Set
-	text, asked := set.Annotations[api.ResizeAnnotation]
+	text, requested := set.Annotations[api.ResizeAnnotation]
 	detect := functions{api.DetectResize}
 	switch {
 	case c.Gone || !statefulset.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
-	case c.Records.Retried(set) && asked, set.Annotations[api.RollbackAnnotation] != "":
+	case c.Records.Retried(set) && requested, set.Annotations[api.RollbackAnnotation] != "":
 		return detect
-	case asked && Refuses(record, text) && (Outdated(set, record) || c.Swept && DueAgain(record, c.Now)):
+	case requested && Refuses(record, text) && (Outdated(set, record) || c.Swept && DueAgain(record, c.Now)):
 		return detect
-	case !asked || world.Answered(record, text):
+	case !requested || world.Answered(record, text):
 		return nil
 	}
 	request, err := api.ParseRequest(text)
@@ -98,41 +98,43 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 			return detect
 		}
 	}
-	if unsettled(set, request.Fields) {
+	if lacksFields(set, request.Fields) {
 		return detect
 	}
 	return nil
 }
 
-// MayLag reports whether the set asks for a resize that only a comparison of its claims can find unmet.
+// MayLag reports whether the set has a request, and only a comparison with its claims can show whether the request is met.
 func MayLag(c operation.Change) bool {
-	text, asked := c.Set.Annotations[api.ResizeAnnotation]
+	text, requested := c.Set.Annotations[api.ResizeAnnotation]
 	record := c.Records.Resize
-	return asked && c.Records.ResizeErr == nil && !record.Active() && !c.Records.Sleeping() && !world.Answered(record, text)
+	return requested && c.Records.ResizeErr == nil && !record.Active() && !c.Records.Sleeping() && !world.Answered(record, text)
 }
 
-// ConcernedByClaim returns the functions that a change of an operation's claim concerns: the swap waits until old claims are gone and new
-// ones are bound, and a member that is stopped for it, until its claims have grown.
+// ConcernedByClaim returns the functions that have to act on a change of an operation's claim. A swap waits until old claims are gone and
+// new claims are bound. A member that is stopped for growth waits until its claims have grown.
 func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Function {
 	link, err := api.LoadLink(claim)
 	if err != nil || link == nil {
 		return nil
 	}
 	bound := link.Role == api.RoleSuccessor && claim.Status.Phase == corev1.ClaimBound
-	if gone || bound || link.Role == api.RoleSource && grownWhileHeld(claim) || claim.DeletionTimestamp != nil && link.Role != api.RoleTarget {
+	grew := link.Role == api.RoleSource && grewWhileStopped(claim)
+	if gone || bound || grew || claim.DeletionTimestamp != nil && link.Role != api.RoleTarget {
 		return []api.Function{api.Restore}
 	}
 	return nil
 }
 
-// grownWhileHeld reports whether the storage has answered a claim that no pod uses: its volume has grown, or cannot.
-func grownWhileHeld(claim *corev1.PersistentVolumeClaim) bool {
-	asks := statefulset.Requested(claim)
-	return statefulset.FileSystemPending(claim, asks) != nil || statefulset.IsBlock(claim) && !statefulset.Growing(claim) || statefulset.Infeasible(claim, asks)
+// grewWhileStopped reports whether the storage has handled the growth of a claim that no pod uses: the volume has grown, or cannot grow.
+func grewWhileStopped(claim *corev1.PersistentVolumeClaim) bool {
+	requested := statefulset.Requested(claim)
+	return statefulset.FileSystemPending(claim, requested) != nil || statefulset.IsBlock(claim) && !statefulset.Growing(claim) ||
+		statefulset.Infeasible(claim, requested)
 }
 
-// ConcernedByJob returns the functions that a change of a mover or a hook concerns: backup waits for movers to end, restore for hooks to
-// end and for any Job to be gone.
+// ConcernedByJob returns the functions that have to act on a change of a mover or a hook. backup waits until movers end. restore waits
+// until hooks end, and until any Job is gone.
 func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	if gone {
 		return []api.Function{api.Restore}
@@ -148,20 +150,20 @@ func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	return nil
 }
 
-// ConcernedByPod is about movers' pods and pods that are held. A mover that waits, or has made its copy, is backup's: such a pod is
-// Pending. So is one that has ended: its Job's end comes a second later, and as long as the pod has the Job controller's finalizer it is
-// news.
+// ConcernedByPod returns the functions that have to act on a change of a mover's pod or a held pod. backup acts on a mover that waits or
+// has made its copy, although such a pod is Pending. backup also acts on a mover's pod that has ended, because the Job's condition
+// follows a second later. Once the Job controller has removed its finalizer from the pod, the end is no longer news.
 func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
 	link, err := api.LoadLink(pod)
 	switch {
 	case err != nil || link == nil:
 		return nil
-	case gone && link.Role == api.RoleMover: // it was in restore's way, or backup makes another one
+	case gone && link.Role == api.RoleMover: // restore waits until it is gone, or backup replaces it
 		return []api.Function{api.Restore, api.Backup}
 	case gone, link.Role == api.RoleHeld:
 		return []api.Function{api.Restore}
 	case link.Role == api.RoleMover && pod.DeletionTimestamp == nil && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) &&
-		(statefulset.Started(pod) || endedWell(pod, moverreport.FirstContainer)):
+		(statefulset.Started(pod) || succeeded(pod, moverreport.FirstContainer)):
 		return []api.Function{api.Backup}
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// ShutCutover says which approval or window the set's members wait for before they may be stopped, as the user has chosen with
-// api.CutoverAnnotation; empty if they may be stopped now.
+// ShutCutover describes the approval or the window that the set's members wait for before they may be stopped. It is empty if they may be
+// stopped now. The user chooses with api.CutoverAnnotation.
 func ShutCutover(o *world.Observed, record *api.Resize) string {
 	switch cutover := o.Set.Annotations[api.CutoverAnnotation]; cutover {
 	case "", api.CutoverAuto:
@@ -23,15 +23,16 @@ func ShutCutover(o *world.Observed, record *api.Resize) string {
 		return fmt.Sprintf("an approval: kubectl drydock approve -n %s sts/%s, or the annotation %s=%s", o.Set.Namespace, o.Name,
 			api.ApproveAnnotation, record.Operation)
 	default:
-		return shutWindows(cutover, o.Now)
+		return closedWindows(cutover, o.Now)
 	}
 }
 
-func shutWindows(cutover string, now time.Time) string {
+// closedWindows describes the windows if none of them is open now. It is empty if one is.
+func closedWindows(cutover string, now time.Time) string {
 	windows, err := idle.ParseWindows(cutover)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("an annotation %s that can be read: %v", api.CutoverAnnotation, err)
+		return fmt.Sprintf("a readable annotation %s: %v", api.CutoverAnnotation, err)
 	case slices.ContainsFunc(windows, func(window idle.Window) bool { return window.Open(now) }):
 		return ""
 	}

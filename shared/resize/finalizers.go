@@ -5,8 +5,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// checkFinalizers finds what could be deleted but would not go: a claim that is to be replaced, or the set that is to be created again,
-// with a finalizer of another controller.
+// checkFinalizers finds objects that Drydock would delete but that would stay because of another controller's finalizer: claims that are
+// replaced, or a set that is created again.
 func checkFinalizers(in Input, w *Wish) []Problem {
 	var found []Problem
 	if held := statefulset.HeldByOthers("StatefulSet", in.Set); w.Recreate && held != "" {

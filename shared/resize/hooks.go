@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// HookPod returns the pod that the Job of a hook would have, for the API server to try; nil if there is no such hook.
+// HookPod returns the pod that the Job of a hook would create, for a dry run on the API server. It is nil if the set has no such hook.
 func HookPod(set *appsv1.StatefulSet, hook resources.Hook, settings api.Settings) *corev1.Pod {
 	template, err := resources.HookTemplate(set, hook)
 	if err != nil || template == nil {
@@ -20,9 +20,9 @@ func HookPod(set *appsv1.StatefulSet, hook resources.Hook, settings api.Settings
 	return resources.MakeMoverPod(resources.MakeHook(set, hook, template, link, 0, settings))
 }
 
-// checkHooks finds hooks that could not be run before or after a member. Where no member is stopped, none is run.
+// checkHooks finds hooks that could not run before or after a member. Without a stop of members, no hook runs.
 func checkHooks(in Input, w *Wish) []Problem {
-	if !w.holds() {
+	if !w.stopsMembers() {
 		return nil
 	}
 	var found []Problem
@@ -34,8 +34,8 @@ func checkHooks(in Input, w *Wish) []Problem {
 		case template == nil || in.Cluster.NodeAccess:
 		default:
 			if by := statefulset.NodeAccess(&template.Spec); by != "" {
-				found = append(found, problem(api.NodeAccessDenied, "the pod of annotation %s gets hold of its node by %s, so Drydock does not run "+
-					"it. Allow it with: kubectl label namespace %s %s=%s; then ask again with %s", hook.Annotation(), by, in.Set.Namespace,
+				found = append(found, problem(api.NodeAccessDenied, "the pod of annotation %s gets access to its node through %s, so Drydock does not "+
+					"run it. Allow it with: kubectl label namespace %s %s=%s, then retry with %s", hook.Annotation(), by, in.Set.Namespace,
 					api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation))
 			}
 		}

@@ -11,16 +11,16 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// MoverSettings are how movers run for a set.
+// MoverSettings holds the options of a set's movers.
 type MoverSettings struct {
 	Options  resources.MoverOptions
-	Root     bool // the namespace allows movers that run as root
+	Root     bool // whether the namespace allows root movers
 	Settings api.Settings
 }
 
-// MoverOf describes the mover of a member. A running member is copied beside its pod, on its node.
-func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, with MoverSettings) (resources.Mover, error) {
-	root, err := resources.MoverUser(o.Set, record.Admitted, with.Options.RootAllowed(with.Root))
+// MoverOf returns the description of a member's mover. It copies a running member beside its pod, on the pod's node.
+func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, settings MoverSettings) (resources.Mover, error) {
+	root, err := resources.MoverUser(o.Set, record.Admitted, settings.Options.RootAllowed(settings.Root))
 	if err != nil {
 		return resources.Mover{}, err
 	}
@@ -28,7 +28,7 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, with Mov
 	m := resources.Mover{Set: o.Set, Attempt: max(member.Attempt, 1), Pod: member.Pod, Node: member.Node, Root: root,
 		Admitted: record.Admitted,
 		Link:     api.Link{Operation: record.Operation, Role: api.RoleMover, Namespace: o.Set.Namespace, Set: record.Set, Member: &ordinal},
-		Options:  with.Options, Settings: with.Settings, Bandwidth: bandwidth(o)}
+		Options:  settings.Options, Settings: settings.Settings, Bandwidth: bandwidth(o)}
 	m.MaxStop, _ = api.MaxStop(o.Set, record.Strategy)
 	for i := range member.Claims {
 		move := &member.Claims[i]
@@ -39,14 +39,14 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, with Mov
 		c := resources.MoverClaim{Template: move.Template, Source: move.Claim, Target: record.TargetOf(move),
 			Device: claim != nil && statefulset.IsBlock(claim)}
 		if move.To.Cmp(move.From) < 0 && !c.Device {
-			c.Margin = with.Settings.ShrinkMargin
+			c.Margin = settings.Settings.ShrinkMargin
 		}
 		m.Claims = append(m.Claims, c)
 	}
 	return m, nil
 }
 
-// bandwidth returns the set's limit for passes beside its members, in bytes a second; 0 if it has none, or one that is no quantity.
+// bandwidth returns the set's limit for first passes, in bytes a second. It is 0 if there is no limit or the annotation is no quantity.
 func bandwidth(o *world.Observed) int64 {
 	q, err := resource.ParseQuantity(o.Set.Annotations[api.BandwidthAnnotation])
 	if err != nil {
@@ -55,8 +55,8 @@ func bandwidth(o *world.Observed) int64 {
 	return max(q.Value(), 0)
 }
 
-// MoverPod returns the pod of the first member that is copied, as the Job controller would create it; nil where nothing is copied. The
-// pods of other members differ in names only, so that the API server judges all of them alike.
+// MoverPod returns the pod that the first copied member's mover would have, for a dry run on the API server. It is nil if nothing is
+// copied. The pods of other members differ only in names, so the API server treats them alike.
 func MoverPod(in Input, w *Wish) *corev1.Pod {
 	record := w.Operation(in)
 	if len(record.Members) == 0 || !record.Copies() {
@@ -64,7 +64,7 @@ func MoverPod(in Input, w *Wish) *corev1.Pod {
 	}
 	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
 	if err != nil {
-		return nil // the preflight says so
+		return nil // checkMover reports it
 	}
 	member := &record.Members[0]
 	if pod := in.MemberPod(member.Ordinal); pod != nil {
@@ -72,7 +72,7 @@ func MoverPod(in Input, w *Wish) *corev1.Pod {
 	}
 	mover, err := MoverOf(in.Observed, record, member, MoverSettings{Options: options, Root: in.Cluster.RootMovers, Settings: in.Settings})
 	if err != nil {
-		return nil // the preflight says so
+		return nil // checkMover reports it
 	}
 	return resources.MakeMoverPod(resources.MakeMover(mover))
 }

@@ -11,25 +11,25 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Pins reports whether the copy in a mover's pod has ended well, as the kubelet has reported: the rest of the pod only keeps the volumes
-// attached, and writes to none. The kubelet does not run an init container again that has ended well.
-func Pins(pod *corev1.Pod) bool { return endedWell(pod, moverreport.FinalContainer) }
+// Pins reports whether the copy in a mover's pod has succeeded. From then on, the pod only keeps the volumes attached and writes to none of
+// them: the kubelet never runs a succeeded init container again.
+func Pins(pod *corev1.Pod) bool { return succeeded(pod, moverreport.FinalContainer) }
 
-// Waits reports whether the mover in the pod has made its first passes, and waits beside the member for its stop.
+// Waits reports whether the mover in the pod has made its first passes and waits beside the member for its stop.
 func Waits(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && endedWell(pod, moverreport.FirstContainer) &&
+	return pod.DeletionTimestamp == nil && succeeded(pod, moverreport.FirstContainer) &&
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.Name == moverreport.FinalContainer && c.State.Running != nil
 		})
 }
 
-// LacksFirstPass reports whether a member that waits to be stopped has no mover, although one could copy beside its pod: it had no pod
-// before. One without a mover because no node had room for that has the node of its pod.
+// LacksFirstPass reports whether a member that waits to be stopped has no mover, although a mover could copy beside its pod. The member had
+// no pod when it was handed to restore. In contrast, a member whose mover found no room has the node of its pod in the record.
 func LacksFirstPass(o *world.Observed, member *api.Member) bool {
 	return member.Pod == "" && member.Node == "" && o.MemberPod(member.Ordinal) != nil && ClaimOfOnePod(o, member) == ""
 }
 
-// ClaimOfOnePod returns the name of a claim of the member that no second pod may use; empty if there is none.
+// ClaimOfOnePod returns the name of a claim of the member that no second pod may use. It is empty if there is none.
 func ClaimOfOnePod(o *world.Observed, member *api.Member) string {
 	for _, move := range member.Claims {
 		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {
@@ -39,8 +39,8 @@ func ClaimOfOnePod(o *world.Observed, member *api.Member) string {
 	return ""
 }
 
-// endedWell reports whether the init container has ended with exit code 0.
-func endedWell(pod *corev1.Pod, container string) bool {
+// succeeded reports whether the init container ended with exit code 0.
+func succeeded(pod *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == container && c.State.Terminated != nil && c.State.Terminated.ExitCode == moverreport.CodeOK
 	})

@@ -9,8 +9,8 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// GoesLater reports whether a member that waits for its stop in a rolling resize has become the primary since it was chosen, and another one is
-// still to be chosen: that one goes first.
+// GoesLater reports whether another member goes before this one in a rolling resize. That happens if a waiting member has become the
+// primary since it was chosen, and other members are still pending.
 func GoesLater(o *world.Observed, record *api.Resize, member *api.Member) bool {
 	if record.Strategy != api.StrategyRolling || !statefulset.IsPrimary(o.Set, o.MemberPod(member.Ordinal)) {
 		return false
@@ -19,13 +19,13 @@ func GoesLater(o *world.Observed, record *api.Resize, member *api.Member) bool {
 	return next != nil && !statefulset.IsPrimary(o.Set, o.MemberPod(next.Ordinal))
 }
 
-// NextMember returns the member that a rolling resize moves next, or nil: those without a pod first, then one that is not ready, then the
-// highest ordinal. The primary comes last.
+// NextMember returns the member that a rolling resize moves next, or nil. Members without a pod come first, then unready members, then the
+// highest ordinal, and the primary last.
 func NextMember(o *world.Observed, record *api.Resize) *api.Member {
-	var left []*api.Member
+	var pending []*api.Member
 	for i := range record.Members {
 		if m := &record.Members[i]; m.Phase == api.MemberPending {
-			left = append(left, m)
+			pending = append(pending, m)
 		}
 	}
 	rank := func(m *api.Member) int {
@@ -40,11 +40,11 @@ func NextMember(o *world.Observed, record *api.Resize) *api.Member {
 		}
 		return 2
 	}
-	slices.SortStableFunc(left, func(a, b *api.Member) int {
+	slices.SortStableFunc(pending, func(a, b *api.Member) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Ordinal, a.Ordinal))
 	})
-	if len(left) == 0 {
+	if len(pending) == 0 {
 		return nil
 	}
-	return left[0]
+	return pending[0]
 }

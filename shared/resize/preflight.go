@@ -14,61 +14,62 @@ import (
 )
 
 const (
-	// maxClaims keeps the status document well within the 256 KiB that all annotations of an object may have.
+	// maxClaims keeps the record well within the 256 KiB that all annotations of an object may have.
 	maxClaims = 256
-	// maxManifest leaves room in the same limit for the set's manifest while it is created again.
+	// maxManifest leaves room in the same limit for the set's manifest, which is stored while the set is created again.
 	maxManifest = 200 << 10
 	// revisionHash is the longest hash that the StatefulSet controller appends to a set's name for the label
 	// controller-revision-hash of its pods.
 	revisionHash = 10
 )
 
-// Preflight looks for everything that could stop the resize half way, before anything is touched. Each problem alone is a
-// refusal; the most important come first.
+// Preflight returns everything that could stop the resize half way, before anything is touched. Each problem alone is a reason to refuse
+// the request. The most important problems come first.
 func Preflight(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Wish) []Problem{
 		checkMethods, checkNames, checkNodeAccess, checkRuntime, checkOwner, checkMover, checkHooks, checkFields, checkClasses, checkProvisioners,
 		checkTopology, checkClaims,
-		checkFinalizers, checkAttributesClasses, checkAttributes, checkLimits, checkQuotas, checkRetained, checkDocuments,
+		checkFinalizers, checkAttributesClasses, checkAttributes, checkLimits, checkQuotas, checkRetained, checkAnnotationSizes,
 	} {
 		found = append(found, check(in, w)...)
 	}
 	return found
 }
 
+// checkNames checks limits on names, numbers and sizes.
 func checkNames(in Input, w *Wish) []Problem {
 	var found []Problem
 	if len(in.Set.Name)+1+revisionHash > validation.LabelValueMaxLength {
-		found = append(found, problem(api.NameTooLong, "StatefulSet name %s has %d characters; above %d its pods' label "+
-			"controller-revision-hash gets too long and they may not start again after a stop; move the data to a set with a shorter name",
+		found = append(found, problem(api.NameTooLong, "StatefulSet name %s has %d characters; with more than %d, the pods' label "+
+			"controller-revision-hash becomes too long and they may not start again. Move the data to a set with a shorter name",
 			in.Set.Name, len(in.Set.Name), validation.LabelValueMaxLength-1-revisionHash))
 	}
 	if len(w.Claims) > maxClaims {
-		found = append(found, problem(api.TooManyClaims, "%d claims are to be resized, one operation takes at most %d; name fewer templates in "+
-			"%s", len(w.Claims), maxClaims, api.ResizeAnnotation))
+		found = append(found, problem(api.TooManyClaims, "the request changes %d claims, but one operation takes at most %d. Name fewer "+
+			"templates in %s", len(w.Claims), maxClaims, api.ResizeAnnotation))
 	}
 	if w.Recreate && len(api.EncodeManifest(in.Set)) > maxManifest {
-		found = append(found, problem(api.TooManyClaims, "the manifest of StatefulSet %s has more than %d bytes, too many to be kept safe "+
-			"while the set is created again; delete it with --cascade=orphan and apply it with the new template yourself", in.Set.Name, maxManifest))
+		found = append(found, problem(api.TooManyClaims, "the manifest of StatefulSet %s has more than %d bytes, too many to store it "+
+			"while the set is created again. Delete the set with --cascade=orphan and apply it with the new template", in.Set.Name, maxManifest))
 	}
 	return found
 }
 
-// checkNodeAccess refuses pods that a policy would refuse when the set is created again: a stolen token of restore must not get hold of
-// nodes.
+// checkNodeAccess refuses sets whose pods have access to their nodes, if the set has to be stopped or created again. An admission policy
+// denies restore such pods, so that a stolen token of restore gives no access to nodes.
 func checkNodeAccess(in Input, w *Wish) []Problem {
 	by := statefulset.NodeAccess(&in.Set.Spec.Template.Spec)
 	if by == "" || in.Cluster.NodeAccess || !w.AsksOwner() {
 		return nil
 	}
-	return []Problem{problem(api.NodeAccessDenied, "the pods of StatefulSet %s get hold of their node by %s, so Drydock does not create it "+
-		"again. Allow it with: kubectl label namespace %s %s=%s; then ask again with "+
-		"%s", in.Set.Name, by, in.Set.Namespace, api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation)}
+	return []Problem{problem(api.NodeAccessDenied, "the pods of StatefulSet %s get access to their nodes through %s, so Drydock does not "+
+		"create the set again. Allow it with: kubectl label namespace %s %s=%s, then retry with %s", in.Set.Name, by, in.Set.Namespace,
+		api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation)}
 }
 
-// checkRuntime finds pods whose volumes a mover beside them cannot read as they do: those of Windows, and those that run in a guest with a
-// kernel and a page cache of its own. The name of the RuntimeClass has to tell, since only administrators may read its handler.
+// checkRuntime finds pods whose volumes a mover beside them cannot read consistently: pods on Windows, and pods in a guest with a separate
+// kernel and page cache. The name of the RuntimeClass has to reveal the guest, because only administrators may read its handler.
 func checkRuntime(in Input, w *Wish) []Problem {
 	pod := in.Set.Spec.Template.Spec
 	system, class := pod.NodeSelector[corev1.LabelOSStable], ""
@@ -79,20 +80,21 @@ func checkRuntime(in Input, w *Wish) []Problem {
 		class = *pod.RuntimeClassName
 	}
 	switch {
-	case !w.copies():
+	case !w.replacesVolumes():
 	case strings.EqualFold(system, string(corev1.Windows)):
-		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run on Windows, whose file systems no mover can read. "+
-			"Grow the claims in place: %s=%s", in.Set.Name, api.ResizeMethodAnnotation, api.MethodExpand)}
+		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run on Windows, and movers cannot read Windows file "+
+			"systems. Grow the claims in place with %s=%s", in.Set.Name, api.ResizeMethodAnnotation, api.MethodExpand)}
 	case strings.Contains(class, "kata") && statefulset.Replicas(in.Set) > 0:
-		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run in guests (RuntimeClass %s), so no mover beside them "+
-			"sees what they write. Scale the set to zero, then ask again with %s", in.Set.Name, class, api.RetryAnnotation)}
+		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run in guests (RuntimeClass %s), so a mover beside them "+
+			"does not see their writes. Scale the set to zero, then retry with %s", in.Set.Name, class, api.RetryAnnotation)}
 	}
 	return nil
 }
 
-// AsksOwner reports whether an owner would undo changes of the resize.
-func (w *Wish) AsksOwner() bool { return w.Recreate || w.holds() }
+// AsksOwner reports whether an owner of the set would undo changes that the resize makes.
+func (w *Wish) AsksOwner() bool { return w.Recreate || w.stopsMembers() }
 
+// checkOwner refuses a set whose owner Drydock cannot pause.
 func checkOwner(in Input, w *Wish) []Problem {
 	owner := statefulset.Controller(in.Set)
 	if !w.AsksOwner() || owner == nil || api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore {
@@ -100,20 +102,21 @@ func checkOwner(in Input, w *Wish) []Problem {
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if _, known := in.Registry.Find(gv.Group, owner.Kind); known && err == nil {
-		return nil // pause-owner pauses it, or finds out why it cannot
+		return nil // pause-owner pauses it, or reports why it cannot
 	}
-	return []Problem{problem(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; %s: "+
-		"pause it yourself, then set the annotation %s=%s",
+	return []Problem{problem(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; %s. "+
+		"Pause it yourself, then set the annotation %s=%s",
 		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, owners.Unknown(gv.Group, owner.Kind), api.OwnerPolicyAnnotation, api.OwnerIgnore)}
 }
 
+// checkMover finds problems with the user and the options of movers.
 func checkMover(in Input, w *Wish) []Problem {
-	if !w.copies() {
+	if !w.replacesVolumes() {
 		return nil
 	}
 	var found []Problem
 	options, err := resources.MoverOptionsOf(in.Set, in.Cluster.MoverConfig)
-	if _, err := resources.MoverUser(in.Set, admitted(in), options.RootAllowed(in.Cluster.RootMovers)); err != nil {
+	if _, err := resources.MoverUser(in.Set, admittedContext(in), options.RootAllowed(in.Cluster.RootMovers)); err != nil {
 		found = append(found, problem(api.RootMoverNeeded, "%v", err))
 	}
 	if err != nil {
@@ -122,45 +125,49 @@ func checkMover(in Input, w *Wish) []Problem {
 	return found
 }
 
+// checkClasses finds StorageClasses that do not exist, each once.
 func checkClasses(in Input, w *Wish) []Problem {
 	var found []Problem
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, t := range w.Templates {
 		if t.Class != "" && in.Cluster.Classes[t.Class] == nil {
-			told[t.Class] = true
-			found = append(found, problem(api.UnknownClass, "storage class %s, asked for template %s, does not exist; name one of those that "+
-				"kubectl get storageclass lists", t.Class, t.Name))
+			reported[t.Class] = true
+			found = append(found, problem(api.UnknownClass, "StorageClass %s, requested for template %s, does not exist. Name a class from "+
+				"kubectl get storageclass", t.Class, t.Name))
 		}
 	}
 	for _, c := range w.Claims {
-		if class := w.class(c); !told[class] && (class == "" || in.Cluster.Classes[class] == nil) {
-			found = append(found, problem(api.UnknownClass, "claim %s is of storage class %q, which does not exist, so no new volume can be "+
-				"provisioned; name a class in %s", c.Name, class, api.ResizeAnnotation))
+		if class := w.futureClass(c); !reported[class] && (class == "" || in.Cluster.Classes[class] == nil) {
+			found = append(found, problem(api.UnknownClass, "claim %s has StorageClass %q, which does not exist, so no new volume can be "+
+				"provisioned. Name a class in %s", c.Name, class, api.ResizeAnnotation))
 		}
 	}
 	return found
 }
 
+// checkClaims finds claims that are foreign, busy, or cannot be copied.
 func checkClaims(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
-		size, target := statefulset.Requested(c.PersistentVolumeClaim), w.size(c)
+		size, target := statefulset.Requested(c.PersistentVolumeClaim), w.futureSize(c)
 		if !statefulset.Belongs(c.PersistentVolumeClaim, in.Set) {
-			found = append(found, problem(api.ForeignClaim, "claim %s has the name of one of StatefulSet %s but not the labels of its selector, "+
-				"or another owner; if it is the set's, give it the labels %v", c.Name, in.Set.Name, in.Set.Spec.Selector.MatchLabels))
+			found = append(found, problem(api.ForeignClaim, "claim %s has the name of a claim of StatefulSet %s, but it lacks the labels of the "+
+				"set's selector or has another owner. If it belongs to the set, give it the labels %v", c.Name, in.Set.Name,
+				in.Set.Spec.Selector.MatchLabels))
 		}
 		if c.DeletionTimestamp != nil {
 			found = append(found, problem(api.ClaimBusy, "claim %s is being deleted. Wait until it is gone", c.Name))
 		}
 		if c.Method == api.MethodCopy && statefulset.IsBlock(c.PersistentVolumeClaim) && size.Cmp(target) > 0 {
-			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s; nothing tells how much of it is in use, so it "+
-				"cannot be copied to one of %s. Ask for at least %s", c.Name, &size, &target, &size))
+			found = append(found, problem(api.ShrinkRefused, "claim %s is a raw block volume of %s. It cannot shrink to %s, because its used "+
+				"size is unknown. Request at least %s", c.Name, &size, &target, &size))
 		}
 		found = append(found, checkUsers(in, c)...)
 	}
 	return found
 }
 
+// checkUsers finds foreign pods that use a claim whose member has to stop.
 func checkUsers(in Input, c Claim) []Problem {
 	if !c.Held() {
 		return nil
@@ -175,6 +182,7 @@ func checkUsers(in Input, c Claim) []Problem {
 	return found
 }
 
+// checkLimits finds sizes that a LimitRange does not allow.
 func checkLimits(in Input, w *Wish) []Problem {
 	var found []Problem
 	for i := range in.Cluster.Limits {
@@ -192,12 +200,12 @@ func checkLimit(w *Wish, name string, item corev1.LimitRangeItem) []Problem {
 	var found []Problem
 	for _, t := range w.Templates {
 		if largest, ok := item.Max[corev1.ResourceStorage]; ok && t.Size.Cmp(largest) > 0 {
-			found = append(found, problem(api.LimitExceeded, "LimitRange %s allows claims of at most %s, template %s is to have %s; raise the "+
-				"limit or ask for less", name, &largest, t.Name, &t.Size))
+			found = append(found, problem(api.LimitExceeded, "LimitRange %s allows claims of at most %s, but the request gives template %s %s. "+
+				"Raise the limit or request less", name, &largest, t.Name, &t.Size))
 		}
 		if least, ok := item.Min[corev1.ResourceStorage]; ok && t.Size.Cmp(least) < 0 {
-			found = append(found, problem(api.LimitExceeded, "LimitRange %s asks claims for at least %s, template %s is to have %s; ask for more",
-				name, &least, t.Name, &t.Size))
+			found = append(found, problem(api.LimitExceeded, "LimitRange %s requires claims of at least %s, but the request gives template %s %s. "+
+				"Request more", name, &least, t.Name, &t.Size))
 		}
 	}
 	return found

@@ -10,19 +10,19 @@ import (
 // (kubernetes component-helpers storage/volume, NotSupportedProvisioner).
 const noProvisioner = "kubernetes.io/no-provisioner"
 
-// checkProvisioners refuses to copy to a class that provisions nothing: every volume of such a class may hold data.
+// checkProvisioners refuses to copy to a class without a provisioner, because every volume of such a class may hold data.
 func checkProvisioners(in Input, w *Wish) []Problem {
 	var found []Problem
-	var told []string
+	var reported []string
 	for _, c := range w.Claims {
-		class := w.class(c)
-		is := in.Cluster.Classes[class]
-		if !c.Copied() || is == nil || is.Provisioner != noProvisioner || slices.Contains(told, class) {
+		class := w.futureClass(c)
+		storageClass := in.Cluster.Classes[class]
+		if !c.Copied() || storageClass == nil || storageClass.Provisioner != noProvisioner || slices.Contains(reported, class) {
 			continue
 		}
-		told = append(told, class)
-		found = append(found, problem(api.NotProvisioned, "StorageClass %s provisions no volumes, so claim %s cannot be copied to a new one; "+
-			"name a StorageClass with a provisioner in %s", class, c.Name, api.ResizeAnnotation))
+		reported = append(reported, class)
+		found = append(found, problem(api.NotProvisioned, "StorageClass %s provisions no volumes, so claim %s cannot be copied to a new volume. "+
+			"Name a StorageClass with a provisioner in %s", class, c.Name, api.ResizeAnnotation))
 	}
 	return found
 }

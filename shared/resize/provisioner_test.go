@@ -6,15 +6,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// TestClassWithoutProvisionerIsRefusedForACopyOnly: the administrator's volumes may hold data. A claim can still grow in place.
-func TestClassWithoutProvisionerIsRefusedForACopyOnly(t *testing.T) {
+// TestClassWithoutProvisionerIsRefusedForCopies: the volumes of such a class may hold data. A claim can still grow in place.
+func TestClassWithoutProvisionerIsRefusedForCopies(t *testing.T) {
 	for name, row := range map[string]struct{ request, want string }{
-		"copied to it":          {"data=128Mi@local", "NotProvisioned"},
-		"copied to another one": {"data=128Mi@fast", ""},
-		"grows in place":        {"data=128Mi", ""},
+		"copied to the class without provisioner": {"data=128Mi@local", "NotProvisioned"},
+		"copied to another class":                 {"data=128Mi@fast", ""},
+		"grows in place":                          {"data=128Mi", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := given(wants(row.request), two())
+			in := input(setAsking(row.request), twoClaims())
 			in.Cluster.Classes["local"] = &storagev1.StorageClass{Provisioner: noProvisioner}
 			if got := reasons(Preflight(in, Read(in))); got != row.want {
 				t.Errorf("found %q, want %q", got, row.want)

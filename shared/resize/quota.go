@@ -13,19 +13,19 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Room compares a limit of a ResourceQuota with the needs of a resize, which has old and new claims at once.
+// Room compares a limit of a ResourceQuota with the needs of a resize, during which old and new claims exist side by side.
 type Room struct {
 	Quota    string              `json:"quota"`
 	Resource corev1.ResourceName `json:"resource"`
 	Hard     resource.Quantity   `json:"hard"`
 	Used     resource.Quantity   `json:"used"`
-	// Needs is how much more it will be.
+	// Needs is how much more the resize uses.
 	Needs resource.Quantity `json:"needs"`
-	// Retained is how much of it the namespace has in old volumes, which the quota does not count.
+	// Retained is how much the namespace's old volumes use. The quota does not count them.
 	Retained resource.Quantity `json:"retained,omitzero"`
 }
 
-// Enough reports whether the quota has room for it.
+// Enough reports whether the quota has room for the resize.
 func (r Room) Enough() bool {
 	sum := r.Used.DeepCopy()
 	sum.Add(r.Needs)
@@ -33,10 +33,10 @@ func (r Room) Enough() bool {
 	return sum.Cmp(r.Hard) <= 0
 }
 
-// Rooms returns the limits of the namespace's quotas for the claims and the movers of the resize. A quota with scopes counts only some
-// objects, and only the API server knows whether it counts these.
+// Rooms compares the limits of the namespace's quotas with the needs of the resize's claims and movers. It skips quotas with scopes: only
+// the API server knows whether they count these objects.
 func Rooms(in Input, w *Wish) []Room {
-	need, retained := w.need(in), retainedStorage(in, w)
+	needs, retained := w.quotaNeeds(in), retainedStorage(in, w)
 	var rooms []Room
 	for i := range in.Cluster.Quotas {
 		quota := &in.Cluster.Quotas[i]
@@ -44,7 +44,7 @@ func Rooms(in Input, w *Wish) []Room {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
-			if more, counted := need[name]; counted {
+			if more, counted := needs[name]; counted {
 				rooms = append(rooms, Room{quota.Name, name, quota.Status.Hard[name], quota.Status.Used[name], more, retained[name]})
 			}
 		}
@@ -52,50 +52,50 @@ func Rooms(in Input, w *Wish) []Room {
 	return rooms
 }
 
-// checkQuotas makes sure that all new claims fit beside the old ones, and all movers beside the set's pods.
+// checkQuotas finds quotas without room for all new claims beside the old claims, and for the movers beside the set's pods.
 func checkQuotas(in Input, w *Wish) []Problem {
 	var found []Problem
 	for _, r := range Rooms(in, w) {
 		if !r.Enough() {
-			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, %s are used and the resize needs %s more%s",
+			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s: %s are used, and the resize needs %s more%s",
 				r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs, r.advice()))
 		}
 	}
 	return found
 }
 
-// advice says what to do about a quota without room.
+// advice returns the remedy for a quota without room.
 func (r Room) advice() string {
 	const raise = "Raise the quota for the time of the resize"
 	switch {
 	case !r.Retained.IsZero():
-		return fmt.Sprintf(", beside %s in old volumes that are kept for a while. %s, or wait until they are given up: kubectl get pv -l %s",
+		return fmt.Sprintf(", besides %s in retained old volumes. %s, or wait until the old volumes expire: kubectl get pv -l %s",
 			&r.Retained, raise, api.NamespaceLabel)
 	case slices.Contains(moverResources, r.Resource):
-		return fmt.Sprintf(". %s, or have fewer members copied at once with the annotation %s", raise, api.ResizeParallelismAnnotation)
+		return fmt.Sprintf(". %s, or copy fewer members at once with the annotation %s", raise, api.ResizeParallelismAnnotation)
 	}
 	return ". " + raise
 }
 
-// need returns the consumption of the new claims and the movers, under every name in a quota
+// quotaNeeds returns the additional consumption of claims and movers, under every name that a quota may use for it
 // (kubernetes pkg/quota/v1/evaluator/core).
-func (w *Wish) need(in Input) corev1.ResourceList {
+func (w *Wish) quotaNeeds(in Input) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	one := resource.MustParse("1")
-	copied := map[int]bool{} // members
+	copied := map[int]bool{} // by ordinal
 	for _, c := range w.Claims {
-		size := w.size(c).DeepCopy()
+		size := w.futureSize(c).DeepCopy()
 		if !c.Copied() {
 			size.Sub(statefulset.Requested(c.PersistentVolumeClaim))
 		}
-		for _, name := range storageNames(w.class(c)) {
+		for _, name := range storageNames(w.futureClass(c)) {
 			addTo(need, name, size)
 		}
 		if !c.Copied() {
 			continue
 		}
 		copied[c.Ordinal] = true
-		for _, count := range []string{"", "count/", w.class(c) + ".storageclass.storage.k8s.io/"} {
+		for _, count := range []string{"", "count/", w.futureClass(c) + ".storageclass.storage.k8s.io/"} {
 			addTo(need, count+string(corev1.ResourcePersistentVolumeClaims), one)
 		}
 	}
@@ -105,20 +105,20 @@ func (w *Wish) need(in Input) corev1.ResourceList {
 	return need
 }
 
-// moverResources are what movers need while they run, as a quota calls it.
+// moverResources are the resources that only running movers need, as a quota names them.
 var moverResources = []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU,
 	corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
 
-// addMovers adds the Jobs of all copies with their pods, which stay when they are done, and what those need that run at once.
+// addMovers adds the Jobs and pods of all copies, which remain when they are done, and the resources of the movers that run at once.
 func addMovers(need corev1.ResourceList, pod *corev1.Pod, copies, atOnce int64) {
 	for _, name := range []string{"count/jobs.batch", "count/pods"} {
 		addTo(need, name, *resource.NewQuantity(copies, resource.DecimalSI))
 	}
 	addTo(need, string(corev1.ResourcePods), *resource.NewQuantity(atOnce, resource.DecimalSI))
-	asks := pod.Spec.Containers[0].Resources
+	resources := pod.Spec.Containers[0].Resources
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		limit, limited := asks.Limits[name]
-		request, requested := asks.Requests[name]
+		limit, limited := resources.Limits[name]
+		request, requested := resources.Requests[name]
 		if !requested {
 			request, requested = limit, limited // core/v1 defaulting
 		}

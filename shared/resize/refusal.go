@@ -13,20 +13,20 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// How often a refusal is judged anew while nothing on the set itself changes: with each tick at first, later every tenth minute.
+// A refused request is judged again although the set has not changed: with each tick while the refusal is recent, later every tenth minute.
 const (
-	freshRefusal   = time.Hour
-	refusalMinutes = 10
+	recentRefusal   = time.Hour
+	refusalInterval = 10 // minutes
 )
 
-// onlyTheSet are reasons that nothing but a change of the set itself can take away.
-var onlyTheSet = []api.Reason{api.RequestInvalid, api.MethodUnknown, api.UnknownTemplate, api.NoTemplates, api.NameTooLong,
+// reasonsInTheSet are the reasons that only a change of the set itself can remove.
+var reasonsInTheSet = []api.Reason{api.RequestInvalid, api.MethodUnknown, api.UnknownTemplate, api.NoTemplates, api.NameTooLong,
 	api.CheckInvalid, api.HookInvalid, api.TemplateMounted}
 
-// withFigures are reasons whose message has figures of the whole namespace, which change without any news for the user.
-var withFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejected}
+// reasonsWithFigures are the reasons whose message contains figures of the whole namespace. These change without any news for the user.
+var reasonsWithFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejected}
 
-// JudgedOn returns a digest of everything on the set that a resize is judged on: a refusal with another digest is judged anew.
+// JudgedOn returns a digest of everything on the set that can lead to a refusal. A refusal with another digest is out of date.
 func JudgedOn(set *appsv1.StatefulSet) string {
 	h := sha256.New()
 	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
@@ -51,29 +51,29 @@ func Outdated(set *appsv1.StatefulSet, record *api.Resize) bool {
 	return record.Judged != JudgedOn(set)
 }
 
-// DueAgain reports whether a tick has the refusal judged anew, because its cause may be gone: a quota, a class, a claim, a label of the
-// namespace.
+// DueAgain reports whether this tick judges the refused request again. The cause may be gone: a quota, a class, a claim or a label of the
+// namespace may have changed.
 func DueAgain(record *api.Resize, now time.Time) bool {
-	if slices.Contains(onlyTheSet, record.Reason) {
+	if slices.Contains(reasonsInTheSet, record.Reason) {
 		return false
 	}
-	fresh := record.Finished != nil && now.Sub(record.Finished.Time) < freshRefusal
-	return fresh || now.Minute()%refusalMinutes == 0
+	recent := record.Finished != nil && now.Sub(record.Finished.Time) < recentRefusal
+	return recent || now.Minute()%refusalInterval == 0
 }
 
-// Standing returns the refusal of this very request that the set has; nil if there is none, or the user asks for another attempt.
+// Standing returns the set's refusal of this very request. It is nil if there is none, or the user requests another attempt.
 func (in Input) Standing() *api.Resize {
 	record, err := in.Record()
-	if err != nil || in.retried() || !Refuses(record, in.Set.Annotations[api.ResizeAnnotation]) {
+	if err != nil || in.retryRequested() || !Refuses(record, in.Set.Annotations[api.ResizeAnnotation]) {
 		return nil
 	}
 	return record
 }
 
-// Restated returns the standing refusal with the words of the problem that was found now, which has the same reason; nil if they are not
-// worth a write. Figures of the namespace are brought up to date every tenth minute.
+// Restated returns the standing refusal with the message of the problem found now, which has the same reason. It is nil if the change is
+// not worth a write: figures of the namespace are updated only every tenth minute.
 func (in Input) Restated(standing *api.Resize, found Problem) *api.Resize {
-	figures := slices.Contains(withFigures, found.Reason) && in.Now.Minute()%refusalMinutes != 0
+	figures := slices.Contains(reasonsWithFigures, found.Reason) && in.Now.Minute()%refusalInterval != 0
 	if !Outdated(in.Set, standing) && (standing.Message == found.Message || figures) {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// checkRetained bounds how many old volumes of one claim are kept at once: no quota counts them.
+// checkRetained limits how many old volumes of one claim are retained at once, because no quota counts them.
 func checkRetained(in Input, w *Wish) []Problem {
 	if in.Settings.RetainedVolumes <= 0 {
 		return nil
@@ -20,45 +20,45 @@ func checkRetained(in Input, w *Wish) []Problem {
 		if c.Method != api.MethodCopy {
 			continue
 		}
-		if kept := retainedOf(in, c.Name); len(kept) >= in.Settings.RetainedVolumes {
-			found = append(found, problem(api.TooManyRetained, "%d old volumes of claim %s are kept, and DRYDOCK_RETAINED_VOLUMES allows %d. "+
-				"Wait until volume %s is given up at %s, or have an administrator delete an old volume: kubectl get pv -l %s=%s",
-				len(kept), c.Name, in.Settings.RetainedVolumes, kept[0].Name, kept[0].Annotations[api.RetainedUntilAnnotation],
+		if old := oldVolumesOf(in, c.Name); len(old) >= in.Settings.RetainedVolumes {
+			found = append(found, problem(api.TooManyRetained, "%d old volumes of claim %s are retained, and DRYDOCK_RETAINED_VOLUMES allows %d. "+
+				"Wait until volume %s expires at %s, or let an administrator delete an old volume: kubectl get pv -l %s=%s",
+				len(old), c.Name, in.Settings.RetainedVolumes, old[0].Name, old[0].Annotations[api.RetainedUntilAnnotation],
 				api.NamespaceLabel, in.Set.Namespace))
 		}
 	}
 	return found
 }
 
-// retainedOf returns the old volumes of the set's claim, by the end of their windows, earliest first.
-func retainedOf(in Input, claim string) []*corev1.PersistentVolume {
-	kept := slices.DeleteFunc(in.Retained(), func(v *corev1.PersistentVolume) bool {
+// oldVolumesOf returns the old volumes of the set's claim, ordered by the end of their retention, earliest first.
+func oldVolumesOf(in Input, claim string) []*corev1.PersistentVolume {
+	old := slices.DeleteFunc(in.Retained(), func(v *corev1.PersistentVolume) bool {
 		link, err := api.LoadLink(v)
 		return err != nil || link.Set.Name != in.Set.Name || link.Claim != claim
 	})
-	slices.SortFunc(kept, func(a, b *corev1.PersistentVolume) int {
+	slices.SortFunc(old, func(a, b *corev1.PersistentVolume) int {
 		return cmp.Or(cmp.Compare(a.Annotations[api.RetainedUntilAnnotation], b.Annotations[api.RetainedUntilAnnotation]),
 			cmp.Compare(a.Name, b.Name))
 	})
-	return kept
+	return old
 }
 
-// retainedStorage returns how much storage the namespace has in old volumes, under each name that a quota may give it. A resize that copies
-// adds to them, and no quota counts a volume without a claim.
+// retainedStorage returns how much storage the namespace's old volumes use, under each name that a quota may use for it. No quota counts a
+// volume without a claim. The result is empty for a resize that leaves no old volumes.
 func retainedStorage(in Input, w *Wish) corev1.ResourceList {
-	kept := corev1.ResourceList{}
-	if !w.copies() {
-		return kept
+	storage := corev1.ResourceList{}
+	if !w.replacesVolumes() {
+		return storage
 	}
 	for _, volume := range in.Retained() {
 		for _, name := range storageNames(volume.Spec.StorageClassName) {
-			addTo(kept, name, volume.Spec.Capacity[corev1.ResourceStorage])
+			addTo(storage, name, volume.Spec.Capacity[corev1.ResourceStorage])
 		}
 	}
-	return kept
+	return storage
 }
 
-// storageNames are the names under which a quota counts storage of the class.
+// storageNames returns the names that a quota uses for storage of the class.
 func storageNames(class string) []string {
 	return []string{string(corev1.ResourceRequestsStorage), class + ".storageclass.storage.k8s.io/" + string(corev1.ResourceRequestsStorage)}
 }

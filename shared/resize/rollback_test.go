@@ -2,6 +2,7 @@ package resize
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,29 +14,30 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// behind is a volume that the operation has left behind of the claim, kept for an hour.
-func behind(name, claim, size string, options ...build.Option) objects {
-	was := build.Claim(claim, size)
-	return objects{build.Volume(name, was, append([]build.Option{build.Released(), build.Retained(api.RoleRetired, claim),
+// oldVolume returns a volume that the operation retired from the claim and that is retained for another hour.
+func oldVolume(name, claim, size string, options ...build.Option) objects {
+	former := build.Claim(claim, size)
+	return objects{build.Volume(name, former, append([]build.Option{build.Released(), build.Retained(api.RoleRetired, claim),
 		build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, options...)...)}
 }
 
-// now is a claim of the class fixed, of 128Mi, with its volume.
-func now(name string, options ...build.Option) objects {
+// currentClaim returns a claim of 128Mi and of the class fixed, with its volume.
+func currentClaim(name string, options ...build.Option) objects {
 	return claim(name, "fixed", "128Mi", options...)
 }
 
-// fixed is StatefulSet web with templates of 128Mi, which has got them by a resize.
-func fixed(options ...build.Option) objects {
+// resizedSet returns StatefulSet web after a resize to 128Mi.
+func resizedSet(options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "128Mi", "fixed"),
 		build.Resize("data=128Mi")}, options...)...)}
 }
 
-// resized is the record of a resize that has moved the claims.
-func resized(claims ...string) build.Option {
+// succeededRecord stores the record of a resize that moved the claims.
+func succeededRecord(claims ...string) build.Option {
 	return build.Status(build.Operation(api.Succeeded, build.Members(api.MemberMoved, claims...), func(s *api.Resize) {
 		for _, move := range s.Moves() {
 			move.OldVolume = "pv-old-" + move.Claim[len(move.Claim)-1:]
@@ -43,16 +45,16 @@ func resized(claims ...string) build.Option {
 	}))
 }
 
-// expanded is the record of a resize in which the claim has grown on its volume.
-func expanded(claim string) build.Option {
+// expandedRecord stores the record of a resize that expanded the claim in place.
+func expandedRecord(claim string) build.Option {
 	return build.Status(build.Operation(api.Succeeded, func(s *api.Resize) {
 		s.Expansions = []api.Expansion{{Claim: claim, Template: "data", Volume: "pv-" + claim, From: resource.MustParse("64Mi"),
 			To: resource.MustParse("128Mi"), Done: true}}
 	}))
 }
 
-// gaveUpRollbackOf is the record of a rollback that failed before it moved the claims.
-func gaveUpRollbackOf(claims ...string) build.Option {
+// failedRollbackRecord stores the record of a rollback that failed before it moved the claims.
+func failedRollbackRecord(claims ...string) build.Option {
 	return build.Status(build.Operation(api.Failed, build.Rollback(build.ID), build.Members(api.MemberKept, claims...), func(s *api.Resize) {
 		s.Operation, s.FailedAt = "ba9876543210", api.Moving
 		for _, move := range s.Moves() {
@@ -63,8 +65,8 @@ func gaveUpRollbackOf(claims ...string) build.Option {
 
 func edit(change func(*corev1.PersistentVolume)) build.Option { return build.Edit(change) }
 
-// words are what a rollback would do.
-func words(in Input, w *Wish) string {
+// describeRollback renders the changes of a rollback on one line.
+func describeRollback(in Input, w *Wish) string {
 	var all []string
 	status := w.Operation(in)
 	for _, c := range status.Moves() {
@@ -79,142 +81,143 @@ func words(in Input, w *Wish) string {
 	return strings.Join(all, "; ")
 }
 
+// TestRollback: every member gets data of the same time, or the rollback is refused.
+// Invariants: I1.
 func TestRollback(t *testing.T) {
-	byHand := claim("data-web-1", "fixed", "64Mi", build.On("pv-old-1"))
-	byHand[1] = build.VolumeOf(byHand[0].(*corev1.PersistentVolumeClaim), build.Retained(api.RoleRetired, "data-web-1"))
-	left0, left1 := behind("pv-old-0", "data-web-0", "64Mi"), behind("pv-old-1", "data-web-1", "64Mi")
+	restoredByHand := claim("data-web-1", "fixed", "64Mi", build.On("pv-old-1"))
+	restoredByHand[1] = build.VolumeOf(restoredByHand[0].(*corev1.PersistentVolumeClaim), build.Retained(api.RoleRetired, "data-web-1"))
+	left0, left1 := oldVolume("pv-old-0", "data-web-0", "64Mi"), oldVolume("pv-old-1", "data-web-1", "64Mi")
 	of := func(change func(*api.Link)) build.Option {
 		link := api.Link{Operation: build.ID, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"},
 			Claim: "data-web-0"}
 		change(&link)
 		return build.LinkOf(link)
 	}
-	const one = "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi; recreate"
 	larger := func(s *corev1.PersistentVolume) {
 		s.Spec.Capacity = corev1.ResourceList{"storage": resource.MustParse("80Mi")}
 	}
-	for name, row := range map[string]struct {
-		in             Input
-		want, problems string
+	file := golden.Open(t)
+	rows := map[string]struct {
+		in       Input
+		problems string
 	}{
-		"every claim gets its old volume": {in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, left1),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate"},
-		"a claim that came later stays as it is": {in: given(fixed(resized("data-web-0")), now("data-web-0"), now("data-web-1"), left0),
-			want: one},
-		"a claim that has grown in place stays": {in: given(fixed(expanded("data-web-1")), now("data-web-0"), now("data-web-1"), left0),
-			want: one},
-		"a claim that is gone": {in: given(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), left0, left1), want: one},
-		"the templates fit already": {in: given(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))}, now("data-web-0"), left0),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0; template data 64Mi"},
-		"another class": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
-		"the set was created again": {in: given(fixed(build.UID("uid-2")), now("data-web-0"), left0), want: one},
-		"I1: without the document a claim asks for what its volume has": {in: given(fixed(), now("data-web-0"),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))),
-			want: "data-web-0 80Mi: pv-data-web-0 to pv-old-0; template data 80Mi; recreate"},
-		"the document knows for what it had asked": {in: given(fixed(resized("data-web-0")), now("data-web-0"),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"so does that of a rollback which did not take place": {in: given(fixed(gaveUpRollbackOf("data-web-0")), now("data-web-0"),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(larger))), want: one},
-		"a document that says nonsense": {in: given(fixed(build.Status(build.Operation(api.Succeeded,
+		"every claim gets its old volume": {in: input(resizedSet(), currentClaim("data-web-0"), currentClaim("data-web-1"), left0, left1)},
+		"a claim created after the operation is left alone": {in: input(resizedSet(succeededRecord("data-web-0")), currentClaim("data-web-0"),
+			currentClaim("data-web-1"), left0)},
+		"a claim that grew in place is left alone": {in: input(resizedSet(expandedRecord("data-web-1")), currentClaim("data-web-0"),
+			currentClaim("data-web-1"), left0)},
+		"a claim is gone": {in: input(resizedSet(succeededRecord("data-web-0", "data-web-1")),
+			currentClaim("data-web-0"), left0, left1)},
+		"the templates already fit": {in: input(objects{build.Set("web", build.Template("data", "64Mi", "fixed"))},
+			currentClaim("data-web-0"), left0)},
+		"an old volume of another class": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" })))},
+		"the set was created again": {in: input(resizedSet(build.UID("uid-2")), currentClaim("data-web-0"), left0)},
+		"without a record, the claim requests the capacity of its old volume": {in: input(resizedSet(), currentClaim("data-web-0"),
+			oldVolume("pv-old-0", "data-web-0", "64Mi", edit(larger)))},
+		"the record knows the former request": {in: input(resizedSet(succeededRecord("data-web-0")), currentClaim("data-web-0"),
+			oldVolume("pv-old-0", "data-web-0", "64Mi", edit(larger)))},
+		"the record of a failed rollback knows the former request, too": {in: input(resizedSet(failedRollbackRecord("data-web-0")),
+			currentClaim("data-web-0"),
+			oldVolume("pv-old-0", "data-web-0", "64Mi", edit(larger)))},
+		"a record with an invalid size": {in: input(resizedSet(build.Status(build.Operation(api.Succeeded,
 			build.Members(api.MemberMoved, "data-web-0"), func(s *api.Resize) {
 				s.Move("data-web-0").OldVolume, s.Move("data-web-0").From = "pv-old-0", resource.MustParse("0")
-			}))), now("data-web-0"), left0), want: one},
+			}))), currentClaim("data-web-0"), left0)},
 
-		"of another operation": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"a volume of another operation": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
 			of(func(l *api.Link) { l.Operation = "ba9876543210" }))), problems: "RollbackImpossible"},
-		"of another set": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"a volume of another set": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
 			of(func(l *api.Link) { l.Set.Name = "db" }))), problems: "RollbackImpossible"},
-		"of another claim": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-1", "64Mi")),
+		"a volume of another claim": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-1", "64Mi")),
 			problems: "RollbackImpossible"},
-		"a copy that is no old one": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"a copy that is no old volume": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
 			of(func(l *api.Link) { l.Role = api.RoleTarget }))), problems: "RollbackImpossible"},
-		"its window is over": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"the retention has expired": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
 			build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))), problems: "RollbackImpossible"},
-		"a link that cannot be read": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"an unreadable link": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
 			build.Annotation(api.OperationAnnotation, "{"))), problems: "RollbackImpossible"},
-		"somebody has put it to use": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
+		"another claim uses the old volume": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
 			build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
-		"I1: some are not kept any more: the replicas would have data of different times": {
-			in: given(fixed(resized("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0,
-				behind("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))),
-			want: one, problems: "RollbackImpossible"},
-		"I1: also if no document tells of them": {
-			in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
-				build.TakenBy("debug", "uid-debug"))),
-			want: one, problems: "RollbackImpossible"},
-		"I1: or if the window of some is over": {
-			in: given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-1", "data-web-1", "64Mi",
-				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))),
-			want: one, problems: "RollbackImpossible"},
-		"I1: or if a rollback that did not take place tells that there was one": {
-			in:   given(fixed(gaveUpRollbackOf("data-web-0", "data-web-1")), now("data-web-0"), now("data-web-1"), left0),
-			want: one, problems: "RollbackImpossible"},
-		"somebody has put one back by hand: that claim has its old volume, and the rest may follow": {in: given(fixed(), now("data-web-0"),
-			left0, byHand), want: one},
-		"I1: two were left behind of one claim, and somebody has put one to use: the other may be a copy that was given up": {
-			in:   given(fixed(), now("data-web-0"), left0, behind("pv-old-x", "data-web-0", "64Mi", build.TakenBy("debug", "uid-debug"))),
-			want: one, problems: "RollbackImpossible"},
-		"I1: two were left behind of one claim, and one is a copy that was given up": {
-			in:   given(fixed(), now("data-web-0"), now("data-web-1"), left0, behind("pv-old-x", "data-web-0", "64Mi"), left1),
-			want: "data-web-1 64Mi: pv-data-web-1 to pv-old-1; template data 64Mi; recreate", problems: "RollbackImpossible"},
-		"a resize that was given up, and had moved one of two: that one goes back": {
-			in: given(fixed(build.Status(build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-0"),
+		"one of two old volumes is in use": {
+			in: input(resizedSet(succeededRecord("data-web-0", "data-web-1")), currentClaim("data-web-0"), currentClaim("data-web-1"), left0,
+				oldVolume("pv-old-1", "data-web-1", "64Mi", build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
+		"one of two old volumes is in use, and there is no record": {
+			in: input(resizedSet(), currentClaim("data-web-0"), currentClaim("data-web-1"), left0, oldVolume("pv-old-1", "data-web-1", "64Mi",
+				build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
+		"the retention of one of two old volumes has expired": {
+			in: input(resizedSet(), currentClaim("data-web-0"), currentClaim("data-web-1"), left0, oldVolume("pv-old-1", "data-web-1", "64Mi",
+				build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339)))), problems: "RollbackImpossible"},
+		"the record of a failed rollback names an old volume that is gone": {
+			in: input(resizedSet(failedRollbackRecord("data-web-0", "data-web-1")), currentClaim("data-web-0"), currentClaim("data-web-1"),
+				left0),
+			problems: "RollbackImpossible"},
+		"a user has restored one old volume by hand: the other claims can follow": {in: input(resizedSet(),
+			currentClaim("data-web-0"),
+			left0, restoredByHand)},
+		"one claim has two retired volumes, and one of them is in use: the other may be only a copy": {
+			in: input(resizedSet(), currentClaim("data-web-0"), left0, oldVolume("pv-old-x", "data-web-0", "64Mi",
+				build.TakenBy("debug", "uid-debug"))), problems: "RollbackImpossible"},
+		"one claim has two retired volumes, and one of them is only a copy": {
+			in: input(resizedSet(), currentClaim("data-web-0"), currentClaim("data-web-1"), left0, oldVolume("pv-old-x", "data-web-0", "64Mi"),
+				left1), problems: "RollbackImpossible"},
+		"a failed resize moved one of two members: only that member goes back": {
+			in: input(resizedSet(build.Status(build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-0"),
 				build.Members(api.MemberKept, "data-web-1"), func(s *api.Resize) {
 					s.FailedAt, s.Move("data-web-0").OldVolume = api.Moving, "pv-old-0"
-				}))), now("data-web-0"), claim("data-web-1", "fixed", "64Mi"), left0), want: one},
+				}))), currentClaim("data-web-0"), claim("data-web-1", "fixed", "64Mi"), left0)},
 
-		"a claim of another owner": {in: given(fixed(), now("data-web-0", build.Label("app", "else")), left0), want: one,
+		"a foreign claim": {in: input(resizedSet(), currentClaim("data-web-0", build.Label("app", "else")), left0),
 			problems: "ForeignClaim"},
-		"somebody else's pod": {in: given(fixed(), now("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}), want: one,
+		"a foreign pod": {in: input(resizedSet(), currentClaim("data-web-0"), left0, objects{build.Pod("reports", []string{"data-web-0"})}),
 			problems: "ForeignConsumer"},
-		"a class that is gone": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0nvme; template data 64Mi; recreate", problems: "UnknownClass"},
-		"an owner that nobody knows to pause": {in: given(fixed(build.Owned("Database", "main")), now("data-web-0"), left0), want: one,
+		"a class that is gone": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))), problems: "UnknownClass"},
+		"an owner that Drydock cannot pause": {in: input(resizedSet(build.Owned("Database", "main")), currentClaim("data-web-0"), left0),
 			problems: "OwnerNotPausable"},
-		"a mover that could not run is not needed": {in: given(fixed(build.Annotation(api.MoverAnnotation, "speed: high"),
-			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), now("data-web-0"), left0), want: one},
-		"I1: a raw device is not bound to a claim of files": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))), want: one,
+		"a mover that cannot run is not needed": {in: input(resizedSet(build.Annotation(api.MoverAnnotation, "speed: high"),
+			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), currentClaim("data-web-0"), left0)},
+		"a raw block volume is not bound to a claim with a file system": {in: input(resizedSet(), currentClaim("data-web-0"),
+			oldVolume("pv-old-0", "data-web-0", "64Mi",
+				edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }))),
 			problems: "RollbackImpossible"},
-		"I1: nor one with other attributes": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))), want: one,
+		"a volume with other attributes is not bound": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0",
+			"64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("silver") }))),
 			problems: "RollbackImpossible"},
-		"attributes are not taken along to another class": {in: given(fixed(), now("data-web-0",
+		"a claim that changes its class loses its attributes": {in: input(resizedSet(), currentClaim("data-web-0",
 			build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })),
-			behind("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" }))),
-			want: "data-web-0 64Mi: pv-data-web-0 to pv-old-0fast; template data 64Mi; recreate"},
-		"I1: nor one without class": {in: given(fixed(), now("data-web-0"), behind("pv-old-0", "data-web-0", "64Mi",
-			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))), want: one, problems: "RollbackImpossible"},
-	} {
+			oldVolume("pv-old-0", "data-web-0", "64Mi", edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" })))},
+		"a volume without a class is not bound": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
+			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }))), problems: "RollbackImpossible"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			w := Rollback(row.in, build.ID)
-			if got := words(row.in, w); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
-			if got := reasons(slices.Concat(w.Problems, PreflightRollback(row.in, w, build.ID))); got != row.problems {
+			found := slices.Concat(w.Problems, PreflightRollback(row.in, w, build.ID))
+			if got := reasons(found); got != row.problems {
 				t.Errorf("problems %q, want %q", got, row.problems)
 			}
+			file.Entry(t, name, describeRollback(row.in, w)+"\n"+describe(found))
 		})
 	}
 }
 
-// TestI3RollbackHasAnIDOfItsOwn: also where the set has lost its document, and counts from one again.
+// TestRollbackHasUniqueID: the id is unique even if the set has lost its record and counts attempts from one again.
 // Invariants: I3.
-func TestI3RollbackHasAnIDOfItsOwn(t *testing.T) {
-	in := given(fixed(), now("data-web-0"))
+func TestRollbackHasUniqueID(t *testing.T) {
+	in := input(resizedSet(), currentClaim("data-web-0"))
 	seen := map[string]string{Read(in).Document(in, api.Refused).Operation: "a resize"}
 	for _, operation := range []string{build.ID, "ba9876543210"} {
 		id := Rollback(in, operation).Document(in, api.Planned).Operation
 		if other := seen[id]; other != "" {
-			t.Errorf("the rollback of %s has the id of %s", operation, other)
+			t.Errorf("the rollback of %s has the same id as %s", operation, other)
 		}
 		seen[id] = "the rollback of " + operation
 	}
-	again := given(fixed(resized()), now("data-web-0"))
+	again := input(resizedSet(succeededRecord()), currentClaim("data-web-0"))
 	if id := Rollback(again, build.ID).Document(again, api.Planned).Operation; seen[id] != "" {
-		t.Errorf("the next attempt has the id of %s", seen[id])
+		t.Errorf("the next attempt has the same id as %s", seen[id])
 	}
 }

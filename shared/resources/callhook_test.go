@@ -8,6 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -17,9 +18,10 @@ func callSettings() api.Settings {
 	return settings
 }
 
-// TestCallJob: the pod fits into a restricted namespace, and has no token and no capability.
+// TestCallJob: the pod meets the restricted Pod Security level and has no token and no capability.
 func TestCallJob(t *testing.T) {
-	template, err := resources.CallTemplate(callSettings(), "the hook", v1alpha1.HookHTTP{URL: "https://drain.shop.svc:8443/hook?x=$(DRYDOCK_SET)", Timeout: "3s"})
+	template, err := resources.CallTemplate(callSettings(), "the "+
+		"hook", v1alpha1.HookHTTP{URL: "https://drain.shop.svc:8443/hook?x=$(DRYDOCK_SET)", Timeout: "3s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +29,10 @@ func TestCallJob(t *testing.T) {
 	set.Spec.Template.Spec.ServiceAccountName = "db"
 	record := &api.Scale{Header: api.Header{Operation: build.ID, Kind: api.KindScale, Set: api.SetRef{Name: set.Name, UID: set.UID}},
 		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: 3, Target: 1}
-	compare(t, "call-hook", resources.MakeScaleHook(set, record, "pre", template, time.Minute))
+	compareYAML(t, "call-hook", resources.MakeScaleHook(set, record, "pre", template, time.Minute))
 }
 
-func TestCallHasATimeout(t *testing.T) {
+func TestCallHasTimeout(t *testing.T) {
 	for timeout, want := range map[v1alpha1.Deadline]string{"": "10s", "0s": "10s", "soon": "10s", "1m30s": "1m30s"} {
 		template, err := resources.CallTemplate(callSettings(), "the hook", v1alpha1.HookHTTP{URL: "http://drain", Timeout: timeout})
 		if err != nil {
@@ -42,17 +44,19 @@ func TestCallHasATimeout(t *testing.T) {
 	}
 }
 
-func TestURLThatIsNoGoodIsToldWithItsPlace(t *testing.T) {
+func TestInvalidURLIsReportedWithItsPlace(t *testing.T) {
 	_, err := resources.CallTemplate(callSettings(), "hooks.pre.http of Scaler web", v1alpha1.HookHTTP{URL: "http:///"})
-	if err == nil || err.Error() != "hooks.pre.http of Scaler web: the url names no host" {
-		t.Error(err)
+	if err == nil {
+		t.Fatal("the URL is accepted")
 	}
+	golden.Equal(t, err.Error()+"\n")
 }
 
-func TestCallNeedsTheImage(t *testing.T) {
+func TestCallNeedsImage(t *testing.T) {
 	settings := callSettings()
 	settings.Image = ""
-	if _, err := resources.CallTemplate(settings, "the hook", v1alpha1.HookHTTP{URL: "http://drain"}); err == nil || !strings.Contains(err.Error(), "Set DRYDOCK_IMAGE") {
+	if _, err := resources.CallTemplate(settings, "the hook", v1alpha1.HookHTTP{URL: "http://drain"}); err == nil ||
+		!strings.Contains(err.Error(), "Set DRYDOCK_IMAGE") {
 		t.Error(err)
 	}
 }

@@ -13,8 +13,9 @@ import (
 
 var claimType = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
 
-// MakeTargetClaim builds the temporary claim of the new volume. Its spec is the source's with the changes of the operation. It gets the
-// source's annotations, since provisioners read parameters from them, but not its labels, since other tools select by them.
+// MakeTargetClaim returns the temporary claim of the new volume. Its spec is the source's spec with the changes of the operation. It gets
+// the source's annotations, because provisioners read parameters from them. It does not get the source's labels, because other tools
+// select by them.
 func MakeTargetClaim(source *corev1.PersistentVolumeClaim, move *api.Move, link api.Link) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: claimType,
@@ -31,14 +32,14 @@ func MakeTargetClaim(source *corev1.PersistentVolumeClaim, move *api.Move, link 
 	return claim
 }
 
-// MakeSuccessor builds the claim that takes the old one's name and is bound to the volume. All fields of the old claim come along,
-// also fields that this build does not know, except:
-//   - references to the StatefulSet and its Pods: a re-created set has another UID, and the garbage collector deletes what only dead
-//     owners own. The StatefulSet controller writes its references again;
-//   - data sources and the selector: the volume has the data, and the claim names it;
-//   - the VolumeAttributesClass, which becomes the volume's: the volume controller binds no other.
+// MakeSuccessor returns the claim that replaces the old claim under the same name and is bound to the volume. It keeps all fields of the
+// old claim, including fields that this build does not know, except:
+//   - references to the StatefulSet and its Pods: a set that is created again has another UID, and the garbage collector deletes objects
+//     whose owners are all gone. The StatefulSet controller writes its references again;
+//   - data sources and the selector: the volume already has the data, and the claim names the volume;
+//   - the VolumeAttributesClass: it becomes the volume's class, because the volume controller binds no other volume.
 //
-// Its owner references do not change. After UnblockOwners, the API server lets every account create it.
+// Its other owner references do not change. Use UnblockOwners before creating it, so that every account may do so.
 func MakeSuccessor(old *unstructured.Unstructured, volume *corev1.PersistentVolume, target api.Target,
 	link api.Link) *unstructured.Unstructured {
 	claim := old.DeepCopy()
@@ -59,7 +60,7 @@ func MakeSuccessor(old *unstructured.Unstructured, volume *corev1.PersistentVolu
 	return claim
 }
 
-// MakeClaim builds the claim that the StatefulSet controller makes from the set's template.
+// MakeClaim returns the claim that the StatefulSet controller creates from the set's template.
 func MakeClaim(set *unstructured.Unstructured, template, name string) *unstructured.Unstructured {
 	claim := &unstructured.Unstructured{Object: map[string]any{}}
 	spec := child(set.DeepCopy().Object, "spec")
@@ -79,12 +80,12 @@ func MakeClaim(set *unstructured.Unstructured, template, name string) *unstructu
 	return claim
 }
 
-// UnblockOwners returns the claim without blockOwnerDeletion. Where OwnerReferencesPermissionEnforcement is on, the API server refuses
-// that field to an account without rights on the owner.
+// UnblockOwners returns the claim without blockOwnerDeletion. If OwnerReferencesPermissionEnforcement is on, the API server denies that
+// field to an account without rights on the owner.
 func UnblockOwners(claim *unstructured.Unstructured) *unstructured.Unstructured {
-	made := claim.DeepCopy()
-	unblockOwners(made)
-	return made
+	unblocked := claim.DeepCopy()
+	unblockOwners(unblocked)
+	return unblocked
 }
 
 // dropOwners removes the references to StatefulSets and Pods.
@@ -100,7 +101,7 @@ func dropOwners(metadata map[string]any) {
 	metadata["ownerReferences"] = kept
 }
 
-// bindTo makes the spec that of a claim on the volume.
+// bindTo changes the spec so that the claim is bound to the volume.
 func bindTo(spec map[string]any, volume *corev1.PersistentVolume, target api.Target) {
 	for _, field := range []string{"dataSource", "dataSourceRef", "selector", "volumeAttributesClassName"} {
 		delete(spec, field)
@@ -120,6 +121,7 @@ func bindTo(spec map[string]any, volume *corev1.PersistentVolume, target api.Tar
 	spec["volumeName"] = volume.Name
 }
 
+// claimSpec returns the source's spec with the changes of the target.
 func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.PersistentVolumeClaimSpec {
 	spec := corev1.PersistentVolumeClaimSpec{
 		AccessModes:               slices.Clone(source.Spec.AccessModes),
@@ -133,7 +135,7 @@ func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.P
 	}
 	if target.Class != "" {
 		spec.StorageClassName = &target.Class
-		spec.VolumeAttributesClassName = nil // it is of the old class's driver
+		spec.VolumeAttributesClassName = nil // it belongs to the driver of the old class
 	}
 	if target.Attributes != nil {
 		spec.VolumeAttributesClassName = nil
@@ -144,7 +146,7 @@ func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.P
 	return spec
 }
 
-// usersFinalizers drops those of Kubernetes and ours; nil if none is left.
+// usersFinalizers returns the finalizers without those of Kubernetes and Drydock, or nil.
 func usersFinalizers(all []string) []string {
 	var kept []string
 	for _, finalizer := range all {
@@ -155,8 +157,8 @@ func usersFinalizers(all []string) []string {
 	return kept
 }
 
-// usersAnnotations drops annotations of the volume controllers and Drydock about the old binding. It keeps api.ReplicaOfAnnotation: a
-// replica uses the successor, too.
+// usersAnnotations returns the annotations without those of the volume controllers and Drydock, which describe the old binding. It keeps
+// api.ReplicaOfAnnotation, because a replica uses the successor, too.
 func usersAnnotations(all map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range all {

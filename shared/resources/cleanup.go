@@ -13,15 +13,15 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// MakeCleanupPod builds the pod that cleans up a replica's place: the template's, under the replica's name and on the
-// replica's claims, and where the template does not say otherwise it runs as the replica did.
+// MakeCleanupPod returns the pod that cleans up after a removed member. It has the member's name and claims. Settings that the template
+// does not have come from the set's pod template.
 //
-// The finalizer keeps the name while a claim may still have to be deleted: without it, a replica could start on a claim just before its
-// deletion, when a user removes the pod.
+// The finalizer keeps the name reserved while a claim may still have to be deleted. Without it, a user could delete the pod, and the
+// member could start on a claim just before the claim's deletion.
 //
-// Its owner is the set, so that it ends with the set, but not its controller, which would have the StatefulSet controller take
-// it for a replica. A set that is to be cleaned up when it is deleted is no owner: deletion in the foreground would end the
-// very pod that it waits for.
+// The set owns the pod, so that the pod ends with the set. It is not the controller, because the StatefulSet controller would then adopt
+// the pod as a member. A set that is cleaned up on deletion does not own the pod: foreground deletion would end the pod that it waits
+// for.
 func MakeCleanupPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, operation string, ordinal int,
 	claims []*corev1.PersistentVolumeClaim) *corev1.Pod {
 	link := api.Link{Operation: operation, Role: api.RoleCleaner, Namespace: set.Namespace,
@@ -34,41 +34,41 @@ func MakeCleanupPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, o
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: statefulset.PodName(set, ordinal), Finalizers: []string{api.CleanupFinalizer},
-			Labels:      with(template.Labels, api.OperationLabel, operation),
-			Annotations: with(template.Annotations, api.OperationAnnotation, link.Encode()),
+			Labels:      withEntry(template.Labels, api.OperationLabel, operation),
+			Annotations: withEntry(template.Annotations, api.OperationAnnotation, link.Encode()),
 		},
 		Spec: template.Spec,
 	}
 	if set.DeletionTimestamp == nil && !slices.Contains(set.Finalizers, api.CleanupFinalizer) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID}}
 	}
-	inherit(&pod.Spec, &set.Spec.Template.Spec)
+	inheritSettings(&pod.Spec, &set.Spec.Template.Spec)
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, claimVolume(t.Name, statefulset.ClaimName(set, t.Name, ordinal), false))
 	}
 	return pod
 }
 
-// inherit gives the cleanup pod the replica's settings, unless its template has others.
-func inherit(pod, replica *corev1.PodSpec) {
-	replica = replica.DeepCopy()
+// inheritSettings gives a cleanup pod or a hook the settings of the set's pods, unless its own template has them.
+func inheritSettings(pod, workload *corev1.PodSpec) {
+	workload = workload.DeepCopy()
 	pod.RestartPolicy = corev1.RestartPolicyOnFailure
 	if pod.ServiceAccountName == "" {
-		pod.ServiceAccountName = replica.ServiceAccountName
+		pod.ServiceAccountName = workload.ServiceAccountName
 	}
 	if pod.NodeSelector == nil {
-		pod.NodeSelector = replica.NodeSelector
+		pod.NodeSelector = workload.NodeSelector
 	}
 	if pod.Tolerations == nil {
-		pod.Tolerations = replica.Tolerations
+		pod.Tolerations = workload.Tolerations
 	}
 	if pod.ImagePullSecrets == nil {
-		pod.ImagePullSecrets = replica.ImagePullSecrets
+		pod.ImagePullSecrets = workload.ImagePullSecrets
 	}
 	if pod.SecurityContext == nil {
-		pod.SecurityContext = replica.SecurityContext
+		pod.SecurityContext = workload.SecurityContext
 	}
-	// So that a failure can be told without reading the pod's log: the kubelet puts its last lines into the pod's status.
+	// The kubelet copies the last lines of the log into the pod's status, so that a failure can be reported without reading the log.
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {
 			if containers[i].TerminationMessagePolicy == "" {
@@ -78,7 +78,8 @@ func inherit(pod, replica *corev1.PodSpec) {
 	}
 }
 
-func with(all map[string]string, key, value string) map[string]string {
+// withEntry returns a copy of the map with the entry.
+func withEntry(all map[string]string, key, value string) map[string]string {
 	all = maps.Clone(all)
 	if all == nil {
 		all = map[string]string{}

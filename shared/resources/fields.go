@@ -8,7 +8,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// SetFields writes the fields into the manifest of a set, and returns it.
+// SetFields changes the fields in the manifest of a set and returns the manifest.
 func SetFields(set *unstructured.Unstructured, fields []api.Field) *unstructured.Unstructured {
 	for _, f := range fields {
 		setField(set, f)
@@ -16,7 +16,7 @@ func SetFields(set *unstructured.Unstructured, fields []api.Field) *unstructured
 	return set
 }
 
-// setField writes one field into the manifest of a set.
+// setField changes one field in the manifest of a set.
 func setField(set *unstructured.Unstructured, f api.Field) {
 	spec := child(set.Object, "spec")
 	switch f.Name {
@@ -28,7 +28,7 @@ func setField(set *unstructured.Unstructured, f api.Field) {
 	case api.FieldLabels, api.FieldAnnotations:
 		for _, item := range list(spec["volumeClaimTemplates"]) {
 			if isTemplate(item, f.Template) {
-				setMetadata(child(item.(map[string]any), "metadata"), f) //nolint:forcetypeassert // isTemplate has looked
+				setMetadata(child(item.(map[string]any), "metadata"), f) //nolint:forcetypeassert // isTemplate has checked it
 			}
 		}
 	default:
@@ -47,20 +47,23 @@ func setMetadata(metadata map[string]any, f api.Field) {
 	}
 }
 
-// templatesWith returns the volumeClaimTemplates with the field's template added at the end, or removed.
+// templatesWith returns the volumeClaimTemplates without the field's template or, unless the field removes it, with the template at the
+// end.
 func templatesWith(templates []any, f api.Field) []any {
 	kept := slices.DeleteFunc(slices.Clone(templates), func(item any) bool { return isTemplate(item, f.Template) })
 	if f.Removed {
 		return kept
 	}
-	spec := map[string]any{"accessModes": modes(f.Ask.Modes), "resources": map[string]any{"requests": map[string]any{"storage": f.Ask.Size.String()}}}
+	spec := map[string]any{"accessModes": modes(f.Ask.Modes),
+		"resources": map[string]any{"requests": map[string]any{"storage": f.Ask.Size.String()}}}
 	if f.Ask.Class != "" {
 		spec["storageClassName"] = f.Ask.Class
 	}
 	if f.Ask.Attributes != nil {
 		spec["volumeAttributesClassName"] = *f.Ask.Attributes
 	}
-	return append(kept, map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": f.Template}, "spec": spec})
+	return append(kept, map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": f.Template},
+		"spec": spec})
 }
 
 func isTemplate(item any, name string) bool {

@@ -12,9 +12,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestChangedSetHasTheFields: what a request says is what the set has afterwards, and everything else is as before. With what the set had, it is
-// as before again.
-func TestChangedSetHasTheFields(t *testing.T) {
+// TestSetFieldsAndUndo: the set gets the fields of the request, and nothing else changes. With its former fields, the set has its former
+// state again.
+func TestSetFieldsAndUndo(t *testing.T) {
 	const label, added = "data/labels/example.com/tier=gold", "+logs=1Gi@fast:RWO"
 	for text, want := range map[string]string{
 		"serviceName=db":                  "db OrderedReady data[]",
@@ -36,24 +36,25 @@ func TestChangedSetHasTheFields(t *testing.T) {
 			if unmet := statefulset.Unmet(set, request.Fields); len(unmet) != len(request.Fields) {
 				t.Fatalf("the set lacks %v", api.Words(unmet))
 			}
-			before, was := statefulset.FieldsOf(set, request.Fields), shape(set)
+			formerFields, former := statefulset.FieldsOf(set, request.Fields), describeSet(set)
 			raw := resources.SetFields(build.Raw(set), request.Fields)
-			made := build.As[appsv1.StatefulSet](raw)
-			if got := shape(made); got != want {
+			changed := build.As[appsv1.StatefulSet](raw)
+			if got := describeSet(changed); got != want {
 				t.Errorf("the set is %s, want %s", got, want)
 			}
-			if unmet := statefulset.Unmet(made, request.Fields); len(unmet) > 0 {
-				t.Errorf("it lacks %v", api.Words(unmet))
+			if unmet := statefulset.Unmet(changed, request.Fields); len(unmet) > 0 {
+				t.Errorf("the changed set lacks %v", api.Words(unmet))
 			}
-			if back := build.As[appsv1.StatefulSet](resources.SetFields(raw, before)); !strings.HasPrefix(text, "-") && shape(back) != was {
-				t.Errorf("back again it is %s, it was %s", shape(back), was)
+			undone := build.As[appsv1.StatefulSet](resources.SetFields(raw, formerFields))
+			if got := describeSet(undone); !strings.HasPrefix(text, "-") && got != former {
+				t.Errorf("with the former fields the set is %s, want %s", got, former)
 			}
 		})
 	}
 }
 
-// shape renders what fields change.
-func shape(set *appsv1.StatefulSet) string {
+// describeSet renders the parts of a set that fields can change.
+func describeSet(set *appsv1.StatefulSet) string {
 	words := []string{set.Spec.ServiceName, string(set.Spec.PodManagementPolicy)}
 	for _, c := range set.Spec.VolumeClaimTemplates {
 		var parts []string

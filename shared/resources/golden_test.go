@@ -23,8 +23,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// compare compares the object with testdata/NAME.yaml.
-func compare(t *testing.T, name string, object any) {
+// compareYAML compares the object with the golden file testdata/NAME.yaml.
+func compareYAML(t *testing.T, name string, object any) {
 	t.Helper()
 	text, err := yaml.Marshal(object)
 	if err != nil {
@@ -33,13 +33,15 @@ func compare(t *testing.T, name string, object any) {
 	golden.Is(t, filepath.Join("testdata", name+".yaml"), string(text))
 }
 
-// workload is a set with everything that a mover or a new set takes over, or must not.
+// workload returns a set with every field that a mover or a new set must take over or must not take over.
 func workload() *appsv1.StatefulSet {
 	return build.Set("web", build.Replicas(3), build.WhenScaled("Delete"), build.Annotation("team", "data"),
 		build.Finalizers("example.com/keep"),
 		build.Template("data", "64Mi", "fixed"), build.Template("logs", "32Mi", "fixed"), build.Edit(func(s *appsv1.StatefulSet) {
-			affinity := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}}}}
+			affinity := &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+					NodeSelectorTerms: []corev1.NodeSelectorTerm{
+						{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}}}}
 			pod := &s.Spec.Template.Spec
 			pod.NodeSelector = map[string]string{"pool": "storage"}
 			pod.Tolerations = []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}}
@@ -52,8 +54,8 @@ func workload() *appsv1.StatefulSet {
 		}))
 }
 
-// found is a claim with everything that its successor takes over, or must not.
-func found() *corev1.PersistentVolumeClaim {
+// sourceClaim returns a claim with every field that its successor must take over or must not take over.
+func sourceClaim() *corev1.PersistentVolumeClaim {
 	claim := build.Claim("data-web-0", "64Mi", build.Label("team", "data"),
 		build.Annotation("people", "wrote this"), build.Annotation("pv.kubernetes.io/bind-completed", "yes"),
 		build.Annotation("volume.kubernetes.io/selected-node", "node-1"), build.Annotation("volume.beta.kubernetes.io/storage-provisioner", "x"),
@@ -82,8 +84,8 @@ func memberLink() api.Link {
 		Member: ptr.To(0)}
 }
 
-// moves is a mover of claim data-web-0, changed by the options.
-func moves(options ...func(*resources.Mover)) *batchv1.Job {
+// moverJob returns a mover of claim data-web-0, changed by the options.
+func moverJob(options ...func(*resources.Mover)) *batchv1.Job {
 	m := resources.Mover{Set: workload(), Link: memberLink(), Attempt: 1, Pod: "uid-web-0", MaxStop: time.Minute, Settings: build.Settings(),
 		Claims: []resources.MoverClaim{{Template: "data", Source: "data-web-0", Target: "drydock-target", Margin: 10}}}
 	for _, option := range options {
@@ -92,27 +94,27 @@ func moves(options ...func(*resources.Mover)) *batchv1.Job {
 	return resources.MakeMover(m)
 }
 
-func mover(root bool) *batchv1.Job { return moves(func(m *resources.Mover) { m.Root = root }) }
+func mover(root bool) *batchv1.Job { return moverJob(func(m *resources.Mover) { m.Root = root }) }
 
-// whole copies a claim of files and a raw device of a member that has stopped.
-func whole(m *resources.Mover) {
+// stoppedMember makes the mover copy a file system and a raw block volume of a stopped member.
+func stoppedMember(m *resources.Mover) {
 	m.Claims = append(m.Claims, resources.MoverClaim{Template: "logs", Source: "logs-web-0", Target: "drydock-logs", Device: true})
 	m.Attempt, m.Node, m.Bandwidth = 2, build.NodeName, 1<<20
 	m.Signal = &moverreport.Signal{Hold: "uid-web-0", Attempt: 2}
 }
 
-// cleaned is the claims of ordinal 5, which a scale-down has left behind.
-func cleaned() []*corev1.PersistentVolumeClaim {
+// leftoverClaims returns the claims of ordinal 5 after a scale-down.
+func leftoverClaims() []*corev1.PersistentVolumeClaim {
 	return []*corev1.PersistentVolumeClaim{build.Claim("data-web-5", "64Mi"), build.Claim("logs-web-5", "32Mi")}
 }
 
-// terse is the shortest template of a cleanup pod, wordy one that says everything itself.
-func terse() *corev1.PodTemplateSpec {
+// minimalTemplate returns the shortest template of a cleanup pod. fullTemplate sets every field that could be inherited.
+func minimalTemplate() *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "drain", Image: "registry.example/drain:1"}}}}
 }
 
-func wordy() *corev1.PodTemplateSpec {
-	t := terse()
+func fullTemplate() *corev1.PodTemplateSpec {
+	t := minimalTemplate()
 	t.Name, t.Labels, t.Annotations = "mine", map[string]string{"app": "web-cleanup"}, map[string]string{"team": "data"}
 	t.Spec.InitContainers = []corev1.Container{{Name: "wait", Image: "registry.example/wait:1",
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile}}
@@ -129,7 +131,7 @@ func wordy() *corev1.PodTemplateSpec {
 func cleanup(template *corev1.PodTemplateSpec, options ...build.Option) *corev1.Pod {
 	set := build.With(workload(), options...)
 	set.Spec.Template.Spec.ServiceAccountName = "db"
-	return resources.MakeCleanupPod(set, template, build.ID, 5, cleaned())
+	return resources.MakeCleanupPod(set, template, build.ID, 5, leftoverClaims())
 }
 
 func volume(name string) *corev1.PersistentVolume {
@@ -139,39 +141,39 @@ func volume(name string) *corev1.PersistentVolume {
 func TestGolden(t *testing.T) {
 	move := resize().Move("data-web-0")
 	move.Class = "fast"
-	made := resize()
-	made.Set.UID = ""
+	record := resize()
+	record.Set.UID = ""
 	templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Class: "fast"}}
 	for name, object := range map[string]any{
 		"mover":         mover(false),
 		"mover-root":    mover(true),
-		"mover-stopped": moves(whole),
-		"mover-limited": moves(func(m *resources.Mover) { m.Bandwidth = 1 << 20 }),
+		"mover-stopped": moverJob(stoppedMember),
+		"mover-limited": moverJob(func(m *resources.Mover) { m.Bandwidth = 1 << 20 }),
 		"lock":          resources.MakeLock(workload(), build.ID, 5, build.Settings()),
-		"target-claim":  resources.MakeTargetClaim(found(), move, link(api.RoleTarget)),
-		"successor": resources.MakeSuccessor(build.Raw(found()), volume("pv-new"),
+		"target-claim":  resources.MakeTargetClaim(sourceClaim(), move, link(api.RoleTarget)),
+		"successor": resources.MakeSuccessor(build.Raw(sourceClaim()), volume("pv-new"),
 			api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
-		"set":          resources.MakeSet(build.Raw(workload()), templates, made).Object,
+		"set":          resources.MakeSet(build.Raw(workload()), templates, record).Object,
 		"journal":      resources.MakeJournal(workload(), resize()),
-		"cleanup":      cleanup(terse()),
-		"cleanup-full": cleanup(wordy(), build.Finalizers(api.CleanupFinalizer)),
+		"cleanup":      cleanup(minimalTemplate()),
+		"cleanup-full": cleanup(fullTemplate(), build.Finalizers(api.CleanupFinalizer)),
 	} {
-		t.Run(name, func(t *testing.T) { compare(t, name, object) })
+		t.Run(name, func(t *testing.T) { compareYAML(t, name, object) })
 	}
 }
 
-// TestOwnersOfCleanupPods: the set must not be their controller, and one that is held for them must not take them with it.
+// TestOwnersOfCleanupPods: the set is never the controller. A set that waits for its cleanup does not own the pod.
 func TestOwnersOfCleanupPods(t *testing.T) {
 	for name, row := range map[string]struct {
 		options []build.Option
 		owned   bool
 	}{
 		"a set":                                {nil, true},
-		"a set that would be held":             {[]build.Option{build.Finalizers("a", api.CleanupFinalizer)}, false},
-		"a set that goes, and is not held":     {[]build.Option{build.Deleting()}, false},
-		"a set with a finalizer of somebody's": {[]build.Option{build.Finalizers("a")}, true},
+		"a set with the finalizer of cleanups": {[]build.Option{build.Finalizers("a", api.CleanupFinalizer)}, false},
+		"a set that is being deleted":          {[]build.Option{build.Deleting()}, false},
+		"a set with a foreign finalizer":       {[]build.Option{build.Finalizers("a")}, true},
 	} {
-		owners := cleanup(terse(), row.options...).OwnerReferences
+		owners := cleanup(minimalTemplate(), row.options...).OwnerReferences
 		if owned := len(owners) == 1 && owners[0].UID == "uid-web" && owners[0].Controller == nil &&
 			owners[0].BlockOwnerDeletion == nil; owned != row.owned || len(owners) > 1 {
 			t.Errorf("%s: %+v", name, owners)
@@ -179,53 +181,53 @@ func TestOwnersOfCleanupPods(t *testing.T) {
 	}
 }
 
-func TestBuildersChangeNothingTheyWereGiven(t *testing.T) {
-	set, claim, status := workload(), found(), resize()
+func TestBuildersDoNotChangeTheirArguments(t *testing.T) {
+	set, claim, status := workload(), sourceClaim(), resize()
 	raw := build.Raw(set)
 	resources.MakeSet(raw, status.Templates, status)
 	resources.MakeLock(set, build.ID, 0, build.Settings())
 	resources.MakeJournal(set, status)
-	made := moves(func(m *resources.Mover) { m.Set = set })
+	made := moverJob(func(m *resources.Mover) { m.Set = set })
 	made.Spec.Template.Spec.NodeSelector["pool"] = "changed"
 	made.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
 	old := build.Raw(claim)
 	successor := resources.MakeSuccessor(old, volume("pv"), api.Target{Size: resource.MustParse("1Gi"),
 		Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleSuccessor))
 	successor.SetLabels(map[string]string{"team": "changed"})
-	template := wordy()
+	template := fullTemplate()
 	pod := resources.MakeCleanupPod(set, template, build.ID, 5, []*corev1.PersistentVolumeClaim{claim})
 	pod.Labels["app"], pod.Annotations["team"], pod.Spec.Volumes[0].Name, pod.Spec.Containers[0].Name = "changed", "changed", "changed",
 		"changed"
-	pod = resources.MakeCleanupPod(set, terse(), build.ID, 5, nil)
+	pod = resources.MakeCleanupPod(set, minimalTemplate(), build.ID, 5, nil)
 	pod.Spec.NodeSelector["pool"], pod.Spec.SecurityContext.RunAsUser, pod.Spec.Tolerations[0].Key = "changed", ptr.To[int64](1), "changed"
 	if diff := cmp.Diff(build.Raw(workload()), raw); diff != "" {
 		t.Errorf("the set as JSON:\n%s", diff)
 	}
-	if diff := cmp.Diff(build.Raw(found()), old); diff != "" {
+	if diff := cmp.Diff(build.Raw(sourceClaim()), old); diff != "" {
 		t.Errorf("the claim as JSON:\n%s", diff)
 	}
-	if diff := cmp.Diff(wordy(), template); diff != "" {
+	if diff := cmp.Diff(fullTemplate(), template); diff != "" {
 		t.Errorf("the template:\n%s", diff)
 	}
 	if diff := cmp.Diff(workload(), set); diff != "" {
 		t.Errorf("the set:\n%s", diff)
 	}
-	if diff := cmp.Diff(found(), claim); diff != "" {
+	if diff := cmp.Diff(sourceClaim(), claim); diff != "" {
 		t.Errorf("the claim:\n%s", diff)
 	}
 }
 
-// TestI10MoverMeetsPodSecurity goes through the checks of the restricted level one by one
-// (kubernetes, Pod Security Standards); a root mover has to meet baseline.
+// TestMoverMeetsPodSecurityStandards checks each rule of the restricted level (kubernetes, Pod Security Standards). A root mover has to
+// meet the baseline level.
 // Invariants: I10.
-func TestI10MoverMeetsPodSecurity(t *testing.T) {
+func TestMoverMeetsPodSecurityStandards(t *testing.T) {
 	for name, root := range map[string]bool{"restricted": false, "baseline, as root": true} {
 		t.Run(name, func(t *testing.T) {
 			pod := mover(root).Spec.Template.Spec
-			must := func(what string, ok bool) {
+			must := func(rule string, ok bool) {
 				t.Helper()
 				if !ok {
-					t.Errorf("the mover's pod violates: %s", what)
+					t.Errorf("the mover's pod violates: %s", rule)
 				}
 			}
 			must("no host namespaces", !pod.HostNetwork && !pod.HostPID && !pod.HostIPC && pod.HostUsers == nil)
@@ -233,12 +235,12 @@ func TestI10MoverMeetsPodSecurity(t *testing.T) {
 			must("seccomp", pod.SecurityContext.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault)
 			must("no sysctls, SELinux or AppArmor options", len(pod.SecurityContext.Sysctls) == 0 && pod.SecurityContext.SELinuxOptions == nil &&
 				pod.SecurityContext.AppArmorProfile == nil)
-			must("only claims, and its own annotations, as volumes", len(pod.Volumes) == 3 && pod.Volumes[0].DownwardAPI != nil &&
+			must("only claims and its own annotations as volumes", len(pod.Volumes) == 3 && pod.Volumes[0].DownwardAPI != nil &&
 				pod.Volumes[1].PersistentVolumeClaim != nil && pod.Volumes[2].PersistentVolumeClaim != nil)
-			must("one container for each kind of pass, and one that copies nothing", len(pod.Containers) == 1 && len(pod.InitContainers) == 2)
+			must("one container for each kind of pass, and a pin", len(pod.Containers) == 1 && len(pod.InitContainers) == 2)
 			must("the same rights for both passes", cmp.Equal(pod.InitContainers[0].SecurityContext, pod.InitContainers[1].SecurityContext))
 			own, pin := pod.InitContainers[1].SecurityContext, pod.Containers[0].SecurityContext
-			must("no capabilities for what copies nothing", len(pin.Capabilities.Add) == 0 &&
+			must("no capabilities for the pin", len(pin.Capabilities.Add) == 0 &&
 				cmp.Equal(pin.Capabilities.Drop, own.Capabilities.Drop) &&
 				cmp.Equal(pin.AllowPrivilegeEscalation, own.AllowPrivilegeEscalation) &&
 				cmp.Equal(pin.ReadOnlyRootFilesystem, own.ReadOnlyRootFilesystem))
@@ -263,16 +265,16 @@ func TestI10MoverMeetsPodSecurity(t *testing.T) {
 	}
 }
 
-// TestI1MoverCannotWriteToItsSource: it is read-only as a volume and as a mount.
+// TestMoverCannotWriteToItsSource: the source is read-only as a volume and as a mount.
 // Invariants: I1.
-func TestI1MoverCannotWriteToItsSource(t *testing.T) {
+func TestMoverCannotWriteToItsSource(t *testing.T) {
 	pod := mover(true).Spec.Template.Spec
 	source := pod.Volumes[1].Name
 	if v := pod.Volumes[1]; v.PersistentVolumeClaim.ClaimName != "data-web-0" || !v.PersistentVolumeClaim.ReadOnly {
 		t.Errorf("%+v", v.PersistentVolumeClaim)
 	}
 	if pin := pod.Containers[0]; len(pin.VolumeMounts) != 1 || len(pin.VolumeDevices) != 0 || pin.VolumeMounts[0].MountPath != "/podinfo" {
-		t.Errorf("what copies nothing mounts %+v", pin)
+		t.Errorf("the pin mounts %+v", pin)
 	}
 	for _, c := range pod.InitContainers {
 		sources := 0
@@ -293,22 +295,22 @@ func TestI1MoverCannotWriteToItsSource(t *testing.T) {
 func TestNamesAreDeterministicDistinctAndShort(t *testing.T) {
 	long := strings.Repeat("a", 253)
 	names := map[string]string{}
-	add := func(what, name string) {
+	add := func(object, name string) {
 		t.Helper()
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			t.Errorf("%s: %q: %v", what, name, problems)
+			t.Errorf("%s: %q: %v", object, name, problems)
 		}
-		if before, twice := names[name]; twice {
-			t.Errorf("%s and %s have the same name %s", what, before, name)
+		if other, exists := names[name]; exists {
+			t.Errorf("%s and %s have the same name %s", object, other, name)
 		}
-		names[name] = what
+		names[name] = object
 	}
 	op := api.OperationID("uid", "data=1Gi", 1)
 	add("an operation", op)
 	add("the next attempt", api.OperationID("uid", "data=1Gi", 2))
 	add("another request", api.OperationID("uid", "data=2Gi", 1))
 	add("another set", api.OperationID("uid2", "data=1Gi", 1))
-	add("a request and a UID that run into each other", api.OperationID("u", "iddata=1Gi", 1))
+	add("a request and a UID with the same concatenation", api.OperationID("u", "iddata=1Gi", 1))
 	add("a target", api.TargetName(op, "data-web-0", 0))
 	add("the next copy", api.TargetName(op, "data-web-0", 1))
 	add("another claim", api.TargetName(op, "data-web-1", 0))
@@ -319,9 +321,9 @@ func TestNamesAreDeterministicDistinctAndShort(t *testing.T) {
 	add("a late mover of a high member", api.MoverName(op, 2147483647, 1000000))
 	add("a journal", api.JournalName(op))
 	if api.OperationID("uid", "data=1Gi", 1) != op {
-		t.Error("a second try finds another name")
+		t.Error("a retry gets another id")
 	}
-	// Frozen: a new version has to find what an old one has begun.
+	// Frozen: a new version has to find the objects of an old version.
 	if op != "bfb79beaf119" || api.TargetName("0123456789ab", "data-web-0", 1) != "drydock-0123456789ab-191f4772-1" ||
 		api.MoverName("0123456789ab", 3, 1) != "drydock-0123456789ab-3-1" {
 		t.Errorf("names have changed: %s, %s, %s", op, api.TargetName("0123456789ab", "data-web-0", 1), api.MoverName("0123456789ab", 3, 1))

@@ -18,17 +18,17 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Hook says when a Job of the user runs for a member.
+// Hook is the point in time when a user's Job runs for a member.
 type Hook string
 
 const (
 	// BeforeMember runs before the member is stopped.
 	BeforeMember Hook = "before"
-	// AfterMember runs when the member has started, and before the next one is stopped.
+	// AfterMember runs after the member has started, before the next member is stopped.
 	AfterMember Hook = "after"
 )
 
-// Hooks are all of them.
+// Hooks lists all hooks.
 var Hooks = []Hook{BeforeMember, AfterMember}
 
 // Annotation returns the key of the hook's template on a set.
@@ -39,25 +39,25 @@ func (h Hook) Annotation() string {
 	return api.AfterMemberAnnotation
 }
 
-// longestTemplateQuote is how many bytes of a template an error quotes.
-const longestTemplateQuote = 300
+// maxErrorQuote limits how many bytes of a parser's error are quoted, because that error quotes the template.
+const maxErrorQuote = 300
 
-// HookTemplate returns the pod template of the set's hook; nil if the set has none. ParseHook says which templates are refused.
+// HookTemplate returns the pod template of the set's hook, or nil if the set has none. See ParseHook for the errors.
 func HookTemplate(set *appsv1.StatefulSet, hook Hook) (*corev1.PodTemplateSpec, error) {
-	text, asked := set.Annotations[hook.Annotation()]
-	if !asked {
+	text, found := set.Annotations[hook.Annotation()]
+	if !found {
 		return nil, nil
 	}
 	return ParseHook(set, "annotation "+hook.Annotation(), text)
 }
 
-// ParseHook reads the pod template of a hook, as JSON or YAML. Where says where the text stands. A template is refused that would give its pod
-// a role in an operation, or have it taken for a member of the set.
+// ParseHook reads the pod template of a hook, in JSON or YAML. Where names the source of the text in errors. It refuses a template whose
+// pod would get a role in an operation or would become a member of the set.
 func ParseHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTemplateSpec, error) {
 	template := &corev1.PodTemplateSpec{}
 	if err := bounded.YAML(text, template); err != nil {
 		words := strings.ReplaceAll(err.Error(), "\n", " ")
-		return nil, fmt.Errorf("%s is no pod template: %.*s", where, longestTemplateQuote, words)
+		return nil, fmt.Errorf("%s is no pod template: %.*s", where, maxErrorQuote, words)
 	}
 	if problem := hookProblem(set, template); problem != "" {
 		return nil, fmt.Errorf("%s: %s", where, problem)
@@ -65,9 +65,9 @@ func ParseHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTemplate
 	return template, nil
 }
 
-// hookProblem says why the template must not be used; empty if it may.
+// hookProblem returns why the template must not be used. It is empty if it may be used.
 func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) string {
-	ours := func(all map[string]string) bool {
+	hasOwnKey := func(all map[string]string) bool {
 		for key := range all {
 			if strings.HasPrefix(key, api.Prefix) {
 				return true
@@ -79,37 +79,37 @@ func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) stri
 		if v.PersistentVolumeClaim == nil {
 			return false
 		}
-		_, _, of := statefulset.ParseClaimName(set, v.PersistentVolumeClaim.ClaimName)
-		return of
+		_, _, isClaim := statefulset.ParseClaimName(set, v.PersistentVolumeClaim.ClaimName)
+		return isClaim
 	}
 	switch policy := template.Spec.RestartPolicy; {
 	case policy != "" && policy != corev1.RestartPolicyNever:
-		return fmt.Sprintf("restartPolicy is %.40q; leave it out, a hook runs once", policy)
+		return fmt.Sprintf("restartPolicy is %.40q, but a hook runs only once. Remove the field", policy)
 	case len(template.Spec.Containers) == 0:
-		return "spec.containers is empty; name the container to run"
+		return "spec.containers is empty. Name the container to run"
 	case statefulset.Selects(set, template.Labels):
-		return "its labels match the StatefulSet's selector, so the set would take the pod for a member; give the template other labels"
-	case ours(template.Labels) || ours(template.Annotations):
-		return "its labels and annotations must not begin with " + api.Prefix + "; remove them"
+		return "its labels match the StatefulSet's selector, so the set would adopt the pod as a member. Give the template other labels"
+	case hasOwnKey(template.Labels) || hasOwnKey(template.Annotations):
+		return "it has labels or annotations that begin with " + api.Prefix + ". Remove them"
 	case slices.ContainsFunc(template.Spec.Volumes, usesClaim):
-		return "it mounts a claim of the StatefulSet, which could change what is being copied; remove the volume"
+		return "it mounts a claim of the StatefulSet and could change the data during the copy. Remove the volume"
 	}
 	return ""
 }
 
-// MakeHook builds the Job of a hook for the member that the link names, in the member's attempt. It is run once; a pod that is evicted or
-// loses its node does not count. What its template does not say, the pods of the set say.
+// MakeHook returns the Job of a hook for the member that the link names, in the member's attempt. The hook runs once, but a pod that was
+// evicted or lost its node is replaced. Settings that the template does not have come from the set's pod template.
 func MakeHook(set *appsv1.StatefulSet, hook Hook, template *corev1.PodTemplateSpec, link api.Link, attempt int,
 	settings api.Settings) *batchv1.Job {
 	name := api.HookName(link.Operation, string(hook), *link.Member, attempt)
 	return hookJob(set, name, template, link, hookEnv(set, hook, link), settings.HookTimeout)
 }
 
-// hookJob builds the Job of any hook. Env comes before the variables of the template, which may refer to it.
+// hookJob returns the Job of a hook. Env comes before the variables of the template, so that the template can refer to it.
 func hookJob(set *appsv1.StatefulSet, name string, template *corev1.PodTemplateSpec, link api.Link, env []corev1.EnvVar,
 	timeout time.Duration) *batchv1.Job {
 	template = template.DeepCopy()
-	inherit(&template.Spec, &set.Spec.Template.Spec)
+	inheritSettings(&template.Spec, &set.Spec.Template.Spec)
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
 		for i := range containers {
@@ -136,7 +136,7 @@ func hookJob(set *appsv1.StatefulSet, name string, template *corev1.PodTemplateS
 	}
 }
 
-// hookEnv tells a hook which member it runs for.
+// hookEnv returns the variables that tell a hook its member.
 func hookEnv(set *appsv1.StatefulSet, hook Hook, link api.Link) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "DRYDOCK_NAMESPACE", Value: set.Namespace},

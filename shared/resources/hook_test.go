@@ -1,6 +1,8 @@
 package resources_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -38,37 +41,39 @@ func TestHookJob(t *testing.T) {
 	settings.HookTimeout = 15 * time.Minute
 	link := api.Link{Operation: build.ID, Role: api.RoleHook, Namespace: set.Namespace, Set: api.SetRef{Name: set.Name, UID: set.UID},
 		Member: ptr.To(2)}
-	compare(t, "hook", resources.MakeHook(set, resources.BeforeMember, template, link, 3, settings))
+	compareYAML(t, "hook", resources.MakeHook(set, resources.BeforeMember, template, link, 3, settings))
 	if template, err := resources.HookTemplate(set, resources.AfterMember); template != nil || err != nil {
-		t.Errorf("the other hook is %v, %v", template, err)
+		t.Errorf("the hook that the set does not have is %v, %v", template, err)
 	}
 }
 
-func TestHookTemplateThatIsRefused(t *testing.T) {
+func TestInvalidHookTemplates(t *testing.T) {
 	const container = "containers: [{name: sh, image: x}]"
-	for text, want := range map[string]string{
-		"":                         "spec.containers is empty",
-		"{":                        "is no pod template",
-		"spec: {container: []}":    "is no pod template",
-		"spec: {containers: []}":   "spec.containers is empty",
-		"a: &a [x]\nb: *a":         "is no pod template",
-		strings.Repeat("x", 1<<20): "is no pod template",
-		"spec: {restartPolicy: Always, " + container + "}":    `restartPolicy is "Always"`,
-		"spec: {restartPolicy: OnFailure, " + container + "}": `restartPolicy is "OnFailure"`,
-		"metadata: {labels: {app: web}}\nspec: {" + container + "}": "its labels match the " +
-			"StatefulSet's selector",
-		"metadata: {labels: {drydock.dev/operation: 0123456789ab}}\nspec: {" + container + "}": "must not begin with drydock.dev/",
-		"metadata: {annotations: {drydock.dev/operation: '{}'}}\nspec: {" + container + "}":    "must not begin with drydock.dev/",
-		"spec: {" + container + ", volumes: [{name: x, persistentVolumeClaim: {claimName: data-web-1}}]}": "it mounts a claim of the " +
-			"StatefulSet",
-		"spec: {" + container + ", volumes: [{name: x, persistentVolumeClaim: {claimName: data-web-99}}]}": "it mounts a claim of the " +
-			"StatefulSet",
-	} {
-		set := build.With(workload(), build.Annotation(api.AfterMemberAnnotation, text))
-		template, err := resources.HookTemplate(set, resources.AfterMember)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), api.AfterMemberAnnotation) ||
-			len(err.Error()) > 500 {
-			t.Errorf("%.60q is %v, %v, want %q", text, template, err, want)
-		}
+	const claim = "volumes: [{name: x, persistentVolumeClaim: {claimName: "
+	file := golden.Open(t)
+	rows := map[string]string{
+		"an empty text":                          "",
+		"incomplete JSON":                        "{",
+		"an unknown field":                       "spec: {container: []}",
+		"no container":                           "spec: {containers: []}",
+		"a YAML anchor":                          "a: &a [x]\nb: *a",
+		"a text of 1 MiB":                        strings.Repeat("x", 1<<20),
+		"restartPolicy Always":                   "spec: {restartPolicy: Always, " + container + "}",
+		"restartPolicy OnFailure":                "spec: {restartPolicy: OnFailure, " + container + "}",
+		"labels of the set's selector":           "metadata: {labels: {app: web}}\nspec: {" + container + "}",
+		"a label of Drydock":                     "metadata: {labels: {drydock.dev/operation: 0123456789ab}}\nspec: {" + container + "}",
+		"an annotation of Drydock":               "metadata: {annotations: {drydock.dev/operation: '{}'}}\nspec: {" + container + "}",
+		"a claim of the set":                     "spec: {" + container + ", " + claim + "data-web-1}}]}",
+		"a claim that the set does not have yet": "spec: {" + container + ", " + claim + "data-web-99}}]}",
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		t.Run(name, func(t *testing.T) {
+			set := build.With(workload(), build.Annotation(api.AfterMemberAnnotation, rows[name]))
+			template, err := resources.HookTemplate(set, resources.AfterMember)
+			if err == nil || !strings.Contains(err.Error(), api.AfterMemberAnnotation) || len(err.Error()) > 500 {
+				t.Fatalf("the template is accepted as %v, error %v", template, err)
+			}
+			file.Entry(t, name, err.Error())
+		})
 	}
 }

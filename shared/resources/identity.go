@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// MoverUser reports whether the mover runs as root: it does where the namespace allows it. Else it runs as the user in the pod template, or
-// as the user that admission has given to the pods. It is an error if there is no such user, or it is root.
+// MoverUser reports whether the mover runs as root. It does if the namespace allows it. Otherwise it runs as the user of the pod
+// template, or as the user that admission set in the pods. If there is no such user, or the user is root, MoverUser returns an error.
 func MoverUser(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext, rootAllowed bool) (root bool, err error) {
 	if rootAllowed {
 		return true, nil
@@ -22,25 +22,28 @@ func MoverUser(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext, roo
 	if user != nil && *user != 0 {
 		return false, nil
 	}
-	who := "as a user that neither its pod template nor a running pod names"
+	account := "as an unknown user, because its pod template and its running pods name none"
 	if user != nil {
-		who = "as root"
+		account = "as root"
 	}
-	return false, fmt.Errorf("StatefulSet %s/%s runs %s, so only a root mover can copy its files with their owners; "+
-		"set runAsUser in the pod template's securityContext, or allow root movers with: kubectl label namespace %s %s=%s",
-		set.Namespace, set.Name, who, set.Namespace, api.RootMoverLabel, api.AllowValue)
+	return false, fmt.Errorf("StatefulSet %s/%s runs %s, so only a root mover can copy its files with their owners. "+
+		"Set runAsUser in the pod template's securityContext, or allow root movers with: kubectl label namespace %s %s=%s",
+		set.Namespace, set.Name, account, set.Namespace, api.RootMoverLabel, api.AllowValue)
 }
 
-// Admitted returns the user, group and SELinux options that admission has given to all of the set's pods and that the pod template does
-// not name. OpenShift's SecurityContextConstraints do so. It is nil if there are none, if the pods differ, or if there is no pod.
+// Admitted returns the user, group and SELinux options that admission set in all of the set's pods although the pod template does not
+// name them. OpenShift's SecurityContextConstraints do that. It is nil if there are none, if the pods differ, or if there is no pod.
 func Admitted(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityContext {
 	named := identity(&set.Spec.Template.Spec)
 	var all *corev1.PodSecurityContext
 	for _, pod := range pods {
-		is := identity(&pod.Spec)
-		added := &corev1.PodSecurityContext{RunAsUser: unnamed(named.RunAsUser, is.RunAsUser),
-			RunAsGroup: unnamed(named.RunAsGroup, is.RunAsGroup),
-			FSGroup:    unnamed(named.FSGroup, is.FSGroup), SELinuxOptions: unnamed(named.SELinuxOptions, is.SELinuxOptions)}
+		present := identity(&pod.Spec)
+		added := &corev1.PodSecurityContext{
+			RunAsUser:      addedByAdmission(named.RunAsUser, present.RunAsUser),
+			RunAsGroup:     addedByAdmission(named.RunAsGroup, present.RunAsGroup),
+			FSGroup:        addedByAdmission(named.FSGroup, present.FSGroup),
+			SELinuxOptions: addedByAdmission(named.SELinuxOptions, present.SELinuxOptions),
+		}
 		if all != nil && !equality.Semantic.DeepEqual(all, added) {
 			return nil
 		}
@@ -52,79 +55,80 @@ func Admitted(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityCo
 	return all
 }
 
-// unnamed returns the pod's value if the template names none.
-func unnamed[T any](named, is *T) *T {
+// addedByAdmission returns the pod's value if the template names none.
+func addedByAdmission[T any](named, present *T) *T {
 	if named != nil {
 		return nil
 	}
-	return is
+	return present
 }
 
 // identity returns the user, group and SELinux options of the pod's containers.
 func identity(pod *corev1.PodSpec) *corev1.PodSecurityContext {
-	is := &corev1.PodSecurityContext{RunAsUser: workloadUser(pod), RunAsGroup: workloadGroup(pod), SELinuxOptions: workloadSELinux(pod)}
+	security := &corev1.PodSecurityContext{RunAsUser: workloadUser(pod), RunAsGroup: workloadGroup(pod), SELinuxOptions: workloadSELinux(pod)}
 	if pod.SecurityContext != nil {
-		is.FSGroup = pod.SecurityContext.FSGroup
+		security.FSGroup = pod.SecurityContext.FSGroup
 	}
-	return is
+	return security
 }
 
-// withAdmitted returns the workload with the values of Admitted.
+// withAdmitted returns the workload with the admitted values where it has none.
 func withAdmitted(workload *corev1.PodSpec, admitted *corev1.PodSecurityContext) *corev1.PodSpec {
 	if admitted == nil {
 		return workload
 	}
 	pod := workload.DeepCopy()
 	pod.SecurityContext = cmp.Or(pod.SecurityContext, &corev1.PodSecurityContext{})
-	is := pod.SecurityContext
-	is.RunAsUser, is.RunAsGroup = cmp.Or(is.RunAsUser, admitted.RunAsUser), cmp.Or(is.RunAsGroup, admitted.RunAsGroup)
-	is.FSGroup, is.SELinuxOptions = cmp.Or(is.FSGroup, admitted.FSGroup), cmp.Or(is.SELinuxOptions, admitted.SELinuxOptions)
+	s := pod.SecurityContext
+	s.RunAsUser, s.RunAsGroup = cmp.Or(s.RunAsUser, admitted.RunAsUser), cmp.Or(s.RunAsGroup, admitted.RunAsGroup)
+	s.FSGroup, s.SELinuxOptions = cmp.Or(s.FSGroup, admitted.FSGroup), cmp.Or(s.SELinuxOptions, admitted.SELinuxOptions)
 	return pod
 }
 
 // workloadUser returns the user of the pod, or the user that all containers name instead.
 func workloadUser(pod *corev1.PodSpec) *int64 {
-	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsUser },
+	return commonValue(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsUser },
 		func(c *corev1.SecurityContext) *int64 { return c.RunAsUser })
 }
 
 // workloadGroup returns the primary group of the pod, or the group that all containers name instead.
 func workloadGroup(pod *corev1.PodSpec) *int64 {
-	return common(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsGroup },
+	return commonValue(pod, func(c *corev1.PodSecurityContext) *int64 { return c.RunAsGroup },
 		func(c *corev1.SecurityContext) *int64 { return c.RunAsGroup })
 }
 
-// workloadSELinux returns the SELinux options of the pod, or the options that all containers name instead: the files have these labels.
+// workloadSELinux returns the SELinux options of the pod, or the options that all containers name instead. The files have these labels.
 func workloadSELinux(pod *corev1.PodSpec) *corev1.SELinuxOptions {
-	return common(pod, func(c *corev1.PodSecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions },
+	return commonValue(pod, func(c *corev1.PodSecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions },
 		func(c *corev1.SecurityContext) *corev1.SELinuxOptions { return c.SELinuxOptions }).DeepCopy()
 }
 
-// common returns the value that holds for all containers: each one's own, or else the pod's. It is nil if they differ.
-func common[T comparable](pod *corev1.PodSpec, ofPod func(*corev1.PodSecurityContext) *T, own func(*corev1.SecurityContext) *T) *T {
-	var pods, all *T
+// commonValue returns the value that applies to all containers: a container's own value or, without one, the pod's. It is nil if they
+// differ.
+func commonValue[T comparable](pod *corev1.PodSpec, ofPod func(*corev1.PodSecurityContext) *T, own func(*corev1.SecurityContext) *T) *T {
+	var podValue, common *T
 	if pod.SecurityContext != nil {
-		pods = ofPod(pod.SecurityContext)
+		podValue = ofPod(pod.SecurityContext)
 	}
-	all = pods
+	common = podValue
 	for i, c := range pod.Containers {
-		is := pods
+		value := podValue
 		if c.SecurityContext != nil {
 			if named := own(c.SecurityContext); named != nil {
-				is = named
+				value = named
 			}
 		}
 		if i == 0 {
-			all = is
-		} else if is == nil || all == nil || *is != *all {
+			common = value
+		} else if value == nil || common == nil || *value != *common {
 			return nil
 		}
 	}
-	return all
+	return common
 }
 
-// moverPodSecurity returns the workload's own security context, so that the mover may read the workload's files. A group change over the
-// whole volume at each mount, as fsGroup does by default, would alter files that are copied already.
+// moverPodSecurity returns the workload's security context, so that the mover may read the workload's files. By default, fsGroup changes
+// the group of all files at each mount. That would alter copied files, so the policy is OnRootMismatch.
 func moverPodSecurity(workload *corev1.PodSpec, root bool) *corev1.PodSecurityContext {
 	security := &corev1.PodSecurityContext{}
 	if root {

@@ -33,16 +33,16 @@ func TestMoverUser(t *testing.T) {
 		root    bool
 		refused bool
 	}{
-		"the pod names a user":                     {user(id(1000), nil), false, false, false},
-		"its containers do":                        {user(nil, id(7), id(7)), false, false, false},
-		"a container overrules the pod":            {user(id(0), id(7)), false, false, false},
-		"two containers, two users":                {user(nil, id(7), id(8)), false, false, true},
-		"one container names none":                 {user(nil, id(7), nil), false, false, true},
-		"nobody names one":                         {user(nil, nil), false, false, true},
-		"root":                                     {user(id(0), nil), false, false, true},
-		"a container is root":                      {user(id(1000), id(0)), false, false, true},
-		"root, in a namespace that allows it":      {user(id(0), nil), true, true, false},
-		"a user, in a namespace that allows roots": {user(id(1000), nil), true, true, false},
+		"the pod names a user":                           {user(id(1000), nil), false, false, false},
+		"its containers name a user":                     {user(nil, id(7), id(7)), false, false, false},
+		"a container overrules the pod":                  {user(id(0), id(7)), false, false, false},
+		"two containers name different users":            {user(nil, id(7), id(8)), false, false, true},
+		"one container names no user":                    {user(nil, id(7), nil), false, false, true},
+		"no user is named":                               {user(nil, nil), false, false, true},
+		"root":                                           {user(id(0), nil), false, false, true},
+		"a container is root":                            {user(id(1000), id(0)), false, false, true},
+		"root, in a namespace that allows root movers":   {user(id(0), nil), true, true, false},
+		"a user, in a namespace that allows root movers": {user(id(1000), nil), true, true, false},
 	} {
 		root, err := resources.MoverUser(row.set, nil, row.allowed)
 		if root != row.root || (err != nil) != row.refused {
@@ -51,8 +51,8 @@ func TestMoverUser(t *testing.T) {
 	}
 }
 
-// openShift is a pod of the set as OpenShift's restricted SecurityContextConstraints change it: the containers get a user of the
-// namespace's range, the pod a group and an SELinux level.
+// openShift returns a pod of the set after OpenShift's restricted SecurityContextConstraints have changed it. The containers get a user
+// from the namespace's range, and the pod gets a group and an SELinux level.
 func openShift(set *appsv1.StatefulSet, user int64) *corev1.Pod {
 	pod := &corev1.Pod{Spec: *set.Spec.Template.Spec.DeepCopy()}
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &user, SELinuxOptions: &corev1.SELinuxOptions{Level: "s0:c26,c5"}}
@@ -62,9 +62,9 @@ func openShift(set *appsv1.StatefulSet, user int64) *corev1.Pod {
 	return pod
 }
 
-func TestMoverRunsAsAdmissionHasThePodsRun(t *testing.T) {
-	bare := build.Set("web")
-	bare.Spec.Template.Spec.SecurityContext = nil
+func TestMoverRunsAsAdmittedUser(t *testing.T) {
+	unnamed := build.Set("web")
+	unnamed.Spec.Template.Spec.SecurityContext = nil
 	named := build.Set("web")
 	named.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](7), FSGroup: ptr.To[int64](8)}
 	level := &corev1.SELinuxOptions{Level: "s0:c26,c5"}
@@ -75,12 +75,12 @@ func TestMoverRunsAsAdmissionHasThePodsRun(t *testing.T) {
 		pods []*corev1.Pod
 		want *corev1.PodSecurityContext
 	}{
-		"the template names nobody":        {bare, []*corev1.Pod{openShift(bare, *id), openShift(bare, *id)}, all},
-		"the template names a user":        {named, []*corev1.Pod{openShift(named, 7)}, &corev1.PodSecurityContext{SELinuxOptions: level}},
-		"no pod runs":                      {bare, nil, nil},
-		"the pods are those of template":   {named, []*corev1.Pod{{Spec: named.Spec.Template.Spec}}, nil},
-		"the pods run as two users":        {bare, []*corev1.Pod{openShift(bare, *id), openShift(bare, *id+1)}, nil},
-		"one pod is older than the change": {bare, []*corev1.Pod{openShift(bare, *id), {Spec: bare.Spec.Template.Spec}}, nil},
+		"the template names no user":            {unnamed, []*corev1.Pod{openShift(unnamed, *id), openShift(unnamed, *id)}, all},
+		"the template names a user":             {named, []*corev1.Pod{openShift(named, 7)}, &corev1.PodSecurityContext{SELinuxOptions: level}},
+		"no pod runs":                           {unnamed, nil, nil},
+		"the pods equal the template":           {named, []*corev1.Pod{{Spec: named.Spec.Template.Spec}}, nil},
+		"the pods have different users":         {unnamed, []*corev1.Pod{openShift(unnamed, *id), openShift(unnamed, *id+1)}, nil},
+		"one pod is older than the constraints": {unnamed, []*corev1.Pod{openShift(unnamed, *id), {Spec: unnamed.Spec.Template.Spec}}, nil},
 	} {
 		got := resources.Admitted(row.set, row.pods)
 		if diff := cmp.Diff(row.want, got); diff != "" {
@@ -88,17 +88,17 @@ func TestMoverRunsAsAdmissionHasThePodsRun(t *testing.T) {
 		}
 	}
 
-	if root, err := resources.MoverUser(bare, all, false); root || err != nil {
+	if root, err := resources.MoverUser(unnamed, all, false); root || err != nil {
 		t.Errorf("root %t, %v", root, err)
 	}
-	if _, err := resources.MoverUser(bare, &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](0)}, false); err == nil {
-		t.Error("root may copy where the namespace does not allow it")
+	if _, err := resources.MoverUser(unnamed, &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](0)}, false); err == nil {
+		t.Error("a root mover is allowed although the namespace does not allow it")
 	}
-	security := moves(func(m *resources.Mover) { m.Set, m.Admitted = bare, all }).Spec.Template.Spec.SecurityContext
+	security := moverJob(func(m *resources.Mover) { m.Set, m.Admitted = unnamed, all }).Spec.Template.Spec.SecurityContext
 	if *security.RunAsUser != *id || *security.FSGroup != *id || *security.SELinuxOptions != *level || !*security.RunAsNonRoot {
 		t.Errorf("%+v", security)
 	}
-	if bare.Spec.Template.Spec.SecurityContext != nil {
+	if unnamed.Spec.Template.Spec.SecurityContext != nil {
 		t.Error("the set's own template has changed")
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// lockGate keeps a lock from being scheduled: it never runs.
+// lockGate is the scheduling gate that keeps a lock from running.
 const lockGate = api.Prefix + "lock"
 
 const lockContainer = "lock"
 
-// MakeLock builds the pod that takes the name of a member without a pod, so that none starts while its claims are replaced. It never
-// runs, names no claim, and no selector of the set matches it. It ends with the set, which is not its controller: the StatefulSet
-// controller would take it for a member.
+// MakeLock returns the pod that reserves the name of a member without a pod, so that the member cannot start while its claims are
+// replaced. It never runs, names no claim, and no selector of the set matches it. The set owns it but is not its controller, because the
+// StatefulSet controller would adopt it as a member.
 func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings api.Settings) *corev1.Pod {
 	link := api.Link{Operation: operation, Role: api.RoleHeld, Namespace: set.Namespace, Set: api.SetRef{Name: set.Name, UID: set.UID},
 		Member: &ordinal}
@@ -42,12 +42,12 @@ func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings a
 	}
 }
 
-// LocksName reports whether MakeLock has built the pod, even if another process has removed its scheduling gate.
+// LocksName reports whether the pod was built by MakeLock, even if another process has removed its scheduling gate.
 func LocksName(pod *corev1.Pod) bool {
 	return metav1.GetControllerOf(pod) == nil && len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Name == lockContainer
 }
 
-// IsLock reports whether the pod is a lock of the operation, and is held.
+// IsLock reports whether the pod is a held lock of the operation.
 func IsLock(pod *corev1.Pod, operation string) bool {
 	return LocksName(pod) && statefulset.Held(pod) && api.Linked(pod, operation, api.RoleHeld)
 }

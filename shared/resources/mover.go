@@ -17,48 +17,48 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// moverRetries is how often a mover that failed for a reason that may pass is started again.
+// moverRetries is how often a mover is restarted after a failure that may be temporary.
 const moverRetries = 3
 
-// MoverClaim is one claim that a mover copies.
+// MoverClaim is a claim that a mover copies.
 type MoverClaim struct {
-	Template       string // the volume claim template; the mover's name of the claim
-	Source, Target string // claims
-	// Device: the claims are raw block devices.
+	Template       string // the volumeClaimTemplate, which is also the mover's name for the claim
+	Source, Target string // the names of the claims
+	// Device is set for raw block volumes.
 	Device bool
-	// Margin is how much of the target has to stay free, in percent; 0 if it does not matter.
+	// Margin is how much of the target has to stay free, in percent. 0 means no margin.
 	Margin int
 }
 
-// Mover copies all claims of one member.
+// Mover describes the Job that copies all claims of a member.
 type Mover struct {
 	Set  *appsv1.StatefulSet
 	Link api.Link // its Member is the ordinal
 	// Attempt counts the movers of the member.
 	Attempt int
 	Claims  []MoverClaim
-	// Pod is the UID of the pod beside which it copies, or that has stopped: data that was verified while another one ran is read again.
+	// Pod is the UID of the member's running or stopped pod. The mover reads data again that was verified beside another pod.
 	Pod types.UID
-	// Signal says that the member has stopped already; nil if it runs.
+	// Signal tells the mover that the member has already stopped. It is nil if the member runs.
 	Signal *moverreport.Signal
-	// Refill: an earlier mover of the same stop may have completed some of the targets.
+	// Refill is set if an earlier mover of the same stop may have completed some of the targets.
 	Refill bool
-	// MaxStop is the longest final pass; 0 if it may take any time. Bandwidth bounds the passes beside a running member, in bytes a second.
+	// MaxStop is the longest final pass; 0 means no limit. Bandwidth limits the first passes, in bytes a second.
 	MaxStop   time.Duration
 	Bandwidth int64
-	// Node is where the member runs or ran, so that the mover has to run there; empty if it is not known, or does not matter.
+	// Node is the member's node, so the mover has to run there. It is empty if the node is unknown or does not matter.
 	Node string
-	// First: the targets have no volume yet, and no node is given, so that they are provisioned where the scheduler puts this mover.
+	// First is set if the targets have no volumes and no node is given. The volumes are provisioned on the node that the scheduler selects.
 	First bool
 	Root  bool
-	// Admitted is the user, group and SELinux options that admission has given to the set's pods; nil if none.
+	// Admitted holds the user, group and SELinux options that admission set in the set's pods, or nil.
 	Admitted *corev1.PodSecurityContext
 	Options  MoverOptions
 	Settings api.Settings
 }
 
-// MakeMover builds the Job that copies. Its pod goes where the workload's pods may go, so that a volume that is provisioned for
-// its first consumer lands within their reach.
+// MakeMover returns the Job of a mover. Its pod runs only where the workload's pods may run, so that a volume with the binding mode
+// WaitForFirstConsumer is provisioned within their reach.
 func MakeMover(m Mover) *batchv1.Job {
 	meta := metav1.ObjectMeta{
 		Labels:      map[string]string{api.OperationLabel: m.Link.Operation},
@@ -70,8 +70,8 @@ func MakeMover(m Mover) *batchv1.Job {
 		Spec: batchv1.JobSpec{
 			BackoffLimit:          ptr.To[int32](moverRetries),
 			ActiveDeadlineSeconds: ptr.To(int64(m.Settings.CopyTimeout.Seconds())),
-			PodFailurePolicy:      failAtOnce(),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: m.podMeta(meta), Spec: m.pod()},
+			PodFailurePolicy:      failurePolicy(),
+			Template:              corev1.PodTemplateSpec{ObjectMeta: m.podMetadata(meta), Spec: m.pod()},
 		},
 	}
 	if m.Signal != nil {
@@ -81,10 +81,10 @@ func MakeMover(m Mover) *batchv1.Job {
 	return job
 }
 
-// failAtOnce ends the Job for exit codes that another try cannot change, and counts no pod that
-// was evicted or preempted, or lost its node: the copy continues elsewhere. However a pin ends, the copy was made before, and is not made
-// again.
-func failAtOnce() *batchv1.PodFailurePolicy {
+// failurePolicy returns the pod failure policy of a mover. The Job fails at once for exit codes that no retry changes. Pods that were
+// evicted, preempted or lost their node do not count, because the copy continues on another node. If a pin fails, the Job fails at once:
+// the copy is already complete and must not be repeated.
+func failurePolicy() *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionFailJob,
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
@@ -104,6 +104,7 @@ func failAtOnce() *batchv1.PodFailurePolicy {
 	}}}
 }
 
+// pod returns the spec of the mover's pod.
 func (m Mover) pod() corev1.PodSpec {
 	workload := withAdmitted(&m.Set.Spec.Template.Spec, m.Admitted)
 	pod := corev1.PodSpec{
@@ -116,12 +117,12 @@ func (m Mover) pod() corev1.PodSpec {
 		ImagePullSecrets:             workload.ImagePullSecrets,
 		SchedulerName:                workload.SchedulerName,
 		SecurityContext:              moverPodSecurity(workload, m.Root),
-		Volumes:                      []corev1.Volume{podInfo()},
+		Volumes:                      []corev1.Volume{podInfoVolumeSource()},
 	}
 	order := m.order()
-	pod.InitContainers = []corev1.Container{m.copier(moverreport.FirstContainer, order.FirstArgs()),
-		m.copier(moverreport.FinalContainer, order.FinalArgs())}
-	pod.Containers = []corev1.Container{m.container(moverreport.PinContainer, order.PinArgs())}
+	pod.InitContainers = []corev1.Container{m.copyContainer(moverreport.FirstContainer, order.FirstArgs()),
+		m.copyContainer(moverreport.FinalContainer, order.FinalArgs())}
+	pod.Containers = []corev1.Container{m.plainContainer(moverreport.PinContainer, order.PinArgs())}
 	for _, c := range m.Claims {
 		pod.Volumes = append(pod.Volumes, claimVolume(sourceVolume(c), c.Source, true), claimVolume(targetVolume(c), c.Target, false))
 	}
@@ -129,11 +130,11 @@ func (m Mover) pod() corev1.PodSpec {
 		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}
 	}
 	if m.First {
-		m.place(&pod)
+		m.placeLikeMember(&pod)
 	}
-	m.Options.apply(&pod)
+	m.Options.applyTo(&pod)
 	if m.Node != "" {
-		pinTo(&pod, m.Node)
+		requireNode(&pod, m.Node)
 	}
 	return pod
 }
@@ -145,14 +146,14 @@ func moverResources() corev1.ResourceRequirements {
 	}
 }
 
-// order returns the mover's order.
+// order returns the order for the process in the mover's containers.
 func (m Mover) order() moverreport.Order {
 	order := moverreport.Order{Token: m.Link.Operation, Member: string(m.Pod), MaxStop: m.MaxStop, Bandwidth: m.Bandwidth, Refill: m.Refill}
 	if order.MaxStop <= 0 || m.Signal != nil {
 		order.MaxStop = m.Settings.CopyTimeout
 	}
 	if m.Signal != nil {
-		order.Bandwidth = 0 // nothing runs that could be slowed down
+		order.Bandwidth = 0 // the member has stopped, so the copy slows nothing down
 	}
 	for _, c := range m.Claims {
 		order.Claims = append(order.Claims, moverreport.Claim{Name: c.Template, Device: c.Device, Margin: c.Margin})
@@ -160,9 +161,10 @@ func (m Mover) order() moverreport.Order {
 	return order
 }
 
-// container is one without a volume of a claim: a pod's volumes stay mounted as long as it runs, whichever of its containers names them
-// (kubernetes pkg/kubelet/volumemanager/populator). Its resources are those of the containers before it, so they add nothing to the pod's.
-func (m Mover) container(name string, args []string) corev1.Container {
+// plainContainer returns a container that mounts no claim. A pod's volumes stay mounted as long as the pod runs, even if no running
+// container mounts them (kubernetes pkg/kubelet/volumemanager/populator). Its resources equal those of the init containers, so they do
+// not increase the request of the pod.
+func (m Mover) plainContainer(name string, args []string) corev1.Container {
 	return corev1.Container{
 		Name:            name,
 		Image:           m.Settings.Image,
@@ -174,9 +176,9 @@ func (m Mover) container(name string, args []string) corev1.Container {
 	}
 }
 
-// copier is a container that has all volumes.
-func (m Mover) copier(name string, args []string) corev1.Container {
-	c := m.container(name, args)
+// copyContainer returns a container that mounts the volumes of all claims.
+func (m Mover) copyContainer(name string, args []string) corev1.Container {
+	c := m.plainContainer(name, args)
 	c.SecurityContext = moverSecurity(m.Root)
 	for _, claim := range m.Claims {
 		source, target := path.Join(moverreport.SourceDir, claim.Template), path.Join(moverreport.TargetDir, claim.Template)
@@ -191,34 +193,34 @@ func (m Mover) copier(name string, args []string) corev1.Container {
 	return c
 }
 
-// podInfoVolume is where the mover reads the annotations of its own pod.
+// podInfoVolume is the volume with the annotations of the mover's own pod.
 const podInfoVolume = "podinfo"
 
-func podInfo() corev1.Volume {
+func podInfoVolumeSource() corev1.Volume {
 	return corev1.Volume{Name: podInfoVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		Items: []corev1.DownwardAPIVolumeFile{{Path: moverreport.AnnotationsFile,
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations"}}}}}}
 }
 
-// Names of volumes are DNS labels of at most 63 characters, as names of templates are; so a digest stands for the template.
+// Names of volumes and of templates are both DNS labels of at most 63 characters. So the name of a volume has a digest of the template's
+// name.
 func sourceVolume(c MoverClaim) string { return "source-" + api.Digest8(c.Template) }
 func targetVolume(c MoverClaim) string { return "target-" + api.Digest8(c.Template) }
 
-// pinTo has the scheduler put the pod on the node, and nowhere else. A volume that waits for its first consumer is provisioned
-// there.
-func pinTo(pod *corev1.PodSpec, node string) {
+// requireNode makes the scheduler put the pod on this node. A volume with the binding mode WaitForFirstConsumer is provisioned there.
+func requireNode(pod *corev1.PodSpec, node string) {
 	affinity := affinityOf(pod)
 	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil || len(required.NodeSelectorTerms) == 0 {
 		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 	}
-	for i := range required.NodeSelectorTerms { // one has to match
-		required.NodeSelectorTerms[i].MatchFields = append(required.NodeSelectorTerms[i].MatchFields, named(node))
+	for i := range required.NodeSelectorTerms { // the scheduler needs only one matching term
+		required.NodeSelectorTerms[i].MatchFields = append(required.NodeSelectorTerms[i].MatchFields, nodeIs(node))
 	}
 	affinity.RequiredDuringSchedulingIgnoredDuringExecution = required
 }
 
-func named(node string) corev1.NodeSelectorRequirement {
+func nodeIs(node string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
 }
 
@@ -237,8 +239,8 @@ func claimVolume(name, claim string, readOnly bool) corev1.Volume {
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim, ReadOnly: readOnly}}}
 }
 
-// moverSecurity meets the restricted Pod Security level. A root mover has, on top of that, the capabilities that
-// owners, modes, device nodes and file capabilities need; each of them is within the baseline level.
+// moverSecurity returns a security context for the restricted Pod Security level. A root mover also has the capabilities that it needs to
+// copy owners, modes, device nodes and file capabilities. The baseline level allows all of them.
 func moverSecurity(root bool) *corev1.SecurityContext {
 	security := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false),

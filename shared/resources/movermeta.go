@@ -10,8 +10,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// optOutLabels and optOutAnnotations keep the common injectors from adding a container to a mover's pod: it would outlive the copy,
-// and the Job would not end. Each is the key that the project documents for one pod.
+// optOutLabels and optOutAnnotations keep common injectors from adding a container to a mover's pod. Such a container would outlive the
+// copy, and the Job would never end. Each key is the documented opt-out of its project for a single pod.
 var (
 	optOutLabels = map[string]string{
 		"sidecar.istio.io/inject":         "false",
@@ -29,34 +29,34 @@ var (
 		"sidecar.opentelemetry.io/inject":        "false",
 		"dynatrace.com/inject":                   "false",
 	}
-	// keepNode has node autoscalers leave the mover where it is: a copy that is interrupted begins again, and the node may have the
-	// only volume.
-	keepNode = map[string]string{
+	// keepOnNode keeps node autoscalers from evicting the mover. An interrupted copy starts again, and the volume may be available only on
+	// this node.
+	keepOnNode = map[string]string{
 		"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 		"karpenter.sh/do-not-disrupt":                    "true",
 	}
 )
 
-// podMeta returns the labels and annotations of the mover's pod. The user's come before the defaults, and Drydock's own before the
-// user's: by them the operation finds its pods.
-func (m Mover) podMeta(own metav1.ObjectMeta) metav1.ObjectMeta {
+// podMetadata returns the labels and annotations of the mover's pod. The user's keys override the defaults. Drydock's keys override the
+// user's, because the operation finds its pods by them.
+func (m Mover) podMetadata(own metav1.ObjectMeta) metav1.ObjectMeta {
 	labels, annotations := maps.Clone(optOutLabels), maps.Clone(optOutAnnotations)
-	maps.Copy(annotations, keepNode)
-	copyUsers(labels, m.Options.Labels)
-	copyUsers(annotations, m.Options.Annotations)
+	maps.Copy(annotations, keepOnNode)
+	copyUserKeys(labels, m.Options.Labels)
+	copyUserKeys(annotations, m.Options.Annotations)
 	if m.First {
-		labels[api.MemberLabel] = m.member()
+		labels[api.MemberLabel] = m.memberName()
 	}
 	maps.Copy(labels, own.Labels)
 	maps.Copy(annotations, own.Annotations)
 	return metav1.ObjectMeta{Labels: labels, Annotations: annotations}
 }
 
-// member is the name of the member's pod.
-func (m Mover) member() string { return statefulset.PodName(m.Set, *m.Link.Member) }
+// memberName returns the name of the member's pod.
+func (m Mover) memberName() string { return statefulset.PodName(m.Set, *m.Link.Member) }
 
-// copyUsers copies what the user asks for. A key of Drydock's is not the user's to set.
-func copyUsers(to, users map[string]string) {
+// copyUserKeys copies the user's keys. It skips keys with Drydock's prefix.
+func copyUserKeys(to, users map[string]string) {
 	for key, value := range users {
 		if !strings.HasPrefix(key, api.Prefix) {
 			to[key] = value

@@ -8,11 +8,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// unborn is the UID of a Job that does not exist: an owner reference needs one.
-const unborn types.UID = "00000000-0000-0000-0000-000000000000"
+// unknownJobUID stands for the UID of a Job that does not exist yet, because an owner reference needs a UID.
+const unknownJobUID types.UID = "00000000-0000-0000-0000-000000000000"
 
-// MakeMoverPod builds the pod that the Job controller creates for a Job that does not exist yet (kubernetes pkg/controller/job), so that
-// the API server can try it: with the Job as its controller, and the controller's labels, since policies look at both.
+// MakeMoverPod returns the pod that the Job controller would create for a Job that does not exist yet (kubernetes pkg/controller/job). It
+// serves a dry run on the API server. It has the Job as its controller and the labels of the Job controller, because policies check both.
 func MakeMoverPod(job *batchv1.Job) *corev1.Pod {
 	template := job.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
@@ -25,8 +25,9 @@ func MakeMoverPod(job *batchv1.Job) *corev1.Pod {
 		pod.Labels[key] = job.Name
 	}
 	for _, key := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
-		pod.Labels[key] = string(unborn)
+		pod.Labels[key] = string(unknownJobUID)
 	}
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: unborn, Controller: ptr.To(true)}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: unknownJobUID,
+		Controller: ptr.To(true)}}
 	return pod
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestMoverPodIsWhatTheJobControllerCreates(t *testing.T) {
+func TestMoverPodEqualsPodOfJobController(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "copy"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}},
 		Spec:       corev1.PodSpec{NodeName: "n"}}}}
@@ -24,7 +24,7 @@ func TestMoverPodIsWhatTheJobControllerCreates(t *testing.T) {
 	}
 	if !slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) || pod.Namespace != "shop" || pod.Annotations["c"] != "d" ||
 		pod.Spec.NodeName != "n" {
-		t.Errorf("it is %+v", pod)
+		t.Errorf("the pod is %+v", pod)
 	}
 	if len(job.Spec.Template.Labels) != 1 {
 		t.Errorf("the Job's template was changed: %v", job.Spec.Template.Labels)

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// MoverOptions change how movers run. An absent field has the value of the workload's pod template; resources and service account have the
-// mover's own defaults.
+// MoverOptions are the user's options for movers. An absent field takes the value of the workload's pod template. Resources and the service
+// account have defaults of the mover instead.
 type MoverOptions struct {
 	Resources          *corev1.ResourceRequirements  `json:"resources,omitempty"`
 	NodeSelector       map[string]string             `json:"nodeSelector,omitempty"`
@@ -21,13 +21,13 @@ type MoverOptions struct {
 	PriorityClassName  string                        `json:"priorityClassName,omitempty"`
 	ServiceAccountName string                        `json:"serviceAccountName,omitempty"`
 	ImagePullSecrets   []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// Labels and Annotations are those of the mover's pod, as for an admission policy or an injector.
+	// Labels and Annotations are added to the mover's pod, for example for an admission policy or an injector.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// RuntimeClassName is the mover's, where another one cannot copy faithfully.
+	// RuntimeClassName replaces a runtime class that cannot copy all metadata of files.
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 	SchedulerName    string `json:"schedulerName,omitempty"`
-	// Root: false has movers run as the workload's user also where the namespace allows root, as for NFS with root_squash.
+	// Root can be false to run movers as the workload's user although the namespace allows root, for example on NFS with root_squash.
 	Root *bool `json:"root,omitempty"`
 }
 
@@ -36,8 +36,8 @@ func (o MoverOptions) RootAllowed(namespace bool) bool {
 	return namespace && (o.Root == nil || *o.Root)
 }
 
-// MoverOptionsOf reads the options from the set's annotation, and fields that it lacks from the namespace's ConfigMap; config is nil if
-// there is none. A field that does not exist is an error.
+// MoverOptionsOf returns the options from the set's annotation, and from the namespace's ConfigMap for fields that the annotation lacks.
+// The config is nil if there is no ConfigMap. An unknown field is an error.
 func MoverOptionsOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (MoverOptions, error) {
 	options := MoverOptions{}
 	if config != nil {
@@ -49,48 +49,49 @@ func MoverOptionsOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (MoverOpt
 	if err := bounded.YAML(set.Annotations[api.MoverAnnotation], &own); err != nil {
 		return options, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", api.MoverAnnotation, set.Namespace, set.Name, err)
 	}
-	return own.over(options), nil
+	return own.withDefaults(options), nil
 }
 
-// over is each field of o that says something, else that of the other.
-func (o MoverOptions) over(other MoverOptions) MoverOptions {
+// withDefaults returns the options, with the fields of the defaults where they have none.
+func (o MoverOptions) withDefaults(defaults MoverOptions) MoverOptions {
 	if o.Resources == nil {
-		o.Resources = other.Resources
+		o.Resources = defaults.Resources
 	}
 	if o.NodeSelector == nil {
-		o.NodeSelector = other.NodeSelector
+		o.NodeSelector = defaults.NodeSelector
 	}
 	if o.Tolerations == nil {
-		o.Tolerations = other.Tolerations
+		o.Tolerations = defaults.Tolerations
 	}
 	if o.PriorityClassName == "" {
-		o.PriorityClassName = other.PriorityClassName
+		o.PriorityClassName = defaults.PriorityClassName
 	}
 	if o.ServiceAccountName == "" {
-		o.ServiceAccountName = other.ServiceAccountName
+		o.ServiceAccountName = defaults.ServiceAccountName
 	}
 	if o.ImagePullSecrets == nil {
-		o.ImagePullSecrets = other.ImagePullSecrets
+		o.ImagePullSecrets = defaults.ImagePullSecrets
 	}
 	if o.Labels == nil {
-		o.Labels = other.Labels
+		o.Labels = defaults.Labels
 	}
 	if o.Annotations == nil {
-		o.Annotations = other.Annotations
+		o.Annotations = defaults.Annotations
 	}
 	if o.RuntimeClassName == "" {
-		o.RuntimeClassName = other.RuntimeClassName
+		o.RuntimeClassName = defaults.RuntimeClassName
 	}
 	if o.SchedulerName == "" {
-		o.SchedulerName = other.SchedulerName
+		o.SchedulerName = defaults.SchedulerName
 	}
 	if o.Root == nil {
-		o.Root = other.Root
+		o.Root = defaults.Root
 	}
 	return o
 }
 
-func (o MoverOptions) apply(pod *corev1.PodSpec) {
+// applyTo writes the options into the spec of the mover's pod.
+func (o MoverOptions) applyTo(pod *corev1.PodSpec) {
 	if o.Resources != nil {
 		for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 			for i := range containers {
@@ -119,7 +120,7 @@ func (o MoverOptions) apply(pod *corev1.PodSpec) {
 	}
 }
 
-// Parallelism is how many members of the set are copied at once: its own wish, else the setting.
+// Parallelism returns how many members of the set may be copied at once, from the set's annotation or the setting.
 func Parallelism(set *appsv1.StatefulSet, settings api.Settings) int {
 	if n, err := strconv.Atoi(set.Annotations[api.ResizeParallelismAnnotation]); err == nil && n > 0 {
 		return n

@@ -1,7 +1,8 @@
 package resources_test
 
 import (
-	"strings"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,11 +13,12 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// said is a namespace's ConfigMap with the text about movers.
-func said(text string) *corev1.ConfigMap {
+// configMap returns a namespace's ConfigMap with the text as options for movers.
+func configMap(text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: api.MoverConfigMap},
 		Data: map[string]string{api.MoverKey: text}}
 }
@@ -33,25 +35,25 @@ func TestMoverOptions(t *testing.T) {
 		config *corev1.ConfigMap
 		want   resources.MoverOptions
 	}{
-		"nobody says anything":          {"", nil, resources.MoverOptions{}},
-		"an empty annotation":           {" ", said(""), resources.MoverOptions{}},
-		"a ConfigMap of something else": {"", &corev1.ConfigMap{Data: map[string]string{"other": "x: y"}}, resources.MoverOptions{}},
-		"the set":                       {limit, nil, resources.MoverOptions{Resources: memory("2Gi")}},
-		"the set, as JSON": {`{"priorityClassName":"low","tolerations":[{"key":"storage","operator":"Exists"}]}`, nil,
+		"no options":                  {"", nil, resources.MoverOptions{}},
+		"an empty annotation":         {" ", configMap(""), resources.MoverOptions{}},
+		"a ConfigMap without the key": {"", &corev1.ConfigMap{Data: map[string]string{"other": "x: y"}}, resources.MoverOptions{}},
+		"options of the set":          {limit, nil, resources.MoverOptions{Resources: memory("2Gi")}},
+		"options of the set in JSON": {`{"priorityClassName":"low","tolerations":[{"key":"storage","operator":"Exists"}]}`, nil,
 			resources.MoverOptions{PriorityClassName: "low", Tolerations: tolerant}},
-		"the namespace": {"", said(limit), resources.MoverOptions{Resources: memory("2Gi")}},
-		"both: each field is the set's": {"priorityClassName: low", said(limit + "\npriorityClassName: high\nserviceAccountName: copier"),
+		"options of the namespace": {"", configMap(limit), resources.MoverOptions{Resources: memory("2Gi")}},
+		"both: the set's fields win": {"priorityClassName: low", configMap(limit + "\npriorityClassName: high\nserviceAccountName: copier"),
 			resources.MoverOptions{Resources: memory("2Gi"), PriorityClassName: "low", ServiceAccountName: "copier"}},
-		"a field is the set's as a whole": {limit, said("resources: {requests: {cpu: 2}}"), resources.MoverOptions{Resources: memory("2Gi")}},
-		"the set wants no node selector": {"nodeSelector: {}", said("nodeSelector: {pool: movers}"),
+		"a field is not merged": {limit, configMap("resources: {requests: {cpu: 2}}"), resources.MoverOptions{Resources: memory("2Gi")}},
+		"the set removes the node selector": {"nodeSelector: {}", configMap("nodeSelector: {pool: movers}"),
 			resources.MoverOptions{NodeSelector: map[string]string{}}},
-		"the set wants no toleration": {"tolerations: []", said("tolerations: [{key: a}]"),
+		"the set removes the tolerations": {"tolerations: []", configMap("tolerations: [{key: a}]"),
 			resources.MoverOptions{Tolerations: []corev1.Toleration{}}},
-		"the set says nothing of a field": {"nodeSelector:", said("nodeSelector: {pool: movers}"),
+		"an empty field does not count": {"nodeSelector:", configMap("nodeSelector: {pool: movers}"),
 			resources.MoverOptions{NodeSelector: map[string]string{"pool": "movers"}}},
-		"a secret for the mover's image": {"imagePullSecrets: [{name: mine}]", said("imagePullSecrets: [{name: ours}]"),
+		"the set has its own pull secret": {"imagePullSecrets: [{name: mine}]", configMap("imagePullSecrets: [{name: ours}]"),
 			resources.MoverOptions{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mine"}}}},
-		"the namespace says it for others": {"imagePullSecrets: []", said("imagePullSecrets: [{name: ours}]"),
+		"the set removes the pull secrets": {"imagePullSecrets: []", configMap("imagePullSecrets: [{name: ours}]"),
 			resources.MoverOptions{ImagePullSecrets: []corev1.LocalObjectReference{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,51 +68,45 @@ func TestMoverOptions(t *testing.T) {
 	}
 }
 
-// TestI8MoverOptionsThatCannotBeRead: it is said where they are.
+// TestUnreadableMoverOptions: the error names the annotation or the ConfigMap.
 // Invariants: I8.
-func TestI8MoverOptionsThatCannotBeRead(t *testing.T) {
-	const annotation, key = "annotation drydock.dev/mover of StatefulSet shop/web: ", "key mover of ConfigMap shop/"
-	for name, row := range map[string]struct {
-		own, config string
-		want        []string
-	}{
-		"a field that there is not":   {"speed: high", "", []string{annotation, "speed"}},
-		"no document":                 {"just words", "", []string{annotation}},
-		"a size that is none":         {"resources: {limits: {memory: lots}}", "", []string{annotation}},
-		"a field twice":               {"nodeSelector: {a: b}\nnodeSelector: {c: d}", "", []string{annotation, "nodeSelector"}},
-		"what a mover decides itself": {"securityContext: {runAsUser: 0}", "", []string{annotation, "securityContext"}},
-		"its containers":              {"containers: [{name: evil}]", "", []string{annotation, "containers"}},
-		"a quantity that takes minutes": {`resources: {limits: {memory: "1e-99999999"}}`, "",
-			[]string{annotation, "resources.limits.memory"}},
-		"an anchor":                               {"nodeSelector: {a: &a b, c: *a}", "", []string{annotation, "anchor"}},
-		"the namespace's quantity, in minutes":    {"", `resources: {requests: {cpu: "1e-99999999"}}`, []string{key, "resources.requests.cpu"}},
-		"the namespace's":                         {"", "speed: high", []string{key, "speed"}},
-		"the namespace's, with one of the set's":  {"priorityClassName: low", "speed: high", []string{key, "speed"}},
-		"the set's, with one of the namespace's ": {"speed: high", "priorityClassName: low", []string{annotation, "speed"}},
-	} {
+func TestUnreadableMoverOptions(t *testing.T) {
+	file := golden.Open(t)
+	rows := map[string]struct{ own, config string }{
+		"an unknown field":                      {"speed: high", ""},
+		"a text that is no document":            {"just words", ""},
+		"an invalid size":                       {"resources: {limits: {memory: lots}}", ""},
+		"a duplicate field":                     {"nodeSelector: {a: b}\nnodeSelector: {c: d}", ""},
+		"a field that is not configurable":      {"securityContext: {runAsUser: 0}", ""},
+		"containers":                            {"containers: [{name: evil}]", ""},
+		"a quantity that is expensive to parse": {`resources: {limits: {memory: "1e-99999999"}}`, ""},
+		"an anchor":                             {"nodeSelector: {a: &a b, c: *a}", ""},
+		"a quantity of the namespace that is expensive to parse":          {"", `resources: {requests: {cpu: "1e-99999999"}}`},
+		"an unknown field of the namespace":                               {"", "speed: high"},
+		"an unknown field of the namespace, and a valid field of the set": {"priorityClassName: low", "speed: high"},
+		"an unknown field of the set, and a valid field of the namespace": {"speed: high", "priorityClassName: low"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			_, err := resources.MoverOptionsOf(build.Set("web", build.Annotation(api.MoverAnnotation, row.own)), said(row.config))
+			_, err := resources.MoverOptionsOf(build.Set("web", build.Annotation(api.MoverAnnotation, row.own)), configMap(row.config))
 			if err == nil {
-				t.Fatal("it is taken")
+				t.Fatal("the options are accepted")
 			}
-			for _, words := range row.want {
-				if !strings.Contains(err.Error(), words) {
-					t.Errorf("says %q, not %q", err, words)
-				}
-			}
+			file.Entry(t, name, err.Error())
 		})
 	}
 }
 
-// TestMoverOptionsTakeTheWorkloadsPlace: but nothing else does.
-func TestMoverOptionsTakeTheWorkloadsPlace(t *testing.T) {
-	make := func(options resources.MoverOptions) corev1.PodSpec {
-		return moves(func(m *resources.Mover) { m.Options = options }).Spec.Template.Spec
+// TestMoverOptionsOverrideTheWorkload: options replace the values of the workload, and change nothing else.
+func TestMoverOptionsOverrideTheWorkload(t *testing.T) {
+	podWith := func(options resources.MoverOptions) corev1.PodSpec {
+		return moverJob(func(m *resources.Mover) { m.Options = options }).Spec.Template.Spec
 	}
-	plain := make(resources.MoverOptions{})
+	plain := podWith(resources.MoverOptions{})
 	if plain.ServiceAccountName != "" || plain.PriorityClassName != "important" || plain.NodeSelector["pool"] != "storage" ||
 		len(plain.Tolerations) != 1 || plain.ImagePullSecrets[0].Name != "registry" {
-		t.Errorf("without options it is %+v", plain)
+		t.Errorf("without options: %+v", plain)
 	}
 	options := resources.MoverOptions{Resources: memory("2Gi"), NodeSelector: map[string]string{"pool": "movers"},
 		Tolerations:       []corev1.Toleration{{Key: "a"}, {Key: "b"}},
@@ -122,22 +118,22 @@ func TestMoverOptionsTakeTheWorkloadsPlace(t *testing.T) {
 	}
 	want.NodeSelector, want.Tolerations = options.NodeSelector, options.Tolerations
 	want.PriorityClassName, want.ServiceAccountName, want.ImagePullSecrets = "low", "copier", options.ImagePullSecrets
-	if diff := cmp.Diff(*want, make(options)); diff != "" {
-		t.Errorf("with all of them:\n%s", diff)
+	if diff := cmp.Diff(*want, podWith(options)); diff != "" {
+		t.Errorf("with all options:\n%s", diff)
 	}
-	none := make(resources.MoverOptions{NodeSelector: map[string]string{}, Tolerations: []corev1.Toleration{}})
+	none := podWith(resources.MoverOptions{NodeSelector: map[string]string{}, Tolerations: []corev1.Toleration{}})
 	if len(none.NodeSelector) != 0 || len(none.Tolerations) != 0 {
-		t.Errorf("what is wished away is there: %+v", none)
+		t.Errorf("node selector or tolerations are not removed: %+v", none)
 	}
-	made := make(options)
-	made.NodeSelector["pool"], made.Containers[0].Resources.Limits[corev1.ResourceMemory] = "changed", resource.MustParse("1")
+	pod := podWith(options)
+	pod.NodeSelector["pool"], pod.Containers[0].Resources.Limits[corev1.ResourceMemory] = "changed", resource.MustParse("1")
 	if options.NodeSelector["pool"] != "movers" || options.Resources.Limits.Memory().String() != "2Gi" {
-		t.Error("the options are changed with the pod")
+		t.Error("a change of the pod changes the options")
 	}
 }
 
-// TestMoverRunsWhereItsSourceIs: on that node, among those where the workload may run.
-func TestMoverRunsWhereItsSourceIs(t *testing.T) {
+// TestMoverRunsOnTheNodeOfItsSource: the node must also match the workload's own rules.
+func TestMoverRunsOnTheNodeOfItsSource(t *testing.T) {
 	onNode := func(name string) []corev1.NodeSelectorRequirement {
 		return []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{name}}}
 	}
@@ -147,7 +143,7 @@ func TestMoverRunsWhereItsSourceIs(t *testing.T) {
 	with := func(change func(*corev1.PodSpec)) *appsv1.StatefulSet {
 		return build.With(workload(), build.Edit(func(s *appsv1.StatefulSet) { change(&s.Spec.Template.Spec) }))
 	}
-	bare := with(func(p *corev1.PodSpec) { p.Affinity = nil })
+	anywhere := with(func(p *corev1.PodSpec) { p.Affinity = nil })
 	two := with(func(p *corev1.PodSpec) {
 		p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms = []corev1.NodeSelectorTerm{
 			{MatchExpressions: exists("disk")}, {MatchFields: onNode("node-7")}}
@@ -164,15 +160,15 @@ func TestMoverRunsWhereItsSourceIs(t *testing.T) {
 		node string
 		want *corev1.Affinity
 	}{
-		"anywhere": {bare, "", nil},
-		"where the workload may, which keeps away from its own pods only itself": {workload(), "",
+		"no rules": {anywhere, "", nil},
+		"the workload's node affinity, without its pod anti-affinity": {workload(), "",
 			&corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: required(corev1.NodeSelectorTerm{MatchExpressions: exists("disk")})}}},
-		"a workload that says nothing of nodes": {onlyPods, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		"a node, and a workload without node affinity": {onlyPods, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: required(corev1.NodeSelectorTerm{MatchFields: onNode("node-3")})}}},
-		"on a node": {bare, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		"a node, and a workload without affinity": {anywhere, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: required(corev1.NodeSelectorTerm{MatchFields: onNode("node-3")})}}},
-		"on a node, whichever of its terms the workload meets there": {two, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		"a node, and a workload with two terms": {two, "node-3", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: required(
 				corev1.NodeSelectorTerm{MatchExpressions: exists("disk"), MatchFields: onNode("node-3")},
 				corev1.NodeSelectorTerm{MatchFields: append(onNode("node-7"), onNode("node-3")...)}),
@@ -180,7 +176,7 @@ func TestMoverRunsWhereItsSourceIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := row.set.DeepCopy()
-			job := moves(func(m *resources.Mover) { m.Set, m.Node = row.set, row.node })
+			job := moverJob(func(m *resources.Mover) { m.Set, m.Node = row.set, row.node })
 			if diff := cmp.Diff(row.want, job.Spec.Template.Spec.Affinity); diff != "" {
 				t.Error(diff)
 			}
@@ -188,33 +184,34 @@ func TestMoverRunsWhereItsSourceIs(t *testing.T) {
 				t.Errorf("the workload is changed:\n%s", diff)
 			}
 			if job.Spec.Template.Spec.NodeName != "" {
-				t.Error("the scheduler is passed over, and nobody provisions a volume that waits for it")
+				t.Error("spec.nodeName bypasses the scheduler, so no volume is provisioned for the pod")
 			}
 		})
 	}
 }
 
-// TestClaimsOfAnotherMode: the temporary claim and its successor have the modes that are asked for, else those they had.
-func TestClaimsOfAnotherMode(t *testing.T) {
+// TestClaimsWithOtherAccessModes: the temporary claim and its successor have the requested modes, or keep their present modes.
+func TestClaimsWithOtherAccessModes(t *testing.T) {
 	move := resize().Move("data-web-0")
-	was := found().Spec.AccessModes
-	for name, modes := range map[string][]corev1.PersistentVolumeAccessMode{"as it was": nil, "another": {corev1.ReadWriteMany},
-		"two": {corev1.ReadWriteOnce, corev1.ReadOnlyMany}} {
+	present := sourceClaim().Spec.AccessModes
+	for name, modes := range map[string][]corev1.PersistentVolumeAccessMode{"no request": nil, "another mode": {corev1.ReadWriteMany},
+		"two modes": {corev1.ReadWriteOnce, corev1.ReadOnlyMany}} {
 		move.Modes = modes
 		want := modes
 		if want == nil {
-			want = was
+			want = present
 		}
-		if diff := cmp.Diff(want, resources.MakeTargetClaim(found(), move, link(api.RoleTarget)).Spec.AccessModes); diff != "" {
+		if diff := cmp.Diff(want, resources.MakeTargetClaim(sourceClaim(), move, link(api.RoleTarget)).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the temporary claim:\n%s", name, diff)
 		}
-		if diff := cmp.Diff(want, build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(found()), volume("pv"), move.Target(),
+		if diff := cmp.Diff(want, build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(sourceClaim()), volume("pv"),
+			move.Target(),
 			link(api.RoleSuccessor))).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: its successor:\n%s", name, diff)
 		}
 		templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Modes: modes}}
-		made := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(workload()), templates, resize()))
-		if diff := cmp.Diff(want, made.Spec.VolumeClaimTemplates[0].Spec.AccessModes); diff != "" {
+		set := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(workload()), templates, resize()))
+		if diff := cmp.Diff(want, set.Spec.VolumeClaimTemplates[0].Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the set's template:\n%s", name, diff)
 		}
 	}

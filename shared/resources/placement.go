@@ -10,13 +10,14 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// place has the scheduler choose for the mover as it would for the member: a volume that waits for its first consumer is provisioned
-// where the mover goes, and the member has to follow it. Rules between the members become rules between the movers.
-func (m Mover) place(pod *corev1.PodSpec) {
+// placeLikeMember makes the scheduler select a node for the mover as it would for the member. A volume with the binding mode
+// WaitForFirstConsumer is provisioned on the mover's node, and the member has to follow it. Rules between members become rules between
+// movers.
+func (m Mover) placeLikeMember(pod *corev1.PodSpec) {
 	workload := &m.Set.Spec.Template.Spec
-	pod.RuntimeClassName = workload.RuntimeClassName // its node selector and tolerations are applied at admission
-	pod.TopologySpreadConstraints = m.spread(workload.TopologySpreadConstraints)
-	raise(&pod.Containers[0].Resources, workload)
+	pod.RuntimeClassName = workload.RuntimeClassName // admission applies its node selector and tolerations
+	pod.TopologySpreadConstraints = m.moverSpread(workload.TopologySpreadConstraints)
+	raiseRequests(&pod.Containers[0].Resources, workload)
 	if workload.Affinity == nil {
 		return
 	}
@@ -24,84 +25,87 @@ func (m Mover) place(pod *corev1.PodSpec) {
 		pod.Affinity = &corev1.Affinity{}
 	}
 	if near := workload.Affinity.PodAffinity.DeepCopy(); near != nil {
-		m.rewrite(near.RequiredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpExists)
-		m.rewriteWeighted(near.PreferredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpExists)
+		m.selectMovers(near.RequiredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpExists)
+		m.selectMoversWeighted(near.PreferredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpExists)
 		pod.Affinity.PodAffinity = near
 	}
 	if apart := workload.Affinity.PodAntiAffinity.DeepCopy(); apart != nil {
-		m.rewrite(apart.RequiredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpNotIn)
-		m.rewriteWeighted(apart.PreferredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpNotIn)
+		m.selectMovers(apart.RequiredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpNotIn)
+		m.selectMoversWeighted(apart.PreferredDuringSchedulingIgnoredDuringExecution, metav1.LabelSelectorOpNotIn)
 		pod.Affinity.PodAntiAffinity = apart
 	}
 }
 
-// rewrite makes terms about the members terms about the movers of this operation. Terms about other workloads stay.
-func (m Mover) rewrite(terms []corev1.PodAffinityTerm, members metav1.LabelSelectorOperator) {
+// selectMovers makes terms that select the set's members select the movers of this operation instead. Terms for other workloads stay.
+func (m Mover) selectMovers(terms []corev1.PodAffinityTerm, members metav1.LabelSelectorOperator) {
 	for i := range terms {
-		if m.aboutMembers(terms[i].LabelSelector) {
-			terms[i].LabelSelector = m.movers(members)
+		if m.selectsMembers(terms[i].LabelSelector) {
+			terms[i].LabelSelector = m.moverSelector(members)
 			terms[i].MatchLabelKeys, terms[i].MismatchLabelKeys = nil, nil
 		}
 	}
 }
 
-func (m Mover) rewriteWeighted(terms []corev1.WeightedPodAffinityTerm, members metav1.LabelSelectorOperator) {
+func (m Mover) selectMoversWeighted(terms []corev1.WeightedPodAffinityTerm, members metav1.LabelSelectorOperator) {
 	for i := range terms {
 		one := []corev1.PodAffinityTerm{terms[i].PodAffinityTerm}
-		m.rewrite(one, members)
+		m.selectMovers(one, members)
 		terms[i].PodAffinityTerm = one[0]
 	}
 }
 
-// spread returns the constraints that count members, to count movers. Others do not concern a mover.
-func (m Mover) spread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
+// moverSpread returns the constraints that count members, changed to count movers. Other constraints do not apply to movers.
+func (m Mover) moverSpread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
 	var own []corev1.TopologySpreadConstraint
 	for _, c := range constraints {
-		if m.aboutMembers(c.LabelSelector) {
-			made := c.DeepCopy()
-			made.LabelSelector, made.MatchLabelKeys = m.movers(metav1.LabelSelectorOpExists), nil
-			own = append(own, *made)
+		if m.selectsMembers(c.LabelSelector) {
+			changed := c.DeepCopy()
+			changed.LabelSelector, changed.MatchLabelKeys = m.moverSelector(metav1.LabelSelectorOpExists), nil
+			own = append(own, *changed)
 		}
 	}
 	return own
 }
 
-// aboutMembers reports whether the selector matches the set's own pods.
-func (m Mover) aboutMembers(selector *metav1.LabelSelector) bool {
+// selectsMembers reports whether the selector matches the set's own pods.
+func (m Mover) selectsMembers(selector *metav1.LabelSelector) bool {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	return err == nil && s.Matches(labels.Set(m.Set.Spec.Template.Labels))
 }
 
-// movers selects the movers of this operation that choose a node for their member: all of them, or those of other members.
-func (m Mover) movers(members metav1.LabelSelectorOperator) *metav1.LabelSelector {
-	is := metav1.LabelSelectorRequirement{Key: api.MemberLabel, Operator: members}
+// moverSelector returns a selector of the movers of this operation that select a node for their member. The operator Exists selects all of
+// them, and NotIn selects the movers of other members.
+func (m Mover) moverSelector(members metav1.LabelSelectorOperator) *metav1.LabelSelector {
+	requirement := metav1.LabelSelectorRequirement{Key: api.MemberLabel, Operator: members}
 	if members != metav1.LabelSelectorOpExists {
-		is.Values = []string{m.member()}
+		requirement.Values = []string{m.memberName()}
 	}
 	return &metav1.LabelSelector{MatchLabels: map[string]string{api.OperationLabel: m.Link.Operation},
-		MatchExpressions: []metav1.LabelSelectorRequirement{is}}
+		MatchExpressions: []metav1.LabelSelectorRequirement{requirement}}
 }
 
-// raise gives the mover the member's requests, so that the member fits where the volume is. The memory limit is at least the request.
-func raise(own *corev1.ResourceRequirements, workload *corev1.PodSpec) {
+// raiseRequests raises the mover's requests to the member's requests, so that the member fits on the node of its new volume. The memory
+// limit is at least the request.
+func raiseRequests(own *corev1.ResourceRequirements, workload *corev1.PodSpec) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if asked, has := requested(workload, name), own.Requests[name]; asked.Cmp(has) > 0 {
-			own.Requests[name] = asked
+		if needed, present := scheduledRequest(workload, name), own.Requests[name]; needed.Cmp(present) > 0 {
+			own.Requests[name] = needed
 		}
 	}
-	own.Limits[corev1.ResourceMemory] = larger(own.Limits[corev1.ResourceMemory], own.Requests[corev1.ResourceMemory])
+	own.Limits[corev1.ResourceMemory] = maxQuantity(own.Limits[corev1.ResourceMemory], own.Requests[corev1.ResourceMemory])
 }
 
-func larger(a, b resource.Quantity) resource.Quantity {
+func maxQuantity(a, b resource.Quantity) resource.Quantity {
 	if a.Cmp(b) < 0 {
 		return b
 	}
 	return a
 }
 
-// requested returns the amount that the scheduler counts for a pod: the sum of containers and sidecars, or the largest init container.
-func requested(pod *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
-	sum, most := resource.Quantity{}, resource.Quantity{}
+// scheduledRequest returns the amount that the scheduler counts for a pod. It is the sum of containers and sidecars, or the largest init
+// container if that is more.
+func scheduledRequest(pod *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
+	sum, largest := resource.Quantity{}, resource.Quantity{}
 	for _, c := range pod.Containers {
 		sum.Add(c.Resources.Requests[name])
 	}
@@ -110,28 +114,28 @@ func requested(pod *corev1.PodSpec, name corev1.ResourceName) resource.Quantity 
 			sum.Add(c.Resources.Requests[name])
 			continue
 		}
-		most = larger(most, c.Resources.Requests[name])
+		largest = maxQuantity(largest, c.Resources.Requests[name])
 	}
-	return larger(sum, most)
+	return maxQuantity(sum, largest)
 }
 
-// mergeResources puts the user's amounts over the mover's own. A default that contradicts it gives way: a request
-// is never above its limit.
+// mergeResources overrides the mover's amounts with the user's. A default that contradicts them changes, too, so that no request exceeds
+// its limit.
 func mergeResources(own, users corev1.ResourceRequirements) corev1.ResourceRequirements {
-	merged, said := own.DeepCopy(), users.DeepCopy()
-	for name, limit := range said.Limits {
+	merged, given := own.DeepCopy(), users.DeepCopy()
+	for name, limit := range given.Limits {
 		merged.Limits[name] = limit
 		if request, has := merged.Requests[name]; has && request.Cmp(limit) > 0 {
 			merged.Requests[name] = limit
 		}
 	}
-	for name, request := range said.Requests {
+	for name, request := range given.Requests {
 		merged.Requests[name] = request
-		_, limited := said.Limits[name]
+		_, limited := given.Limits[name]
 		if limit, has := merged.Limits[name]; has && !limited && limit.Cmp(request) < 0 {
 			merged.Limits[name] = request
 		}
 	}
-	merged.Claims = said.Claims
+	merged.Claims = given.Claims
 	return *merged
 }

@@ -15,15 +15,16 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// choosy is a set whose pods keep apart, spread over zones, stay near a cache, and need much.
-func choosy() *appsv1.StatefulSet {
+// demandingSet returns a set with anti-affinity, topology spread, affinity to a cache, and large requests.
+func demandingSet() *appsv1.StatefulSet {
 	own := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	cache := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cache"}}
 	return build.With(workload(), build.Edit(func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Labels = map[string]string{"app": "web"}
 		pod := &s.Spec.Template.Spec
 		pod.RuntimeClassName, pod.SchedulerName = ptr.To("sealed"), "storage-scheduler"
-		pod.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: cache}}}
+		pod.Affinity.PodAffinity = &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: cache}}}
 		pod.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "kubernetes.io/hostname", LabelSelector: own,
 				MatchLabelKeys: []string{"controller-revision-hash"}}},
@@ -44,20 +45,20 @@ func choosy() *appsv1.StatefulSet {
 	}))
 }
 
-// TestFirstMoverIsPlacedLikeItsMember: the volume is provisioned where the mover goes, and the member has to follow.
+// TestFirstMoverIsPlacedLikeItsMember: the volume is provisioned on the mover's node, and the member has to follow it.
 func TestFirstMoverIsPlacedLikeItsMember(t *testing.T) {
-	set := choosy()
+	set := demandingSet()
 	before := set.DeepCopy()
-	make := func(first bool, options resources.MoverOptions) corev1.PodTemplateSpec {
-		return moves(func(m *resources.Mover) { m.Set, m.First, m.Options = set, first, options }).Spec.Template
+	templateOf := func(first bool, options resources.MoverOptions) corev1.PodTemplateSpec {
+		return moverJob(func(m *resources.Mover) { m.Set, m.First, m.Options = set, first, options }).Spec.Template
 	}
-	made := make(true, resources.MoverOptions{})
-	pod := made.Spec
-	mine := func(op metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
+	template := templateOf(true, resources.MoverOptions{})
+	pod := template.Spec
+	moversOf := func(op metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{api.OperationLabel: build.ID},
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: api.MemberLabel, Operator: op, Values: values}}}
 	}
-	others, all := mine(metav1.LabelSelectorOpNotIn, "web-0"), mine(metav1.LabelSelectorOpExists)
+	others, all := moversOf(metav1.LabelSelectorOpNotIn, "web-0"), moversOf(metav1.LabelSelectorOpExists)
 	want := set.Spec.Template.Spec.Affinity.DeepCopy()
 	want.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0] = corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname",
 		LabelSelector: others}
@@ -69,33 +70,33 @@ func TestFirstMoverIsPlacedLikeItsMember(t *testing.T) {
 		LabelSelector: all}}, pod.TopologySpreadConstraints); diff != "" {
 		t.Error(diff)
 	}
-	is := pod.Containers[0].Resources
-	if is.Requests.Cpu().String() != "9" || is.Requests.Memory().String() != "42Gi" || is.Limits.Memory().String() != "42Gi" {
-		t.Errorf("it asks for %v", is)
+	got := pod.Containers[0].Resources
+	if got.Requests.Cpu().String() != "9" || got.Requests.Memory().String() != "42Gi" || got.Limits.Memory().String() != "42Gi" {
+		t.Errorf("the mover requests %v", got)
 	}
-	if *pod.RuntimeClassName != "sealed" || pod.SchedulerName != "storage-scheduler" || made.Labels[api.MemberLabel] != "web-0" {
-		t.Errorf("class %v, scheduler %s, labels %v", pod.RuntimeClassName, pod.SchedulerName, made.Labels)
+	if *pod.RuntimeClassName != "sealed" || pod.SchedulerName != "storage-scheduler" || template.Labels[api.MemberLabel] != "web-0" {
+		t.Errorf("class %v, scheduler %s, labels %v", pod.RuntimeClassName, pod.SchedulerName, template.Labels)
 	}
 	if diff := cmp.Diff(before, set); diff != "" {
 		t.Errorf("the workload is changed:\n%s", diff)
 	}
 
-	later := make(false, resources.MoverOptions{})
+	later := templateOf(false, resources.MoverOptions{})
 	if p := later.Spec; p.Affinity.PodAffinity != nil || p.Affinity.PodAntiAffinity != nil || p.TopologySpreadConstraints != nil ||
 		p.RuntimeClassName != nil ||
 		p.SchedulerName != "storage-scheduler" || p.Containers[0].Resources.Requests.Cpu().String() != "100m" ||
 		later.Labels[api.MemberLabel] != "" {
-		t.Errorf("its volume says where it goes: %+v", p)
+		t.Errorf("a later mover follows its volume, but has rules of the workload: %+v", p)
 	}
-	own := make(true, resources.MoverOptions{RuntimeClassName: "plain", SchedulerName: "default-scheduler",
+	own := templateOf(true, resources.MoverOptions{RuntimeClassName: "plain", SchedulerName: "default-scheduler",
 		Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}).Spec
 	if *own.RuntimeClassName != "plain" || own.SchedulerName != "default-scheduler" ||
 		own.Containers[0].Resources.Requests.Memory().String() != "1Gi" {
-		t.Errorf("the user says otherwise: %+v", own)
+		t.Errorf("the user's options do not override the workload: %+v", own)
 	}
 }
 
-// TestMoverResourcesAreMerged: what the user does not say stays, unless it contradicts.
+// TestMoverResourcesAreMerged: defaults stay, unless they contradict the user's resources.
 func TestMoverResourcesAreMerged(t *testing.T) {
 	list := func(pairs ...string) corev1.ResourceList {
 		l := corev1.ResourceList{}
@@ -105,11 +106,11 @@ func TestMoverResourcesAreMerged(t *testing.T) {
 		return l
 	}
 	for name, row := range map[string]struct{ requests, limits, wantRequests, wantLimits corev1.ResourceList }{
-		"a cpu limit, as a quota asks for": {nil, list("cpu", "2"), list("cpu", "100m", "memory", "64Mi"),
+		"a CPU limit, for example for a quota": {nil, list("cpu", "2"), list("cpu", "100m", "memory", "64Mi"),
 			list("cpu", "2", "memory", "1Gi")},
 		"a limit below the default request": {nil, list("cpu", "50m"), list("cpu", "50m", "memory", "64Mi"), list("cpu", "50m", "memory", "1Gi")},
 		"a request above the default limit": {list("memory", "4Gi"), nil, list("cpu", "100m", "memory", "4Gi"), list("memory", "4Gi")},
-		"both": {list("memory", "2Gi"), list("memory", "3Gi"), list("cpu", "100m", "memory", "2Gi"),
+		"a request and a limit": {list("memory", "2Gi"), list("memory", "3Gi"), list("cpu", "100m", "memory", "2Gi"),
 			list("memory", "3Gi")},
 		"another resource": {nil, list("ephemeral-storage", "1Gi"), list("cpu", "100m", "memory", "64Mi"),
 			list("memory", "1Gi", "ephemeral-storage", "1Gi")},
@@ -118,20 +119,20 @@ func TestMoverResourcesAreMerged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := resources.MoverOptions{Resources: &corev1.ResourceRequirements{Requests: row.requests, Limits: row.limits}}
-			is := moves(func(m *resources.Mover) { m.Options = options }).Spec.Template.Spec.Containers[0].Resources
-			if diff := cmp.Diff(corev1.ResourceRequirements{Requests: row.wantRequests, Limits: row.wantLimits}, is); diff != "" {
+			got := moverJob(func(m *resources.Mover) { m.Options = options }).Spec.Template.Spec.Containers[0].Resources
+			if diff := cmp.Diff(corev1.ResourceRequirements{Requests: row.wantRequests, Limits: row.wantLimits}, got); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// TestLabelsOfTheMoversPod: the user's win over the defaults, and Drydock's over the user's.
-func TestLabelsOfTheMoversPod(t *testing.T) {
+// TestLabelsOfMoverPod: the user's labels override the defaults, and Drydock's labels override the user's.
+func TestLabelsOfMoverPod(t *testing.T) {
 	options := resources.MoverOptions{
 		Labels:      map[string]string{"sidecar.istio.io/inject": "true", "team": "data", api.OperationLabel: "forged", api.MemberLabel: "web-9"},
 		Annotations: map[string]string{"linkerd.io/inject": "enabled", "note": "x", api.OperationAnnotation: "{}"}}
-	job := moves(func(m *resources.Mover) { m.Options = options })
+	job := moverJob(func(m *resources.Mover) { m.Options = options })
 	pod := job.Spec.Template.ObjectMeta
 	for key, want := range map[string]string{"sidecar.istio.io/inject": "true", "team": "data", api.OperationLabel: build.ID,
 		api.MemberLabel: "", "kuma.io/sidecar-injection": "disabled"} {
@@ -150,8 +151,8 @@ func TestLabelsOfTheMoversPod(t *testing.T) {
 	}
 }
 
-// TestMoverTakesWhatAllContainersSay: also where the pod says nothing.
-func TestMoverTakesWhatAllContainersSay(t *testing.T) {
+// TestMoverTakesCommonSettingsOfContainers: a setting of all containers applies, even if the pod has none.
+func TestMoverTakesCommonSettingsOfContainers(t *testing.T) {
 	level := &corev1.SELinuxOptions{Level: "s0:c1,c2"}
 	set := func(own ...*corev1.SecurityContext) *appsv1.StatefulSet {
 		s := build.Set("web")
@@ -170,24 +171,24 @@ func TestMoverTakesWhatAllContainersSay(t *testing.T) {
 	}{
 		"all containers":                   {set(both, both.DeepCopy()), false, 8, level},
 		"all containers, and a root mover": {set(both, both.DeepCopy()), true, 0, level},
-		"one of two":                       {set(both, &corev1.SecurityContext{RunAsUser: ptr.To[int64](7)}), false, 5, nil},
+		"one of two containers":            {set(both, &corev1.SecurityContext{RunAsUser: ptr.To[int64](7)}), false, 5, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			is := moves(func(m *resources.Mover) { m.Set, m.Root = row.set, row.root }).Spec.Template.Spec.SecurityContext
-			if *is.RunAsGroup != row.group || !cmp.Equal(is.SELinuxOptions, row.level) {
-				t.Errorf("%+v", is)
+			got := moverJob(func(m *resources.Mover) { m.Set, m.Root = row.set, row.root }).Spec.Template.Spec.SecurityContext
+			if *got.RunAsGroup != row.group || !cmp.Equal(got.SELinuxOptions, row.level) {
+				t.Errorf("%+v", got)
 			}
 		})
 	}
 }
 
-// TestRootOnlyWhereBothAllowIt: NFS with root_squash cannot be read by root.
-func TestRootOnlyWhereBothAllowIt(t *testing.T) {
+// TestRootNeedsNamespaceAndOptions: the options can forbid root, for example on NFS with root_squash.
+func TestRootNeedsNamespaceAndOptions(t *testing.T) {
 	for _, row := range []struct {
-		said            *bool
+		option          *bool
 		namespace, want bool
 	}{{nil, true, true}, {nil, false, false}, {ptr.To(false), true, false}, {ptr.To(true), true, true}, {ptr.To(true), false, false}} {
-		if got := (resources.MoverOptions{Root: row.said}).RootAllowed(row.namespace); got != row.want {
+		if got := (resources.MoverOptions{Root: row.option}).RootAllowed(row.namespace); got != row.want {
 			t.Errorf("%+v: %t", row, got)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// serverFields are the fields of metadata that the API server writes. UID and resourceVersion stay: they tell which state an object
-// was made from.
+// serverFields are the fields of metadata that the API server writes. UID and resourceVersion are not among them: they identify the state
+// that an object was made from.
 var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
 	"selfLink"}
 
@@ -36,7 +36,7 @@ func child(parent map[string]any, key string) map[string]any {
 	return node
 }
 
-// list returns the node as a list; nil if it is none.
+// list returns the node as a list, or nil if it is not a list.
 func list(node any) []any {
 	items, _ := node.([]any)
 	return items

@@ -15,15 +15,17 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// MakeScaleHook builds the Job of a hook of the scaling: "pre", "post" or "onFailure". It is run once, as MakeHook says, and gets as long as
-// timeout. Each container finds the facts in its variables and in a file.
-func MakeScaleHook(set *appsv1.StatefulSet, record *api.Scale, hook string, template *corev1.PodTemplateSpec, timeout time.Duration) *batchv1.Job {
+// MakeScaleHook returns the Job of a scale hook: "pre", "post" or "onFailure". Like the Job of MakeHook it runs once. Its deadline is the
+// timeout. Each container gets the facts of the scaling as variables and as a file.
+func MakeScaleHook(set *appsv1.StatefulSet, record *api.Scale, hook string, template *corev1.PodTemplateSpec,
+	timeout time.Duration) *batchv1.Job {
 	link := api.Link{Operation: record.Operation, Role: api.RoleScaleHook, Namespace: set.Namespace, Set: record.Set}
 	facts := HookFacts(set, record, hook)
 	return hookJob(set, api.ScaleHookName(record.Operation, hook), withFacts(template, facts), link, scaleEnv(facts), timeout)
 }
 
-// ParseScaleHook reads the pod template of a hook of a scaling, as ParseHook does. The file with the facts must have its place in it.
+// ParseScaleHook reads the pod template of a scale hook, as ParseHook does. It also refuses a template that uses the name or the path of
+// the volume with the facts.
 func ParseScaleHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTemplateSpec, error) {
 	template, err := ParseHook(set, where, text)
 	if err != nil {
@@ -35,14 +37,14 @@ func ParseScaleHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTem
 	return template, nil
 }
 
-// factsVolume is the volume with the facts.
+// factsVolume is the name of the volume with the facts.
 const factsVolume = "drydock-hook"
 
-// factsProblem says which volume or mount of the template takes the place of the facts; empty if none does.
+// factsProblem returns which volume or mount of the template conflicts with the volume of the facts. It is empty if none does.
 func factsProblem(pod *corev1.PodSpec) string {
 	for _, v := range pod.Volumes {
 		if v.Name == factsVolume {
-			return "volume " + factsVolume + " is Drydock's; give yours another name"
+			return "volume name " + factsVolume + " is reserved for Drydock. Rename your volume"
 		}
 	}
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
@@ -56,7 +58,8 @@ func factsProblem(pod *corev1.PodSpec) string {
 			}
 			for _, p := range paths {
 				if p = path.Clean("/" + p); p == api.HookDir || strings.HasPrefix(p, api.HookDir+"/") {
-					return fmt.Sprintf("container %.63q mounts a volume at %.100q, where %s is; mount it elsewhere", c.Name, p, path.Join(api.HookDir, api.HookFile))
+					return fmt.Sprintf("container %.63q mounts a volume at %.100q, but Drydock provides %s there. Choose another path", c.Name, p,
+						path.Join(api.HookDir, api.HookFile))
 				}
 			}
 		}
@@ -64,11 +67,11 @@ func factsProblem(pod *corev1.PodSpec) string {
 	return ""
 }
 
-// withFacts returns a copy of the template whose containers have the facts as a file. A failure is told in the status of the Scaler, which
-// more people may read than the logs: so a container's last lines are not taken for its message, unless the template asks for that.
+// withFacts returns a copy of the template whose containers have the facts as a file. The last lines of a log do not become a container's
+// message, unless the template requests it: the message appears in the status of the Scaler, and more users may read that than the logs.
 func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.PodTemplateSpec {
 	template = template.DeepCopy()
-	template.Annotations = with(template.Annotations, api.HookAnnotation, facts.Encode())
+	template.Annotations = withEntry(template.Annotations, api.HookAnnotation, facts.Encode())
 	template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: factsVolume, VolumeSource: corev1.VolumeSource{
 		DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{Path: api.HookFile,
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: fmt.Sprintf("metadata.annotations['%s']", api.HookAnnotation)}}}}}})
@@ -84,7 +87,7 @@ func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.Po
 	return template
 }
 
-// HookFacts returns the facts of the scaling for the hook.
+// HookFacts returns the facts about the scaling for the hook.
 func HookFacts(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
 	first := statefulset.Start(set)
 	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target, Paused: record.Paused,
@@ -92,7 +95,7 @@ func HookFacts(set *appsv1.StatefulSet, record *api.Scale, hook string) api.Hook
 		Namespace: set.Namespace, Set: set.Name, Scaler: record.Scaler.Name, Operation: record.Operation}
 }
 
-// scaleEnv returns the facts as variables.
+// scaleEnv returns the facts as environment variables.
 func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "DRYDOCK_NAMESPACE", Value: facts.Namespace},
@@ -104,12 +107,12 @@ func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 		{Name: "DRYDOCK_DIRECTION", Value: facts.Direction},
 		{Name: "DRYDOCK_CURRENT", Value: strconv.Itoa(int(facts.Current))},
 		{Name: "DRYDOCK_DESIRED", Value: strconv.Itoa(int(facts.Desired))},
-		{Name: "DRYDOCK_ADDED", Value: listed(facts.Added)},
-		{Name: "DRYDOCK_REMOVED", Value: listed(facts.Removed)},
+		{Name: "DRYDOCK_ADDED", Value: joinOrdinals(facts.Added)},
+		{Name: "DRYDOCK_REMOVED", Value: joinOrdinals(facts.Removed)},
 	}
 }
 
-// MostOrdinals bounds a variable, and with it the Job. No more members than these are removed at once after a hook.
+// MostOrdinals limits the ordinals in a variable, and so the size of the Job. After a hook, at most this many members are removed at once.
 const MostOrdinals = 10000
 
 // Ordinals returns the ordinals of the members between the two counts. It is never nil.
@@ -121,8 +124,8 @@ func Ordinals(first int, fewer, more int32) []int {
 	return all
 }
 
-// listed separates them by commas.
-func listed(ordinals []int) string {
+// joinOrdinals returns the ordinals, separated by commas.
+func joinOrdinals(ordinals []int) string {
 	words := make([]string, len(ordinals))
 	for i, n := range ordinals {
 		words[i] = strconv.Itoa(n)

@@ -11,28 +11,30 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// MakeSet builds the StatefulSet that replaces set: all its fields, the claim templates as given, and the record. It works on the
-// set as the API server has it, so that fields of a newer Kubernetes survive. Its UID and resourceVersion are still those of the
-// set that it was made from. No owner has blockOwnerDeletion: where OwnerReferencesPermissionEnforcement is on, the API server
-// refuses that to an account without rights on the owner. See api.SetMetadata for the writes after the creation.
+// MakeSet returns the StatefulSet that replaces the set. It has all fields of the set, the given claim templates and the record. It works
+// on the manifest from the API server, so that fields of a newer Kubernetes survive. UID and resourceVersion are still those of the
+// replaced set.
+//
+// No owner has blockOwnerDeletion: if OwnerReferencesPermissionEnforcement is on, the API server denies that field to an account without
+// rights on the owner. See api.SetMetadata for the writes after the creation.
 func MakeSet(set *unstructured.Unstructured, templates []api.TemplateTarget, record *api.Resize) *unstructured.Unstructured {
-	made := set.DeepCopy()
-	delete(made.Object, "status")
-	dropServerFields(made)
-	setAnnotation(made, api.StatusAnnotation, record.Encode())
-	unblockOwners(made)
-	for _, item := range list(child(made.Object, "spec")["volumeClaimTemplates"]) {
+	replacement := set.DeepCopy()
+	delete(replacement.Object, "status")
+	dropServerFields(replacement)
+	setAnnotation(replacement, api.StatusAnnotation, record.Encode())
+	unblockOwners(replacement)
+	for _, item := range list(child(replacement.Object, "spec")["volumeClaimTemplates"]) {
 		template, _ := item.(map[string]any)
 		for _, target := range templates {
 			if template != nil && child(template, "metadata")["name"] == target.Name {
-				retarget(template, target)
+				retargetTemplate(template, target)
 			}
 		}
 	}
-	return made
+	return replacement
 }
 
-// AddCleanupFinalizer has cleanup-pod hold the set when it is deleted.
+// AddCleanupFinalizer adds the finalizer that keeps a deleted set until cleanup-pod has cleaned up, and returns the set.
 func AddCleanupFinalizer(set *unstructured.Unstructured) *unstructured.Unstructured {
 	if finalizers := set.GetFinalizers(); !slices.Contains(finalizers, api.CleanupFinalizer) {
 		set.SetFinalizers(append(finalizers, api.CleanupFinalizer))
@@ -41,7 +43,8 @@ func AddCleanupFinalizer(set *unstructured.Unstructured) *unstructured.Unstructu
 	return set
 }
 
-func retarget(template map[string]any, target api.TemplateTarget) {
+// retargetTemplate changes a volumeClaimTemplate to the target.
+func retargetTemplate(template map[string]any, target api.TemplateTarget) {
 	spec := child(template, "spec")
 	resources := child(spec, "resources")
 	delete(resources, "limits")
@@ -56,7 +59,7 @@ func retarget(template map[string]any, target api.TemplateTarget) {
 	setAttributes(spec, target.Attributes)
 }
 
-// setAttributes has the spec name the VolumeAttributesClass, or none if it is empty; nil keeps what it names.
+// setAttributes sets the VolumeAttributesClass in the spec. Empty removes the class, and nil keeps the present class.
 func setAttributes(spec map[string]any, class *string) {
 	switch {
 	case class == nil:
@@ -67,32 +70,33 @@ func setAttributes(spec map[string]any, class *string) {
 	}
 }
 
-// MakeJournal builds the operation's durable record. A ControllerRevision is Kubernetes' own place for such data: it
-// cannot be changed once written, and users that may read StatefulSets may usually read it too.
-func MakeJournal(set *appsv1.StatefulSet, status *api.Resize) *appsv1.ControllerRevision {
-	journal := api.Journal{Version: api.RecordVersion, Record: *status}
-	return record(set, &status.Header, api.RoleJournal, api.JournalName(status.Operation), journal.Encode())
+// MakeJournal returns the journal of the operation. A ControllerRevision is Kubernetes' own kind for such data: its content is immutable,
+// and users that may read StatefulSets can usually read it, too.
+func MakeJournal(set *appsv1.StatefulSet, record *api.Resize) *appsv1.ControllerRevision {
+	journal := api.Journal{Version: api.RecordVersion, Record: *record}
+	return makeRevision(set, &record.Header, api.RoleJournal, api.JournalName(record.Operation), journal.Encode())
 }
 
-// MakeSleepRecord builds the durable record of a sleep, in case the set's own document is lost.
+// MakeSleepRecord returns the durable record of a sleep, in case the record on the set is lost.
 func MakeSleepRecord(set *appsv1.StatefulSet, sleep *api.Sleep) *appsv1.ControllerRevision {
 	data := api.SleepRecord{Version: api.RecordVersion, Sleep: *sleep}
-	return record(set, &sleep.Header, api.RoleSleep, api.SleepRecordName(sleep.Operation), data.Encode())
+	return makeRevision(set, &sleep.Header, api.RoleSleep, api.SleepRecordName(sleep.Operation), data.Encode())
 }
 
-// MakeOwnerRecord builds the durable record of an owner that the operation pauses or stops.
+// MakeOwnerRecord returns the durable record of an owner that the operation pauses or stops.
 func MakeOwnerRecord(set *appsv1.StatefulSet, of interface{ Head() *api.Header }, owner api.PausedOwner) *appsv1.ControllerRevision {
-	return record(set, of.Head(), api.RoleOwner, api.OwnerRecordName(of.Head().Operation, owner.UID), owner.Encode())
+	return makeRevision(set, of.Head(), api.RoleOwner, api.OwnerRecordName(of.Head().Operation, owner.UID), owner.Encode())
 }
 
-func record(set *appsv1.StatefulSet, status *api.Header, role api.Role, name string, data []byte) *appsv1.ControllerRevision {
-	link := api.Link{Operation: status.Operation, Role: role, Namespace: set.Namespace, Set: status.Set}
+// makeRevision returns a ControllerRevision that is linked to the operation.
+func makeRevision(set *appsv1.StatefulSet, header *api.Header, role api.Role, name string, data []byte) *appsv1.ControllerRevision {
+	link := api.Link{Operation: header.Operation, Role: role, Namespace: set.Namespace, Set: header.Set}
 	return &appsv1.ControllerRevision{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   set.Namespace,
 			Name:        name,
-			Labels:      map[string]string{api.OperationLabel: status.Operation},
+			Labels:      map[string]string{api.OperationLabel: header.Operation},
 			Annotations: map[string]string{api.OperationAnnotation: link.Encode()},
 		},
 		Data:     runtime.RawExtension{Raw: data},

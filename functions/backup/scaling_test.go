@@ -10,9 +10,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestDecisionTakesTimeInProportionToMembers: of a set with hundreds of members, each look is made while members are stopped. So the links of all
-// claims, Jobs and pods must not be read again for each of them.
-func TestDecisionTakesTimeInProportionToMembers(t *testing.T) {
+// TestDecisionTimeGrowsLinearlyWithMembers: decisions are made while members are stopped. In a set with hundreds of members, the links of
+// all claims, Jobs and pods must not be read again for each member.
+func TestDecisionTimeGrowsLinearlyWithMembers(t *testing.T) {
 	allocations := func(members int) float64 {
 		var claims []string
 		all := []metav1.Object{build.Node()}
@@ -29,6 +29,6 @@ func TestDecisionTakesTimeInProportionToMembers(t *testing.T) {
 		return testing.AllocsPerRun(1, func() { Decide(in) })
 	}
 	if few, many := allocations(50), allocations(100); many > 3*few {
-		t.Errorf("%.0f allocations for 50 members, %.0f for 100", few, many)
+		t.Errorf("%.0f allocations for 50 members, %.0f for 100 members", few, many)
 	}
 }

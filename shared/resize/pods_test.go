@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,10 +11,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
+func TestPodsWithNodeAccessAreRefused(t *testing.T) {
 	hostPath := corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}
 	privileged := corev1.Container{Name: "p", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}
 	with := func(capability corev1.Capability) func(*corev1.PodSpec) {
@@ -22,10 +24,11 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 				Capabilities: &corev1.Capabilities{Add: []corev1.Capability{capability}}}})
 		}
 	}
-	for name, row := range map[string]struct {
+	file := golden.Open(t)
+	rows := map[string]struct {
 		change  func(*corev1.PodSpec)
 		allowed bool
-		want    string // what the refusal names; empty for none
+		want    string // a word of the refusal; empty if there is none
 	}{
 		"ordinary pods":               {func(*corev1.PodSpec) {}, false, ""},
 		"hostNetwork":                 {func(p *corev1.PodSpec) { p.HostNetwork = true }, false, "hostNetwork"},
@@ -37,18 +40,21 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 		"a flexVolume": {func(p *corev1.PodSpec) {
 			p.Volumes = append(p.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{}}})
 		}, false, "flexVolume"},
-		"a capability that is as good as privileged":  {with("SYS_ADMIN"), false, "SYS_ADMIN"},
-		"a capability as container runtimes take it":  {with("cap_sys_module"), false, "cap_sys_module"},
-		"a capability that many databases have":       {with("IPC_LOCK"), false, ""},
-		"a capability in a user namespace of the pod": {func(p *corev1.PodSpec) { with("SYS_ADMIN")(p); p.HostUsers = ptr.To(false) }, false, ""},
-		"hostPath where it is allowed":                {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, true, ""},
-	} {
+		"a capability equivalent to privileged":              {with("SYS_ADMIN"), false, "SYS_ADMIN"},
+		"a capability in the notation of container runtimes": {with("cap_sys_module"), false, "cap_sys_module"},
+		"a harmless capability":                              {with("IPC_LOCK"), false, ""},
+		"a capability in a user namespace of the pod": {func(p *corev1.PodSpec) { with("SYS_ADMIN")(p); p.HostUsers = ptr.To(false) },
+			false, ""},
+		"hostPath in a namespace that allows node access": {func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, hostPath) }, true, ""},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			set := build.Edit(func(s *appsv1.StatefulSet) { row.change(&s.Spec.Template.Spec) })
-			in := given(wants("data=128Mi", set), two())
+			in := input(setAsking("data=128Mi", set), twoClaims())
 			in.Cluster.NodeAccess = row.allowed
-			wish, _, _ := Want(in)
-			found := Preflight(in, wish)
+			changes, _, _ := Want(in)
+			found := Preflight(in, changes)
 			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.NodeAccessDenied })
 			switch {
 			case row.want == "" && i >= 0:
@@ -57,38 +63,44 @@ func TestSetWhosePodsGetHoldOfTheirNodeIsRefused(t *testing.T) {
 				!strings.Contains(found[i].Message, "kubectl label namespace")):
 				t.Errorf("got %v, want a refusal for %s", found, row.want)
 			}
+			file.Entry(t, name, describe(found))
 		})
 	}
 }
 
-// TestPodsWhoseVolumesNoMoverCanReadAreRefused, where they would be copied beside them.
-func TestPodsWhoseVolumesNoMoverCanReadAreRefused(t *testing.T) {
+// TestUnsupportedRuntimeIsRefusedForCopies: pods on Windows or in guests are refused if a mover would have to copy beside them.
+func TestUnsupportedRuntimeIsRefusedForCopies(t *testing.T) {
 	pods := func(change func(*corev1.PodSpec)) build.Option {
 		return build.Edit(func(s *appsv1.StatefulSet) { change(&s.Spec.Template.Spec) })
 	}
 	windows := pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Windows} })
+	selector := pods(func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} })
 	guests := pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("kata-qemu") })
-	for name, row := range map[string]struct {
+	file := golden.Open(t)
+	rows := map[string]struct {
 		options []build.Option
-		says    string // empty: it is not refused
+		refused bool
 	}{
-		"Linux":                        {[]build.Option{pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Linux} })}, ""},
-		"Windows":                      {[]build.Option{windows}, "resize-method=expand"},
-		"nodes with Windows":           {[]build.Option{pods(func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} })}, "on Windows"},
-		"guests":                       {[]build.Option{guests}, "Scale the set to zero"},
-		"guests, and none of them":     {[]build.Option{guests, build.Replicas(0)}, ""},
-		"another runtime, as NVIDIA's": {[]build.Option{pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("nvidia") })}, ""},
-	} {
+		"Linux":                          {[]build.Option{pods(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Linux} })}, false},
+		"Windows":                        {[]build.Option{windows}, true},
+		"a node selector for Windows":    {[]build.Option{selector}, true},
+		"guests":                         {[]build.Option{guests}, true},
+		"guests in a set scaled to zero": {[]build.Option{guests, build.Replicas(0)}, false},
+		"another runtime class":          {[]build.Option{pods(func(p *corev1.PodSpec) { p.RuntimeClassName = ptr.To("nvidia") })}, false},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			in := given(wants("data=128Mi@fast", row.options...), two())
+			in := input(setAsking("data=128Mi@fast", row.options...), twoClaims())
 			found := Preflight(in, Read(in))
-			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.RuntimeUnsupported })
-			if (i >= 0) != (row.says != "") || i >= 0 && !strings.Contains(found[i].Message, row.says) {
-				t.Errorf("got %v, want a refusal that says %q", found, row.says)
+			refused := slices.ContainsFunc(found, func(p Problem) bool { return p.Reason == api.RuntimeUnsupported })
+			if refused != row.refused {
+				t.Errorf("refused %v, want %v: %v", refused, row.refused, found)
 			}
+			file.Entry(t, name, describe(found))
 		})
 	}
-	in := given(wants("data=128Mi", windows), two())
+	in := input(setAsking("data=128Mi", windows), twoClaims())
 	if found := Preflight(in, Read(in)); len(found) > 0 {
 		t.Errorf("claims that grow in place: %v", found)
 	}

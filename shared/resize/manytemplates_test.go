@@ -8,15 +8,15 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// TestRequestOfManyTemplatesTakesLittleMemory: a tenant may write 256 KiB of names. A message for each of them that quotes the whole request
-// would have gigabytes.
-func TestRequestOfManyTemplatesTakesLittleMemory(t *testing.T) {
+// TestRequestWithManyTemplatesNeedsLittleMemory: a tenant may write 256 KiB of template names. One message for each name, each quoting the
+// whole request, would need gigabytes.
+func TestRequestWithManyTemplatesNeedsLittleMemory(t *testing.T) {
 	for parts, want := range map[int]api.Reason{1000: "", 6000: api.RequestInvalid} {
 		var text []string
 		for i := range parts {
 			text = append(text, fmt.Sprintf("t%d=1", i))
 		}
-		in := given(wants(strings.Join(text, ",")), two())
+		in := input(setAsking(strings.Join(text, ",")), twoClaims())
 		bytes := 0
 		for _, p := range Read(in).Problems {
 			bytes += len(p.Message)

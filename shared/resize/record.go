@@ -12,35 +12,35 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Document returns the operation's record in the phase, without its claims. A refused operation has one, too.
+// Document returns the operation's record in the phase, without its claims. It also serves as the record of a refusal.
 func (w *Wish) Document(in Input, phase api.Phase) *api.Resize {
 	record := &api.Resize{Header: api.Header{
 		Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt,
 		Operation: api.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
 		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: metav1.NewTime(in.Now),
-	}, RollsBack: w.undoes}
-	if w.undoes != "" {
+	}, RollsBack: w.rollsBack}
+	if w.rollsBack != "" {
 		record.Kind = api.KindRollback
 	}
 	return record
 }
 
-// Operation returns the first record of the resize: the method and the target of each claim.
+// Operation returns the first full record of the resize, with the method and the target of each claim.
 func (w *Wish) Operation(in Input) *api.Resize {
 	record := w.Document(in, api.Planned)
 	record.Templates, record.ReplaceSet = w.Templates, w.Recreate
 	record.Strategy = w.strategy(in)
 	if w.Recreate {
-		record.Before = before(in, w.Templates)
+		record.Before = currentTargets(in, w.Templates)
 		record.Fields, record.FieldsBefore = w.Fields, statefulset.FieldsOf(in.Set, w.Fields)
 	}
-	if w.copies() {
-		record.Admitted = admitted(in)
+	if w.replacesVolumes() {
+		record.Admitted = admittedContext(in)
 	}
 	for _, c := range w.Claims {
-		if expands, attributes := c.Method == api.MethodExpand, w.attributes(c); expands || !c.Copied() && attributes != nil {
-			to := w.size(c)
-			if !expands { // it grows while its member is stopped
+		if expands, attributes := c.Method == api.MethodExpand, w.newAttributes(c); expands || !c.Copied() && attributes != nil {
+			to := w.futureSize(c)
+			if !expands { // the claim grows later, while its member is stopped
 				to = statefulset.Owns(c.PersistentVolumeClaim)
 			}
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
@@ -60,24 +60,24 @@ func (w *Wish) Operation(in Input) *api.Resize {
 	return record
 }
 
-// strategy is that of the set's annotation. Members whose claims grow in place need not stop together, so without the annotation they stop
-// one at a time.
+// strategy returns the strategy of the set's annotation. Without the annotation, members whose claims only grow in place stop one at a
+// time, because they need not stop together.
 func (w *Wish) strategy(in Input) api.Strategy {
-	strategy, _ := api.StrategyOf(in.Set) // a mistake is refused
-	if _, said := in.Set.Annotations[api.StrategyAnnotation]; !said && w.holds() && !w.copies() {
+	strategy, _ := api.StrategyOf(in.Set) // an unknown strategy is refused
+	if _, chosen := in.Set.Annotations[api.StrategyAnnotation]; !chosen && w.stopsMembers() && !w.replacesVolumes() {
 		return api.StrategyRolling
 	}
 	return strategy
 }
 
-// moveOf describes the move of a claim to another volume, or its growth while its member is stopped.
+// moveOf returns the move of a claim to another volume, or its growth while its member is stopped.
 func (w *Wish) moveOf(c Claim) api.Move {
 	if !c.Copied() {
-		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.size(c),
+		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.futureSize(c),
 			OldVolume: c.Spec.VolumeName, InPlace: true}
 	}
-	target := w.goal(c)
-	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.size(c),
+	target := w.futureTarget(c)
+	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.futureSize(c),
 		OldVolume: c.Spec.VolumeName}
 	if target.Class != statefulset.ClassOf(c.PersistentVolumeClaim) {
 		move.Class = target.Class
@@ -89,38 +89,39 @@ func (w *Wish) moveOf(c Claim) api.Move {
 		move.Attributes = target.Attributes
 	}
 	if c.Method == api.MethodRollback {
-		move.NewVolume = w.back[c.Name].volume
+		move.NewVolume = w.restores[c.Name].volume
 	}
 	return move
 }
 
-// attributes is the VolumeAttributesClass that the claim gets on its volume; nil if it has what is asked for.
-func (w *Wish) attributes(c Claim) *string {
+// newAttributes returns the VolumeAttributesClass that the claim gets on its present volume. It is nil if nothing changes.
+func (w *Wish) newAttributes(c Claim) *string {
 	target := w.targets[c.Template]
-	if statefulset.ChangesAttributes(c.PersistentVolumeClaim, target) || target.Attributes != nil && statefulset.Modifying(c.PersistentVolumeClaim) {
+	if statefulset.ChangesAttributes(c.PersistentVolumeClaim, target) || target.Attributes != nil &&
+		statefulset.Modifying(c.PersistentVolumeClaim) {
 		return target.Attributes
 	}
 	return nil
 }
 
-// before returns the present targets of the set's templates.
-func before(in Input, templates []api.TemplateTarget) []api.TemplateTarget {
+// currentTargets returns the present targets of the set's templates.
+func currentTargets(in Input, templates []api.TemplateTarget) []api.TemplateTarget {
 	var all []api.TemplateTarget
 	for _, t := range templates {
 		if template := statefulset.Template(in.Set, t.Name); template != nil {
-			is := statefulset.TargetOf(template)
-			was := api.TemplateTarget{Name: t.Name, Size: is.Size, Class: is.Class, Modes: is.Modes}
+			present := statefulset.TargetOf(template)
+			target := api.TemplateTarget{Name: t.Name, Size: present.Size, Class: present.Class, Modes: present.Modes}
 			if attributes := statefulset.AttributesOf(template); t.Attributes != nil {
-				was.Attributes = &attributes
+				target.Attributes = &attributes
 			}
-			all = append(all, was)
+			all = append(all, target)
 		}
 	}
 	return all
 }
 
-// admitted returns the user, group and SELinux options that admission has given to the set's pods.
-func admitted(in Input) *corev1.PodSecurityContext {
+// admittedContext returns the user, group and SELinux options that admission set in the set's pods.
+func admittedContext(in Input) *corev1.PodSecurityContext {
 	var own []*corev1.Pod
 	for _, pod := range in.Pods {
 		if statefulset.IsPodOf(pod, in.Set) {
@@ -130,11 +131,11 @@ func admitted(in Input) *corev1.PodSecurityContext {
 	return resources.Admitted(in.Set, own)
 }
 
-// goal returns the target of the claim: that of its template or, in a rollback, the state before.
-func (w *Wish) goal(c Claim) api.Target {
-	if back, ok := w.back[c.Name]; ok {
+// futureTarget returns the target of the claim: its template's target or, in a rollback, the claim's former state.
+func (w *Wish) futureTarget(c Claim) api.Target {
+	if back, ok := w.restores[c.Name]; ok {
 		return back.Target
 	}
-	t := w.target(c.Template)
+	t := w.templateTarget(c.Template)
 	return t.Target()
 }

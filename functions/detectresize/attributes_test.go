@@ -1,0 +1,155 @@
+package detectresize
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+)
+
+// attributes sets the VolumeAttributesClass that a claim requests, and the class of its volume. Empty means none.
+func attributes(requested, present string) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		if requested != "" {
+			c.Spec.VolumeAttributesClassName = &requested
+		}
+		if present != "" {
+			c.Status.CurrentVolumeAttributesClassName = &present
+		}
+	})
+}
+
+// modifying sets the state of a claim's change to the class.
+func modifying(class string, state corev1.PersistentVolumeClaimModifyVolumeStatus) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: class, Status: state}
+		if state == corev1.PersistentVolumeClaimModifyVolumeInfeasible {
+			c.Status.Conditions = append(c.Status.Conditions, corev1.PersistentVolumeClaimCondition{
+				Type: corev1.PersistentVolumeClaimVolumeModifyVolumeError, Message: "volumes have no attribute colour",
+				LastTransitionTime: metav1.NewTime(build.Now)})
+		}
+	})
+}
+
+// attributesClasses adds VolumeAttributesClasses to the cluster. Their driver matches every StorageClass.
+func attributesClasses(classes ...string) func(*Input) {
+	return func(in *Input) {
+		in.Cluster.Attributes = map[string]*storagev1.VolumeAttributesClass{}
+		for _, name := range classes {
+			in.Cluster.Attributes[name] = &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		}
+	}
+}
+
+// withAttributes makes the expansions give the claims a VolumeAttributesClass, too.
+func withAttributes(class string) func(*api.Resize) {
+	return func(r *api.Resize) {
+		for i := range r.Expansions {
+			r.Expansions[i].Attributes = &class
+		}
+	}
+}
+
+// TestAttributesRequests: a VolumeAttributesClass changes in place, with or without another size.
+func TestAttributesRequests(t *testing.T) {
+	asks := func(request string) objects {
+		return objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi", "fixed"), build.Resize(request))}
+	}
+	two := func(options ...build.Option) objects {
+		all := pods()
+		for _, name := range []string{"data-web-0", "data-web-1"} {
+			claim := build.Claim(name, "64Mi", options...)
+			volume := build.VolumeOf(claim)
+			volume.Spec.VolumeAttributesClassName = claim.Status.CurrentVolumeAttributesClassName
+			all = append(all, claim, volume)
+		}
+		return all
+	}
+	other := func(in *Input) {
+		attributesClasses("gold")(in)
+		in.Cluster.Attributes["gold"].DriverName = "other.example"
+		in.Cluster.Classes["fixed"].Provisioner = "one.example"
+	}
+	silver := attributes("silver", "silver")
+	check(t,
+		row{"the StorageClass does not allow expansion: nothing is copied", with(given(asks("data=64Mi%gold"), two()),
+			attributesClasses("gold"))},
+		row{"another attributes class than before", with(given(asks("data=64Mi%gold"), two(silver)), attributesClasses("gold"))},
+		row{"all claims have the class, but the template does not", with(given(asks("data=64Mi%gold"), two(attributes("gold", "gold"))),
+			attributesClasses("gold"))},
+		row{"a copied claim gets the class with the new volume", with(given(asks("data=128Mi%gold"), two(silver)), attributesClasses("gold"))},
+		row{"a claim that changes its StorageClass", with(given(asks("data=64Mi@fast%gold"), two(silver)), attributesClasses("gold"))},
+		row{"the class does not exist", with(given(asks("data=64Mi%gold"), two()), attributesClasses("silver"))},
+		row{"the class belongs to another driver", with(given(asks("data=64Mi%gold"), two()), other)},
+		row{"the request was met, and a user has changed the class since", with(given(objects{build.Set("web", build.Replicas(2),
+			build.Template("data", "64Mi", "fixed"), build.Edit(func(s *appsv1.StatefulSet) {
+				s.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To("gold")
+			}), build.Resize("data=64Mi%gold"), build.Status(build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "data=64Mi%gold" })))},
+			two(silver)), attributesClasses("gold"))},
+	)
+}
+
+// TestExpandOffline: the members' claims grow while the members are stopped, one at a time unless the user chooses otherwise.
+func TestExpandOffline(t *testing.T) {
+	offline := func(request string, options ...build.Option) objects {
+		return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", expandableClass),
+			build.Resize(request),
+			build.Annotation(api.ResizeMethodAnnotation, string(api.MethodExpandOffline))}, options...)...)}
+	}
+	two := append(append(expandable("data-web-0", "64Mi", "64Mi"), expandable("data-web-1", "64Mi", "64Mi")...), pods()...)
+	foreign := objects{build.Pod("debug", []string{"data-web-0"}, build.Age(time.Hour))}
+	check(t,
+		row{"the operation starts: no claim requests more yet", given(offline("data=128Mi"), two)},
+		row{"strategy whole: members stop together", given(offline("data=128Mi", build.Annotation(api.StrategyAnnotation, "whole")), two)},
+		row{"attributes change first, without a stop", with(given(offline("data=128Mi%gold"), two), attributesClasses("gold"))},
+		row{"only attributes change: no member stops", with(given(offline("data=64Mi%gold"), two), attributesClasses("gold"))},
+		row{"a claim cannot shrink in place", given(offline("data=32Mi"), two)},
+		row{"the StorageClass does not allow expansion", given(objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi",
+			"fixed"),
+			build.Resize("data=128Mi"), build.Annotation(api.ResizeMethodAnnotation, "expand-offline"))}, bothMembers())},
+		row{"a foreign pod keeps a volume attached", given(offline("data=128Mi"), two, foreign)},
+	)
+}
+
+// TestAttributesChanges: claims get another VolumeAttributesClass while the set runs.
+func TestAttributesChanges(t *testing.T) {
+	gold := withAttributes("gold")
+	now := func(asks, has string, more ...build.Option) objects {
+		return expandable("data-web-1", "128Mi", "128Mi", append([]build.Option{attributes(asks, has)}, more...)...)
+	}
+	first := expandable("data-web-0", "128Mi", "128Mi", attributes("gold", "gold"))
+	one := expanding(done(0), keepsTemplates, gold)
+	infeasible := modifying("gold", corev1.PersistentVolumeClaimModifyVolumeInfeasible)
+	inProgress := modifying("gold", corev1.PersistentVolumeClaimModifyVolumeInProgress)
+	on := func(reason api.Reason, claim objects) Input {
+		return given(expandableSet(expanding(gold, failedBecause(reason))), first, claim)
+	}
+	check(t,
+		row{"size and attributes are requested in one write", given(expandableSet(one), first, expandable("data-web-1", "64Mi", "64Mi"), pods())},
+		row{"the driver is working", given(expandableSet(one), first, now("gold", "", inProgress), pods())},
+		row{"the volume has grown but does not have its attributes", given(expandableSet(one), first, now("gold", "silver"), pods())},
+		row{"the volume has its attributes: the operation is done", given(expandableSet(one), first, now("gold", "gold"), pods())},
+		row{"the volume has its attributes, but the resizer still reports progress", given(expandableSet(one), first,
+			now("gold", "gold", inProgress), pods())},
+		row{"the storage reports infeasible", given(expandableSet(one), first, now("gold", "silver", infeasible), pods())},
+		row{"an earlier class was infeasible", given(expandableSet(one), first, now("gold", "silver",
+			modifying("platinum", corev1.PersistentVolumeClaimModifyVolumeInfeasible)), pods())},
+		row{"the deadline has passed", given(expandableSet(expanding(done(0), keepsTemplates, gold, build.Due(-time.Second))), first,
+			now("gold", "silver", inProgress), pods())},
+		row{"infeasible: the claim requests the class of its volume again", on(api.AttributesInfeasible, now("gold", "silver", infeasible))},
+		row{"aborted: the claim requests the class of its volume again", on(api.Aborted, now("gold", "silver", inProgress))},
+		row{"aborted: the claim requests no class again", on(api.Aborted, now("gold", "", inProgress))},
+		row{"aborted: size and attributes are withdrawn together", on(api.Aborted, expandable("data-web-1", "128Mi", "64Mi",
+			attributes("gold", "silver")))},
+		row{"aborted: another process has requested another class", on(api.Aborted, now("platinum", "silver", inProgress))},
+		row{"after a missed deadline, the claim keeps its request", on(api.DeadlineExceeded, now("gold", "silver", inProgress))},
+		row{"the request was withdrawn: the operation ends", on(api.Aborted, now("silver", "silver"))},
+	)
+}
