@@ -14,6 +14,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -62,7 +63,7 @@ func managed(o metav1.Object) {
 func asCreated(t *testing.T, order objects) *appsv1.StatefulSet {
 	t.Helper()
 	p := Decide(given(order, source(web0), target(web0)))
-	if p.String() != "do SwitchRunning: create statefulsets web" {
+	if len(p.Actions) != 1 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[0].Resource != plan.StatefulSets {
 		t.Fatal(p)
 	}
 	made := build.As[appsv1.StatefulSet](p.Actions[0].Object)
@@ -82,21 +83,18 @@ func TestCreatedSetGetsItsManagersAndBlockingOwnersBack(t *testing.T) {
 		t.Fatalf("it is created with owners %v, which the API server may refuse", made.OwnerReferences)
 	}
 	in := given(objects{made}, order, source(web0), target(web0))
-	const withdrawn = "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {-recreate}; patch statefulsets web "
-	const path = "/metadata/ownerReferences/0/blockOwnerDeletion"
-	if p := Decide(in); p.String() != withdrawn+"{blockOwnerDeletion of Database main}" || p.Actions[1].Ops[1].Path != path {
+	file := golden.Open(t)
+	p := Decide(in)
+	file.Entry(t, "the set was created: its owner blocks again", p.String())
+	if p.Actions[1].Ops[1].Path != "/metadata/ownerReferences/0/blockOwnerDeletion" {
 		t.Error(p)
 	}
-	const identity = withdrawn + "{+status, managedFields}"
-	if p := Decide(but(in, func(in *Input) { in.Rejected = "you can't set finalizers on" })); p.String() != identity {
-		t.Errorf("refused: %s", p)
-	}
+	refused := Decide(but(in, func(in *Input) { in.Rejected = "you can't set finalizers on" }))
+	file.Entry(t, "the API server refuses a blocking owner", refused.String())
 	blocks := made.DeepCopy()
 	blocks.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
-	p := Decide(given(objects{blocks}, order, source(web0), target(web0)))
-	if p.String() != identity {
-		t.Fatal(p)
-	}
+	p = Decide(given(objects{blocks}, order, source(web0), target(web0)))
+	file.Entry(t, "the owner blocks: the managers come back", p.String())
 	ops := p.Actions[1].Ops
 	text, err := json.Marshal(ops[len(ops)-1].Value)
 	if err != nil || ops[len(ops)-1].Path != "/metadata/managedFields" || !strings.Contains(string(text),
@@ -112,10 +110,7 @@ func TestCrashAfterTheCreationIsResumed(t *testing.T) {
 	order := orderFor(oldSet(status, managed), status)
 	made := asCreated(t, order)
 	delete(order[0].(*appsv1.ControllerRevision).Annotations, api.RecreateAnnotation)
-	p := Decide(given(objects{made}, order, source(web0), target(web0)))
-	if p.String() != "do SwitchRunning: patch statefulsets web {+status, managedFields}" {
-		t.Error(p)
-	}
+	golden.Equal(t, Decide(given(objects{made}, order, source(web0), target(web0))).String()+"\n")
 }
 
 func TestManagersOfACreatedSet(t *testing.T) {
@@ -165,10 +160,9 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 	if err := unstructured.SetNestedField(in.ClaimManifests[web0].Object, "kept", "spec", "futureField"); err != nil {
 		t.Fatal(err)
 	}
+	file := golden.Open(t)
 	p := Decide(in)
-	if p.String() != "do SwitchRunning: check persistentvolumeclaims data-web-0; patch persistentvolumes pv-new-data-web-0 {+claim, reserved for data-web-0}" {
-		t.Fatal(p)
-	}
+	file.Entry(t, "the claim is frozen: its manifest is stored", p.String())
 	volume := copied(web0)[0].(*corev1.PersistentVolume)
 	for _, op := range writesOf(p)[0].Ops {
 		if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "~1claim") {
@@ -178,9 +172,7 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: build.Namespace, Name: web0}
 	volume.Status.Phase = corev1.VolumeAvailable
 	p = Decide(given(set(moving0(api.MemberSwapping)), journal(web0), held(0), oldVolume(web0), objects{volume}))
-	if p.String() != "do SwitchRunning: create persistentvolumeclaims data-web-0" {
-		t.Fatal(p)
-	}
+	file.Entry(t, "the claim is gone: its successor is created", p.String())
 	made := p.Actions[0].Object.(*unstructured.Unstructured)
 	if value, _, _ := unstructured.NestedString(made.Object, "spec", "futureField"); value != "kept" {
 		t.Errorf("it is %v", made.Object)
@@ -193,9 +185,7 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 func TestClaimThatHasChangedSinceItWasReadIsReadAgain(t *testing.T) {
 	in := given(set(moving0(api.MemberSwapping)), journal(web0), held(0), doomed(web0), copied(web0))
 	in.ClaimManifests[web0].SetResourceVersion("another")
-	if p := Decide(in); p.String() != "wait SwitchRunning (claim data-web-0 has changed and is read again)" {
-		t.Error(p)
-	}
+	golden.Equal(t, Decide(in).String()+"\n")
 }
 
 func TestOwnersOfASuccessorComeBack(t *testing.T) {
@@ -234,9 +224,7 @@ func TestClaimGoesBackWithTheAttributesOfItsVolume(t *testing.T) {
 	claim, old := frozen[0].(*corev1.PersistentVolumeClaim), frozen[1].(*corev1.PersistentVolume)
 	claim.Spec.VolumeAttributesClassName, old.Spec.VolumeAttributesClassName = ptr.To("gold"), ptr.To("silver")
 	p := Decide(given(oldSet(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), frozen, copied(web0)))
-	if p.String() != "do SwitchRunning: check persistentvolumeclaims data-web-0; patch persistentvolumes pv-data-web-0 {+claim, reserved for data-web-0}" {
-		t.Fatal(p)
-	}
+	golden.Equal(t, p.String()+"\n")
 	for _, op := range writesOf(p)[0].Ops {
 		if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "~1claim") && !strings.Contains(text,
 			`"volumeAttributesClassName":"silver"`) {
