@@ -44,6 +44,7 @@ func answerOf(t *testing.T, check, ip string, limit time.Duration) string {
 	return answer
 }
 
+// TestMemberCheckOverHTTP checks how an HTTP answer is judged, and that no redirect is followed.
 func TestMemberCheckOverHTTP(t *testing.T) {
 	var strayed atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
@@ -62,7 +63,7 @@ func TestMemberCheckOverHTTP(t *testing.T) {
 		case "/body":
 			for range 1 << 10 {
 				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-					return // nobody reads it
+					return // the reader has closed the connection
 				}
 			}
 		case "/cut":
@@ -102,6 +103,7 @@ func TestMemberCheckOverHTTP(t *testing.T) {
 	}
 }
 
+// TestMemberCheckOverTCP checks an open port and a closed one.
 func TestMemberCheckOverTCP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,9 +117,9 @@ func TestMemberCheckOverTCP(t *testing.T) {
 	golden.Equal(t, answerOf(t, "tcp:"+port, "127.0.0.1", time.Second)+"\n")
 }
 
-// TestMembersAreNotAskedAtTheEndOfAnEvent: an answer that was not waited for is no answer.
-func TestMembersAreNotAskedAtTheEndOfAnEvent(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), forWrites)
+// TestMemberCheckNeedsTimeForAnswers: if the event's time is too short for all answers, no pod is asked.
+func TestMemberCheckNeedsTimeForAnswers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), timeForWrites)
 	defer cancel()
 	set := build.Set("web", build.Annotation(api.MemberCheckAnnotation, "tcp:1"))
 	if found := askMembers(ctx, set, []*corev1.Pod{member("127.0.0.1")}, time.Second); len(found) > 0 {
