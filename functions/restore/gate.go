@@ -118,8 +118,8 @@ func (w *work) stopBlocker(member *api.Member) string {
 	case resize.GoesLater(w.Observed, w.record, member):
 		return fmt.Sprintf("pod %s has become the primary, so another member is moved first", pod.Name)
 	}
-	if why := cmp.Or(w.changedClaim(member), w.OtherRevision(pod, member.Ordinal), w.otherClaimUser(member, pod), w.missingMover(member,
-		pod)); why != "" {
+	if why := cmp.Or(w.changedClaim(member), w.OtherRevision(pod, member.Ordinal), w.otherClaimUser(member, pod),
+		w.missingMover(member, pod)); why != "" {
 		return why
 	}
 	if w.record.Strategy == api.StrategyRolling {

@@ -65,8 +65,8 @@ func wait(format string, args ...any) step { return step{waiting: fmt.Sprintf(fo
 func newSwap(in Input, record *api.Resize, member *api.Member, move *api.Move) swap {
 	s := swap{Input: in, record: record, member: member, move: move, claim: in.Claim(move.Claim), old: in.Volume(move.OldVolume),
 		new: in.Volume(move.NewVolume)}
-	s.held, s.rollback = member.Stopped != nil && in.heldPod(member) != nil && in.foreignPod(record, member.Pod,
-		move) == nil, record.IsRollback()
+	s.held = member.Stopped != nil && in.heldPod(member) != nil && in.foreignPod(record, member.Pod, move) == nil
+	s.rollback = record.IsRollback()
 	s.newIsComplete = s.new != nil && s.new.DeletionTimestamp == nil &&
 		(s.rollback && isReturning(s.new, record.Operation) || move.Digest != "" && isNewVolume(s.new, record.Operation, move.Claim) ||
 			reservedFor(s.new) == move.Claim)
@@ -81,8 +81,8 @@ func newSwap(in Input, record *api.Resize, member *api.Member, move *api.Move) s
 // that has ended counts, too, because it may have written to the volume after the copy.
 func (in Input) foreignPod(record *api.Resize, own types.UID, move *api.Move) *corev1.Pod {
 	for _, pod := range in.Pods {
-		if statefulset.Mounts(pod, move.Claim) && pod.UID != own && pod.Spec.NodeName != "" && !statefulset.IsMoverOf(pod,
-			record.Operation) {
+		if statefulset.Mounts(pod, move.Claim) && pod.UID != own && pod.Spec.NodeName != "" &&
+			!statefulset.IsMoverOf(pod, record.Operation) {
 			return pod
 		}
 	}
