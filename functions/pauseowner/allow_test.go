@@ -2,6 +2,8 @@ package pauseowner
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -25,24 +28,24 @@ func (o Owner) notAllowing() Owner {
 func TestOwnerThatDoesNotAllowItIsNotPaused(t *testing.T) {
 	mysql, stop := onlyPause(t), onlyStop(t)
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
-	for name, o := range map[string]Owner{
+	file := golden.Open(t)
+	refused := map[string]Owner{
 		"to be paused":                    mysql.notAllowing(),
 		"to be stopped":                   stop.notAllowing(),
 		"paused for another operation":    mysql.held(t, owners.ByPause, "other").notAllowing(),
 		"paused before the consent ended": mysql.held(t, owners.ByPause, build.SleepID).notAllowing(),
 		"an autoscaler's":                 keda(t).notAllowing(),
-	} {
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		t.Run(name, func(t *testing.T) {
-			refusedWith(t, asked(planned, []Owner{o}), api.OwnerNotPausable,
-				"kubectl annotate -n "+build.Namespace+" "+string(o.Resource)+" main drydock.dev/allow=pause",
-				"kubectl label namespace "+build.Namespace+" drydock.dev/pause-owners=allow")
+			file.Entry(t, name, refusedWith(t, asked(planned, []Owner{refused[name]}), api.OwnerNotPausable))
 		})
 	}
 	t.Run("a person has paused it: nothing is written to it", func(t *testing.T) {
 		o := mysql.notAllowing()
 		o.Object = o.Object.DeepCopy()
 		_ = unstructured.SetNestedField(o.Object.Object, true, "spec", "suspend")
-		if p := Decide(asked(planned, []Owner{o})); p.String() != sleepGoesOn {
+		if p := Decide(asked(planned, []Owner{o})); p.Announce != events.OwnerPaused || p.Reason != api.OwnerConsents || writesTo(p, o.Resource) {
 			t.Error(p)
 		}
 	})
@@ -63,31 +66,20 @@ func TestOwnerThatStaysPausedIsReported(t *testing.T) {
 	unread := record
 	unread.Object, unread.Denied = nil, errors.New("it is forbidden")
 	const problem = "MariaDB main stays paused: it is forbidden. Give the rights with kubectl drydock rbac --owners mariadb-operator"
-	const told = `do OwnerStays: patch statefulsets web {+sleep}; event OwnerStays "` + problem + `"`
 	in := func(phase api.Phase, r Record, options ...func(*api.Sleep)) Input {
 		return Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(phase, options...)))), Records: []Record{r}}
 	}
 	stays := func(s *api.Sleep) { s.OwnerProblem = problem }
-	forget := "delete controllerrevisions " + recordName(mysql) + " -> owner.resumed"
 	released := onlyPause(t).recorded(owners.ByPause)
-	for name, row := range map[string]struct {
-		in   Input
-		want string
-	}{
-		"it cannot be read":           {in(api.Succeeded, unread), told},
-		"it cannot be written":        {in(api.Succeeded, record).denied("it is forbidden"), told},
-		"that was told":               {in(api.Succeeded, unread, stays), "noop OwnerStays"},
-		"the set sleeps still":        {in(api.Asleep, unread), "noop OwnerStays"},
-		"the rights are back":         {in(api.Succeeded, record, stays), "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"},
-		"it is resumed":               {in(api.Succeeded, released, stays), "do OwnerResumed: patch statefulsets web {+sleep}; " + forget},
-		"the set is gone: a log line": {Input{Observed: build.World(), Records: []Record{unread}}, "noop OwnerStays"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Decide(row.in).String(); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
-		})
-	}
+	check(t, map[string]Input{
+		"it cannot be read":           in(api.Succeeded, unread),
+		"it cannot be written":        in(api.Succeeded, record).denied("it is forbidden"),
+		"that was told":               in(api.Succeeded, unread, stays),
+		"the set sleeps still":        in(api.Asleep, unread),
+		"the rights are back":         in(api.Succeeded, record, stays),
+		"it is resumed":               in(api.Succeeded, released, stays),
+		"the set is gone: a log line": Input{Observed: build.World(), Records: []Record{unread}},
+	})
 	if (Input{Observed: build.World(), Records: []Record{unread}}).problems() == nil || in(api.Succeeded, unread).problems() != nil {
 		t.Error("a dead letter is for a set that is gone only")
 	}
