@@ -21,12 +21,12 @@ func check(t *testing.T, situations map[string]Input) {
 	for _, situation := range slices.Sorted(maps.Keys(situations)) {
 		in := situations[situation]
 		cases = append(cases, build.Case{Says: situation, World: in.Observed, Told: otherInputs(in),
-			Decide: func() plan.Plan { return Decide(in) }, Others: seen(in)})
+			Decide: func() plan.Plan { return Decide(in) }, Others: observedOthers(in)})
 	}
 	build.Golden(t, cases)
 }
 
-// otherInputs renders what the input contains besides the set and its journals.
+// otherInputs renders the parts of the input besides the set and its journals.
 func otherInputs(in Input) []string {
 	var lines []string
 	if in.Set != nil {
@@ -39,7 +39,7 @@ func otherInputs(in Input) []string {
 		lines = append(lines, "sibling "+build.Situation(build.World(s))[0])
 		lines = append(lines, sleepOf(s)...)
 	}
-	for _, r := range in.Records {
+	for _, r := range in.OwnerRecords {
 		lines = append(lines, line("record of "+r.Link.Operation, traitsOfRecord(r)))
 	}
 	if in.Denied != nil {
@@ -80,7 +80,7 @@ func traitsOfOwner(o Owner) []string {
 }
 
 // traitsOfRecord renders a record of a paused owner.
-func traitsOfRecord(r Record) []string {
+func traitsOfRecord(r OwnerRecord) []string {
 	if r.Err != nil {
 		return []string{"unreadable: " + r.Err.Error()}
 	}
