@@ -1,13 +1,15 @@
 package owners
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"drydock.dev/shared/bounded"
+	"drydock.dev/test/golden"
 )
 
 const acme = `
@@ -86,86 +88,89 @@ func TestMistakesAreNamed(t *testing.T) {
 	if _, err := Parse(with()); err != nil {
 		t.Fatal(err)
 	}
-	for name, tc := range map[string]struct{ text, want string }{
-		"no YAML":                        {"- operator: [", "reading the rows of owners: "},
-		"a key twice":                    {"- operator: a\n  operator: b", `key "operator" already set`},
-		"no list":                        {"operator: acme", "are no list"},
-		"a row that is text":             {"- acme", `row 1 (operator ""): row: it has no fields`},
-		"a row that is empty":            {"-", `row 1 (operator ""): row: it has no fields`},
-		"an unknown field":               {with("pause:", "pauses:"), `row 1 (operator "acme"): pauses: there is no such field; there are operator, `},
-		"an unknown field of a kind":     {with("plural:", "plurals:"), `kinds[0].plurals: there is no such field; there are name, plural`},
-		"an unknown field of a setting":  {with("value:", "is:"), `pause[0].is: there is no such field; there are annotation, `},
-		"a field of nobody's":            {with("group:", "hidden: true\n  group:"), `hidden: there is no such field`},
-		"no operator":                    {with("operator: acme", "source: x"), `row 1 (operator ""): operator: is missing`},
-		"an operator with capitals":      {with("operator: acme", "operator: Acme"), `row 1 (operator "Acme"): operator: a lowercase RFC 1123 label`},
-		"an operator that is the word":   {with("operator: acme", "operator: all"), `operator: all is the word for every operator`},
-		"an operator that is a number":   {with("operator: acme", "operator: 7"), `operator: it is no text; put it in quotes`},
-		"no group":                       {with("acme.example.com", `""`), `group: is missing`},
-		"a group of no name":             {with("acme.example.com", "acme_.example.com"), `group: a lowercase RFC 1123 subdomain`},
-		"every group":                    {with("acme.example.com", `"*.example.com"`), `group: a lowercase RFC 1123 subdomain`},
-		"the group of StatefulSets":      {with("acme.example.com", "apps"), `group: "apps" is one of Kubernetes' own`},
-		"the group of Jobs":              {with("acme.example.com", "batch"), `group: "batch" is one of Kubernetes' own`},
-		"the group of Roles":             {with("acme.example.com", "rbac.authorization.k8s.io"), `group: "rbac.authorization.k8s.io" is one of Kubernetes' own`},
-		"the group of webhooks":          {with("acme.example.com", "admissionregistration.k8s.io"), `is one of Kubernetes' own`},
-		"Kubernetes itself":              {with("acme.example.com", "k8s.io"), `is one of Kubernetes' own`},
-		"our own group":                  {with("acme.example.com", "x.drydock.dev"), `group: it is Drydock's own`},
-		"no kinds":                       {with("kinds: [{name: Anvil, plural: anvils}]", "kinds: []"), `kinds: there are none`},
-		"kinds that are text":            {with("[{name: Anvil, plural: anvils}]", "Anvil"), `kinds: it is no list`},
-		"a kind that is text":            {with("{name: Anvil, plural: anvils}", "Anvil"), `kinds[0]: it has no fields`},
-		"a kind without a name":          {with("name: Anvil, ", ""), `kinds[0].name: is missing`},
-		"a kind of no name":              {with("name: Anvil", "name: An-vil!"), `kinds[0].name: a DNS-1035 label`},
-		"a kind without a plural":        {with(", plural: anvils", ""), `kinds[0].plural: is missing`},
-		"every kind":                     {with("plural: anvils", `plural: "*"`), `kinds[0].plural: a DNS-1035 label`},
-		"a subresource":                  {with("plural: anvils", "plural: anvils/status"), `kinds[0].plural: a DNS-1035 label`},
-		"neither pause nor stop nor up":  {with("  pause: ["+setting+"]\n", ""), `pause: the row has neither pause nor stop nor up`},
-		"an end of nobody's":             {with("group:", "resume: later\n  group:"), `resume: "later" is unknown; write scaled or ready`},
-		"up, and a pause":                {with("group:", "up: true\n  group:"), `up: what is written through the resource`},
-		"up that is text":                {with("group:", "up: \"true\"\n  group:"), `up: write true or false`},
-		"settings that are no list":      {with("["+setting+"]", setting), `pause: it is no list`},
-		"a setting that is text":         {with(setting, "spec.paused"), `pause[0]: it has no fields`},
-		"a setting of no place":          {with("field: spec.paused, ", ""), `pause[0].annotation: name one annotation, one label or one field`},
-		"a setting of two places":        {with("field:", "label: a, field:"), `pause[0].annotation: name one annotation, one label or one field`},
-		"a setting twice":                {with(setting, setting+", "+setting), `pause[1].field: it is there twice`},
-		"a key of no name":               {with(setting, `{annotation: "a b", value: x}`), `pause[0].annotation: name part must consist of`},
-		"a key that is empty":            {with(setting, `{annotation: "", value: x}`), `pause[0].annotation: name part must be non-empty`},
-		"a key with capitals":            {with(setting, `{label: Acme.com/paused, value: x}`), `pause[0].label: prefix part a lowercase RFC 1123`},
-		"a key of ours":                  {with(setting, `{annotation: drydock.dev/owner-paused, value: x}`), `pause[0].annotation: "drydock.dev/owner-paused" is Drydock's own`},
-		"a label of ours":                {with(setting, `{label: drydock.dev/managed, value: x}`), `is Drydock's own`},
-		"a label's value that is none":   {with(setting, `{label: paused, value: a b}`), `pause[0].value: a valid label must be`},
-		"a value that is missing":        {with(", value: true", ""), `pause[0].value: is missing`},
-		"a value that is empty":          {with(setting, `{annotation: paused, value: ""}`), `pause[0].value: is empty`},
-		"a value that needs quotes":      {with(setting, `{annotation: paused, value: yes}`), `pause[0].value: an annotation and a label have a text; write "true"`},
-		"a number that needs quotes":     {with(setting, `{label: paused, value: 1}`), `pause[0].value: an annotation and a label have a text; write "1"`},
-		"a value that is a list":         {with("value: true", "value: [true]"), `pause[0].value: it has to be a text, true, false or a whole number`},
-		"a value that is a part":         {with("value: true", "value: 0.5"), `pause[0].value: it has to be a text`},
-		"a value that is too large":      {with("value: true", "value: 9223372036854775808"), `pause[0].value: it has to be a text`},
-		"a field that counts by being":   {with("value: true", "presence: true"), `pause[0].presence: a field counts by its value`},
-		"presence that is text":          {with(setting, `{annotation: paused, presence: "yes"}`), `pause[0].presence: write true or false`},
-		"the finalizers":                 {with("spec.paused", "metadata.finalizers"), `pause[0].field: "metadata.finalizers" is not a path below spec`},
-		"the owners":                     {with("spec.paused", "metadata.ownerReferences"), `is not a path below spec`},
-		"the status":                     {with("spec.paused", "status.paused"), `is not a path below spec`},
-		"a field like spec":              {with("spec.paused", "specs.paused"), `is not a path below spec`},
-		"the whole spec":                 {with("spec.paused", "spec"), `is not a path below spec`},
-		"a path with an end of a name":   {with("spec.paused", "spec."), `is not a path below spec`},
-		"a path with an empty name":      {with("spec.paused", "spec..paused"), `is not a path below spec`},
-		"a path of another kind":         {with("spec.paused", "/spec/paused"), `is not a path below spec`},
-		"an item by its index":           {with("field: spec.paused", `field: "spec.parts[0].paused"`), `is not a path below spec`},
-		"an item by its name":            {with("field: spec.paused", `field: "spec.parts[name=a].paused"`), `is not a path below spec`},
-		"an item itself":                 {with("field: spec.paused", `field: "spec.parts[*]"`), `is not a path below spec`},
-		"a kind in two rows":             {with() + with("acme\n", "other\n"), `row 2 (operator "other"): kinds: row 1 is about Anvil of the same group already`},
-		"a kind twice in a row":          {with("}]\n  pause", "}, {name: Anvil, plural: anvils}]\n  pause"), `kinds: row 1 is about Anvil`},
-		"an anchor":                      {with("acme\n", "&a acme\n"), `has an anchor or an alias`},
-		"more rows than anybody needs":   {strings.Repeat("- {}\n", mostRows+1), "there are 201 rows of owners, at most 200 are read"},
-		"more text than anybody needs":   {strings.Repeat("#", bounded.MaxYAML+1), "has 65537 bytes, at most 65536 are read"},
-		"an operator that is too long":   {with("operator: acme", "operator: "+strings.Repeat("a", 100)), fmt.Sprintf("row 1 (operator %q): operator: must be no more than 63", strings.Repeat("a", 63))},
-		"a list in a list, and so on on": {strings.Repeat("[", 20000), "reading the rows of owners: "},
-	} {
+	texts := map[string]string{
+		"no YAML":                        "- operator: [",
+		"a key twice":                    "- operator: a\n  operator: b",
+		"no list":                        "operator: acme",
+		"a row that is text":             "- acme",
+		"a row that is empty":            "-",
+		"an unknown field":               with("pause:", "pauses:"),
+		"an unknown field of a kind":     with("plural:", "plurals:"),
+		"an unknown field of a setting":  with("value:", "is:"),
+		"a field of nobody's":            with("group:", "hidden: true\n  group:"),
+		"no operator":                    with("operator: acme", "source: x"),
+		"an operator with capitals":      with("operator: acme", "operator: Acme"),
+		"an operator that is the word":   with("operator: acme", "operator: all"),
+		"an operator that is a number":   with("operator: acme", "operator: 7"),
+		"no group":                       with("acme.example.com", `""`),
+		"a group of no name":             with("acme.example.com", "acme_.example.com"),
+		"every group":                    with("acme.example.com", `"*.example.com"`),
+		"the group of StatefulSets":      with("acme.example.com", "apps"),
+		"the group of Jobs":              with("acme.example.com", "batch"),
+		"the group of Roles":             with("acme.example.com", "rbac.authorization.k8s.io"),
+		"the group of webhooks":          with("acme.example.com", "admissionregistration.k8s.io"),
+		"Kubernetes itself":              with("acme.example.com", "k8s.io"),
+		"our own group":                  with("acme.example.com", "x.drydock.dev"),
+		"no kinds":                       with("kinds: [{name: Anvil, plural: anvils}]", "kinds: []"),
+		"kinds that are text":            with("[{name: Anvil, plural: anvils}]", "Anvil"),
+		"a kind that is text":            with("{name: Anvil, plural: anvils}", "Anvil"),
+		"a kind without a name":          with("name: Anvil, ", ""),
+		"a kind of no name":              with("name: Anvil", "name: An-vil!"),
+		"a kind without a plural":        with(", plural: anvils", ""),
+		"every kind":                     with("plural: anvils", `plural: "*"`),
+		"a subresource":                  with("plural: anvils", "plural: anvils/status"),
+		"neither pause nor stop nor up":  with("  pause: ["+setting+"]\n", ""),
+		"an end of nobody's":             with("group:", "resume: later\n  group:"),
+		"up, and a pause":                with("group:", "up: true\n  group:"),
+		"up that is text":                with("group:", "up: \"true\"\n  group:"),
+		"settings that are no list":      with("["+setting+"]", setting),
+		"a setting that is text":         with(setting, "spec.paused"),
+		"a setting of no place":          with("field: spec.paused, ", ""),
+		"a setting of two places":        with("field:", "label: a, field:"),
+		"a setting twice":                with(setting, setting+", "+setting),
+		"a key of no name":               with(setting, `{annotation: "a b", value: x}`),
+		"a key that is empty":            with(setting, `{annotation: "", value: x}`),
+		"a key with capitals":            with(setting, `{label: Acme.com/paused, value: x}`),
+		"a key of ours":                  with(setting, `{annotation: drydock.dev/owner-paused, value: x}`),
+		"a label of ours":                with(setting, `{label: drydock.dev/managed, value: x}`),
+		"a label's value that is none":   with(setting, `{label: paused, value: a b}`),
+		"a value that is missing":        with(", value: true", ""),
+		"a value that is empty":          with(setting, `{annotation: paused, value: ""}`),
+		"a value that needs quotes":      with(setting, `{annotation: paused, value: yes}`),
+		"a number that needs quotes":     with(setting, `{label: paused, value: 1}`),
+		"a value that is a list":         with("value: true", "value: [true]"),
+		"a value that is a part":         with("value: true", "value: 0.5"),
+		"a value that is too large":      with("value: true", "value: 9223372036854775808"),
+		"a field that counts by being":   with("value: true", "presence: true"),
+		"presence that is text":          with(setting, `{annotation: paused, presence: "yes"}`),
+		"the finalizers":                 with("spec.paused", "metadata.finalizers"),
+		"the owners":                     with("spec.paused", "metadata.ownerReferences"),
+		"the status":                     with("spec.paused", "status.paused"),
+		"a field like spec":              with("spec.paused", "specs.paused"),
+		"the whole spec":                 with("spec.paused", "spec"),
+		"a path with an end of a name":   with("spec.paused", "spec."),
+		"a path with an empty name":      with("spec.paused", "spec..paused"),
+		"a path of another kind":         with("spec.paused", "/spec/paused"),
+		"an item by its index":           with("field: spec.paused", `field: "spec.parts[0].paused"`),
+		"an item by its name":            with("field: spec.paused", `field: "spec.parts[name=a].paused"`),
+		"an item itself":                 with("field: spec.paused", `field: "spec.parts[*]"`),
+		"a kind in two rows":             with() + with("acme\n", "other\n"),
+		"a kind twice in a row":          with("}]\n  pause", "}, {name: Anvil, plural: anvils}]\n  pause"),
+		"an anchor":                      with("acme\n", "&a acme\n"),
+		"more rows than anybody needs":   strings.Repeat("- {}\n", mostRows+1),
+		"more text than anybody needs":   strings.Repeat("#", bounded.MaxYAML+1),
+		"an operator that is too long":   with("operator: acme", "operator: "+strings.Repeat("a", 100)),
+		"a list in a list, and so on on": strings.Repeat("[", 20000),
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse(tc.text)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
-				t.Errorf("%v, %v; want %q", got, err, tc.want)
+			got, err := Parse(texts[name])
+			if err == nil || got != nil {
+				t.Fatalf("%v, %v", got, err)
 			}
-			if _, err := FromSettings(tc.text); err == nil {
+			file.Entry(t, name, err.Error())
+			if _, err := FromSettings(texts[name]); err == nil {
 				t.Error("a table is made of it all the same")
 			}
 		})
