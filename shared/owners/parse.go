@@ -14,13 +14,13 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// mostRows bounds the list. A row has some 200 bytes.
-const mostRows = 200
+// maxRows bounds the list. A row has some 200 bytes.
+const maxRows = 200
 
-// Parse reads rows that people have written: a list in YAML, as docs/owners.md has it. The error has all mistakes, each
-// with the number of its row, from 1, and the field. No text is no rows.
+// Parse reads the rows of users: a YAML list, as docs/owners.md describes it. The error names all mistakes, each with the number of its
+// row, from 1, and the field. Empty text means no rows.
 func Parse(text string) (Registry, error) {
-	list, err := rows(text)
+	list, err := parseList(text)
 	if err != nil {
 		return nil, err
 	}
@@ -32,15 +32,15 @@ func Parse(text string) (Registry, error) {
 		row, errs := parseRow(i+1, content)
 		registry, all = append(registry, row), append(all, errs...)
 	}
-	all = append(all, registry.twice()...)
+	all = append(all, registry.duplicateKinds()...)
 	if len(all) > 0 {
 		return nil, errors.Join(all...)
 	}
 	return registry, nil
 }
 
-// rows reads the list.
-func rows(text string) ([]any, error) {
+// parseList reads the list of rows.
+func parseList(text string) ([]any, error) {
 	doc, err := bounded.ToJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading the rows of owners: %w", err)
@@ -51,23 +51,23 @@ func rows(text string) ([]any, error) {
 	}
 	list, ok := content.([]any)
 	if !ok && content != nil {
-		return nil, errors.New("the rows of owners are no list; write each row as in docs/owners.md")
+		return nil, errors.New("the rows of owners must be a list; write each row as in docs/owners.md")
 	}
-	if len(list) > mostRows {
-		return nil, fmt.Errorf("there are %d rows of owners, at most %d are read", len(list), mostRows)
+	if len(list) > maxRows {
+		return nil, fmt.Errorf("there are %d rows of owners, at most %d are read", len(list), maxRows)
 	}
 	return list, nil
 }
 
-// twice are the kinds that more than one row is about.
-func (r Registry) twice() []error {
+// duplicateKinds returns an error for each kind that more than one row names.
+func (r Registry) duplicateKinds() []error {
 	var all []error
 	seen := map[schema.GroupKind]int{}
 	for i, row := range r {
 		for _, k := range row.Kinds {
 			kind := schema.GroupKind{Group: row.Group, Kind: k.Name}
 			if before, ok := seen[kind]; ok && k.Name != "" {
-				all = append(all, wrong(i+1, row, "kinds", fmt.Sprintf("row %d is about %s of the same group already", before, k.Name)))
+				all = append(all, rowError(i+1, row, "kinds", fmt.Sprintf("row %d already names %s of the same group", before, k.Name)))
 			}
 			seen[kind] = i + 1
 		}
@@ -75,20 +75,22 @@ func (r Registry) twice() []error {
 	return all
 }
 
-// fields reads an object of the text, and collects what is wrong with it.
+// fields reads an object of the text and collects its mistakes.
 type fields struct {
 	content map[string]any
-	path    string // in the row, with a dot at its end; empty for the row itself
+	path    string // within the row, with a dot at the end; empty for the row itself
 	found   *mistakes
 }
 
+// parseRow reads one row.
 func parseRow(number int, content any) (Row, []error) {
 	var found mistakes
 	f := fieldsOf(content, "", &found)
-	f.only("operator", "group", "kinds", "pause", "stop", "resume", "up", "source")
-	row := Row{Operator: f.text("operator"), Group: f.text("group"), Resume: Moment(f.text("resume")), Up: f.flag("up"), Source: f.text("source")}
+	f.refuseUnknown("operator", "group", "kinds", "pause", "stop", "resume", "up", "source")
+	row := Row{Operator: f.text("operator"), Group: f.text("group"), Resume: Moment(f.text("resume")), Up: f.flag("up"),
+		Source: f.text("source")}
 	for _, kind := range f.list("kinds") {
-		kind.only("name", "plural")
+		kind.refuseUnknown("name", "plural")
 		row.Kinds = append(row.Kinds, Kind{Name: kind.text("name"), Plural: kind.text("plural")})
 	}
 	row.Pause, row.Stop = f.settings(ByPause), f.settings(ByStop)
@@ -97,20 +99,21 @@ func parseRow(number int, content any) (Row, []error) {
 	}
 	var errs []error
 	for _, m := range found {
-		errs = append(errs, wrong(number, row, m.field, m.text))
+		errs = append(errs, rowError(number, row, m.field, m.text))
 	}
 	return row, errs
 }
 
-// wrong names the row by as much of its operator as a name may have.
-func wrong(number int, row Row, field, text string) error {
+// rowError names the row by as much of its operator as a name may have.
+func rowError(number int, row Row, field, text string) error {
 	return fmt.Errorf("row %d (operator %.63q): %s: %s", number, row.Operator, field, text)
 }
 
+// fieldsOf returns the fields of the content.
 func fieldsOf(content any, path string, found *mistakes) fields {
 	m, ok := content.(map[string]any)
 	if !ok {
-		found.add(cmp.Or(path, "row"), "it has no fields; write names with values")
+		found.add(cmp.Or(path, "row"), "must consist of names with values")
 	}
 	if path != "" {
 		path += "."
@@ -122,11 +125,11 @@ func (f fields) add(field, text string, args ...any) {
 	f.found.add(f.path+field, fmt.Sprintf(text, args...))
 }
 
-// only refuses all other fields.
-func (f fields) only(known ...string) {
+// refuseUnknown adds a mistake for each other field.
+func (f fields) refuseUnknown(known ...string) {
 	for _, field := range slices.Sorted(maps.Keys(f.content)) {
 		if !slices.Contains(known, field) {
-			f.add(field, "there is no such field; there are %s", strings.Join(known, ", "))
+			f.add(field, "unknown field; the fields are %s", strings.Join(known, ", "))
 		}
 	}
 }
@@ -134,7 +137,7 @@ func (f fields) only(known ...string) {
 func (f fields) text(field string) string {
 	text, ok := f.content[field].(string)
 	if !ok && f.content[field] != nil {
-		f.add(field, "it is no text; put it in quotes")
+		f.add(field, "must be text; put it in quotes")
 	}
 	return text
 }
@@ -142,7 +145,7 @@ func (f fields) text(field string) string {
 func (f fields) flag(field string) bool {
 	flag, ok := f.content[field].(bool)
 	if !ok && f.content[field] != nil {
-		f.add(field, "write true or false")
+		f.add(field, "must be true or false")
 	}
 	return flag
 }
@@ -150,7 +153,7 @@ func (f fields) flag(field string) bool {
 func (f fields) list(field string) []fields {
 	list, ok := f.content[field].([]any)
 	if !ok && f.content[field] != nil {
-		f.add(field, "it is no list")
+		f.add(field, "must be a list")
 	}
 	var items []fields
 	for i, content := range list {
@@ -161,11 +164,11 @@ func (f fields) list(field string) []fields {
 	return items
 }
 
-// settings reads the list of the means.
+// settings reads the settings of the means.
 func (f fields) settings(by Means) []Setting {
 	var all []Setting
 	for _, item := range f.list(string(by)) {
-		item.only(string(Annotation), string(Label), string(Field), "value", "presence")
+		item.refuseUnknown(string(Annotation), string(Label), string(Field), "value", "presence")
 		s := Setting{Value: item.content["value"], Presence: item.flag("presence")}
 		if s.Presence && s.Value == nil {
 			s.Value = "true"

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// BuiltIn is the table that Drydock comes with.
+// BuiltIn returns the table that Drydock comes with.
 func BuiltIn() Registry { return slices.Clone(table) }
 
-// table lists each kind with its plural, because the RBAC rules are made from it: a wildcard would be a rule for all.
+// table lists each kind with its plural, because the RBAC rules are made from it: a wildcard would allow all kinds.
 //
-// A stop is in it only if the operator scales the StatefulSets to zero and keeps them. Not in it: operators that neither
-// create nor scale StatefulSets.
+// A row has a stop only if the operator scales the StatefulSets to zero and keeps them. Operators that do not create or scale
+// StatefulSets have no row.
 var table = Registry{
 	// Each kind has its own key. The project's documentation writes them with capitals, as in redisCluster, but an
 	// annotation's prefix is a DNS name, and the code has them in lower case.
@@ -39,7 +39,7 @@ var table = Registry{
 	{
 		Operator: "rabbitmq", Group: "rabbitmq.com", Kinds: kinds("RabbitmqCluster", "rabbitmqclusters"),
 		Pause:  []Setting{label("rabbitmq.com/pauseReconciliation", "true")},
-		Stop:   []Setting{field("spec.replicas", none)}, // since 2.16; back up it takes no other number than the one before
+		Stop:   []Setting{field("spec.replicas", zeroReplicas)}, // since 2.16; back up it takes no other number than the one before
 		Source: "internal/controller/rabbitmqcluster_controller.go and reconcile_scale_zero.go in rabbitmq/cluster-operator",
 	},
 	eck("elasticsearch.k8s.elastic.co", "Elasticsearch", "elasticsearches"),
@@ -84,7 +84,7 @@ var table = Registry{
 	// for. It has no pause: a foreign controller id only makes it forget the cluster, and another operator may have that id.
 	{
 		Operator: "zalando-postgres", Group: "acid.zalan.do", Kinds: kinds("postgresql", "postgresqls"),
-		Stop:   []Setting{field("spec.numberOfInstances", none)},
+		Stop:   []Setting{field("spec.numberOfInstances", zeroReplicas)},
 		Source: "getNumberOfInstances in pkg/cluster/k8sres.go in zalando/postgres-operator",
 	},
 	{
@@ -108,7 +108,7 @@ var table = Registry{
 		Kinds: kinds("Prometheus", "prometheuses", "PrometheusAgent", "prometheusagents",
 			"Alertmanager", "alertmanagers", "ThanosRuler", "thanosrulers"),
 		Pause:  []Setting{field("spec.paused", true)},
-		Stop:   []Setting{field("spec.replicas", none)}, // of each shard
+		Stop:   []Setting{field("spec.replicas", zeroReplicas)}, // of each shard
 		Source: "pkg/prometheus/server/operator.go and statefulset.go in prometheus-operator/prometheus-operator",
 	},
 	// VMSingle, VLSingle, VTSingle, VMAlert and VMAuth are left out, because they are Deployments.
@@ -232,7 +232,7 @@ var table = Registry{
 	// Scaled to 0 it shuts down gracefully, and takes back no other number than the one before.
 	{
 		Operator: "infinispan", Group: "infinispan.org", Kinds: kinds("Infinispan", "infinispans"),
-		Stop:   []Setting{field("spec.replicas", none)},
+		Stop:   []Setting{field("spec.replicas", zeroReplicas)},
 		Source: "handler/manage/upgrades.go in infinispan/infinispan-operator",
 	},
 	// Its hibernation is no stop: it deletes the StatefulSet.
@@ -268,11 +268,11 @@ var table = Registry{
 	},
 }
 
-// none is how many replicas a stop leaves, where it is a number.
-const none = int64(0)
+// zeroReplicas is the replica count of a stopped operator.
+const zeroReplicas = int64(0)
 
-// eck is a row of Elastic's operator. It has both keys: before 3.5 the operator does not know pause-orchestration and
-// ignores it, and since 3.5 managed is deprecated but still works. Its webhook judges only the value of the new key.
+// eck returns a row of Elastic's operator with both keys. Before 3.5, the operator ignores pause-orchestration. Since 3.5, managed is
+// deprecated but still works. The operator's webhook checks only the value of the new key.
 func eck(group, kind, plural string) Row {
 	return Row{
 		Operator: "eck", Group: group, Kinds: kinds(kind, plural),
@@ -284,7 +284,7 @@ func eck(group, kind, plural string) Row {
 	}
 }
 
-// stackable is a row of Stackable's operator for the product. The cluster operation is a field below parent.
+// stackable returns a row of Stackable's operator for the product. The cluster operation is a field below parent.
 func stackable(product, kind, plural, parent string) Row {
 	return Row{
 		Operator: "stackable", Group: product + ".stackable.tech", Kinds: kinds(kind, plural),
@@ -295,7 +295,7 @@ func stackable(product, kind, plural, parent string) Row {
 	}
 }
 
-// splunk is a row of Splunk's operator, which has a key for each kind.
+// splunk returns a row of Splunk's operator, which has a key for each kind.
 func splunk(kind, plural string, more ...Setting) Row {
 	key := strings.ToLower(kind) + ".enterprise.splunk.com/paused"
 	return Row{
@@ -305,7 +305,7 @@ func splunk(kind, plural string, more ...Setting) Row {
 	}
 }
 
-// kinds takes names and plurals by turns.
+// kinds returns kinds from alternating names and plurals.
 func kinds(pairs ...string) []Kind {
 	var out []Kind
 	for pair := range slices.Chunk(pairs, 2) {
@@ -320,7 +320,7 @@ func label(key, value string) Setting { return Setting{In: Label, Key: key, Valu
 
 func field(path string, value any) Setting { return Setting{In: Field, Key: path, Value: value} }
 
-// present is an annotation that counts whatever its value is.
+// present returns an annotation that counts with any value.
 func present(key string) Setting {
 	return Setting{In: Annotation, Key: key, Value: "true", Presence: true}
 }
