@@ -1,9 +1,13 @@
 package owners
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"drydock.dev/test/golden"
 )
 
 // TestBuiltInRowsAreValid: the built-in rows pass the checks for rows of a ConfigMap.
@@ -126,4 +130,19 @@ func TestRowKnowsItsMeans(t *testing.T) {
 	if _, ok := BuiltIn().Find("kubedb.com", "Postgres"); ok {
 		t.Error("an unverified row is found")
 	}
+}
+
+// TestBuiltInTable shows every built-in row with all its fields.
+func TestBuiltInTable(t *testing.T) {
+	var b strings.Builder
+	for _, row := range BuiltIn() {
+		fmt.Fprintf(&b, "%s %s %v\n", row.Operator, row.Group, row.Kinds)
+		for _, by := range []Means{ByPause, ByStop} {
+			for _, s := range row.settings(by) {
+				fmt.Fprintf(&b, "  %s %s %s = %#v, presence %t\n", by, s.In, s.Key, s.Value, s.Presence)
+			}
+		}
+		fmt.Fprintf(&b, "  resume %q, up %t, off %t\n  source %s\n", row.Resume, row.Up, row.Off, row.Source)
+	}
+	golden.Equal(t, b.String())
 }
