@@ -101,6 +101,7 @@ func TestParseNamesMistakes(t *testing.T) {
 		"an unknown field of a kind":          rowWith("plural:", "plurals:"),
 		"an unknown field of a setting":       rowWith("value:", "is:"),
 		"an unused field name":                rowWith("group:", "hidden: true\n  group:"),
+		"a field of built-in rows only":       rowWith("group:", "unverified: true\n  group:"),
 		"no operator":                         rowWith("operator: acme", "source: x"),
 		"an operator with capitals":           rowWith("operator: acme", "operator: Acme"),
 		"an operator called all":              rowWith("operator: acme", "operator: all"),

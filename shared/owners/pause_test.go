@@ -145,7 +145,7 @@ func withoutEmptyMaps(object *unstructured.Unstructured) map[string]any {
 	return o.Object
 }
 
-func builtInRow(t *testing.T, group, kind string) Row {
+func findRow(t *testing.T, group, kind string) Row {
 	t.Helper()
 	row, ok := BuiltIn().Find(group, kind)
 	if !ok {
@@ -157,7 +157,7 @@ func builtInRow(t *testing.T, group, kind string) Row {
 // TestForeignPauseStays: Drydock does not record or end a pause by a user.
 // Invariants: I5.
 func TestForeignPauseStays(t *testing.T) {
-	row := builtInRow(t, "monitoring.coreos.com", "Prometheus")
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
 	object := customResource(row, map[string]any{"spec": map[string]any{"paused": true}})
 	resource := resourceOf(t, row, object)
 	if actions, err := row.Hold(ByPause, resource, object, first); err != nil || len(actions) > 0 {
@@ -171,7 +171,7 @@ func TestForeignPauseStays(t *testing.T) {
 // TestPreviousValueIsRestored: this also holds for a value that was no pause, such as "managed".
 // Invariants: I5.
 func TestPreviousValueIsRestored(t *testing.T) {
-	row := builtInRow(t, "opentelemetry.io", "OpenTelemetryCollector")
+	row := findRow(t, "opentelemetry.io", "OpenTelemetryCollector")
 	object := customResource(row, map[string]any{"spec": map[string]any{"managementState": "managed"}})
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
@@ -185,7 +185,7 @@ func TestPreviousValueIsRestored(t *testing.T) {
 // TestForeignChangeStays: a user has ended Drydock's pause or changed its value.
 // Invariants: I5.
 func TestForeignChangeStays(t *testing.T) {
-	row := builtInRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
+	row := findRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
 	object := customResource(row, nil)
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
@@ -202,7 +202,7 @@ func TestForeignChangeStays(t *testing.T) {
 // TestLastOperationResumes: two sets of one owner may be resized at the same time.
 // Invariants: I5.
 func TestLastOperationResumes(t *testing.T) {
-	row := builtInRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
+	row := findRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
 	object := customResource(row, nil)
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
@@ -225,7 +225,7 @@ func TestLastOperationResumes(t *testing.T) {
 
 // TestUndonePauseIsRepeated: the first value found is still restored at the end.
 func TestUndonePauseIsRepeated(t *testing.T) {
-	row := builtInRow(t, "monitoring.coreos.com", "Prometheus")
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
 	object := customResource(row, map[string]any{"spec": map[string]any{"paused": false}})
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
@@ -244,7 +244,7 @@ func TestUndonePauseIsRepeated(t *testing.T) {
 
 // TestUnreadablePauseIsAnError: without a readable record, nothing may be written.
 func TestUnreadablePauseIsAnError(t *testing.T) {
-	row := builtInRow(t, "monitoring.coreos.com", "Prometheus")
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
 	for _, text := range []string{"", "{", `{"version":9}`,
 		`{"version":1,"made":[{"in":"annotation","key":"a","value":"b","was":5}]}`,
 		`{"version":1,"made":[{"in":"label","key":"a","value":true}]}`,

@@ -17,7 +17,7 @@ import (
 // TestReplicasAreRestoredExactly: the previous value is recorded as JSON and restored as the same number.
 // Invariants: I4.
 func TestReplicasAreRestoredExactly(t *testing.T) {
-	row := builtInRow(t, "rabbitmq.com", "RabbitmqCluster")
+	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
 	for name, spec := range map[string]map[string]any{
 		"a number":                            {"replicas": int64(5)},
 		"a number that no float64 has":        {"replicas": int64(9007199254740993)},
@@ -45,7 +45,7 @@ func TestReplicasAreRestoredExactly(t *testing.T) {
 // TestForeignReplicasStay: a user has scaled the resource during the hold.
 // Invariants: I4.
 func TestForeignReplicasStay(t *testing.T) {
-	row := builtInRow(t, "rabbitmq.com", "RabbitmqCluster")
+	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
 	object := customResource(row, map[string]any{"spec": map[string]any{"replicas": int64(5)}})
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByStop, resource, object, first)
@@ -61,7 +61,7 @@ func TestForeignReplicasStay(t *testing.T) {
 // TestForeignStopStays: a user had already scaled the resource to 0 replicas.
 // Invariants: I5.
 func TestForeignStopStays(t *testing.T) {
-	row := builtInRow(t, "rabbitmq.com", "RabbitmqCluster")
+	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
 	object := customResource(row, map[string]any{"spec": map[string]any{"replicas": int64(0)}})
 	if actions, err := row.Hold(ByStop, resourceOf(t, row, object), object, first); err != nil || len(actions) > 0 || !row.Held(ByStop,
 		object) {
@@ -72,7 +72,7 @@ func TestForeignStopStays(t *testing.T) {
 // TestFirstWakingSetEndsStop: the stop ends for all sets of the owner, and the others find nothing to end.
 // Invariants: I5.
 func TestFirstWakingSetEndsStop(t *testing.T) {
-	row := builtInRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
+	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	object := customResource(row, nil)
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByStop, resource, object, first)
@@ -94,7 +94,7 @@ func TestFirstWakingSetEndsStop(t *testing.T) {
 
 // TestPauseAndStopExcludeEachOther: a paused operator does not stop its sets, and nothing could tell which settings to restore.
 func TestPauseAndStopExcludeEachOther(t *testing.T) {
-	row := builtInRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
+	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	file := golden.Open(t)
 	for _, by := range []Means{ByPause, ByStop} {
 		other := ByStop
@@ -115,7 +115,7 @@ func TestPauseAndStopExcludeEachOther(t *testing.T) {
 
 // TestForeignPausePreventsStop: a user's pause makes the operator ignore a stop.
 func TestForeignPausePreventsStop(t *testing.T) {
-	row := builtInRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
+	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	object := customResource(row, map[string]any{"spec": map[string]any{"paused": true}})
 	_, err := row.Hold(ByStop, resourceOf(t, row, object), object, first)
 	golden.Equal(t, fmt.Sprintln(err))
@@ -123,7 +123,7 @@ func TestForeignPausePreventsStop(t *testing.T) {
 
 // TestRowWithoutPauseIsNotPaused: such a resource never counts as paused.
 func TestRowWithoutPauseIsNotPaused(t *testing.T) {
-	row := builtInRow(t, "pxc.percona.com", "PerconaXtraDBCluster")
+	row := findRow(t, "pxc.percona.com", "PerconaXtraDBCluster")
 	object := customResource(row, nil)
 	_, err := row.Hold(ByPause, resourceOf(t, row, object), object, first)
 	golden.Equal(t, fmt.Sprintln(err))
@@ -264,7 +264,7 @@ func TestSharedParentsAreRemovedLast(t *testing.T) {
 
 // TestNullCountsAsMissing: Stackable's definitions store null for an unset field.
 func TestNullCountsAsMissing(t *testing.T) {
-	row := builtInRow(t, "hdfs.stackable.tech", "HdfsCluster")
+	row := findRow(t, "hdfs.stackable.tech", "HdfsCluster")
 	object := customResource(row, map[string]any{"spec": map[string]any{"clusterOperation": nil, "image": "x"}})
 	actions, err := row.Hold(ByStop, "x", object, first)
 	held := patched(t, object, actions, err)
@@ -280,7 +280,7 @@ func TestNullCountsAsMissing(t *testing.T) {
 
 // TestRecordedParentsAreChecked: a recorded parent is removed only if nothing else is in it.
 func TestRecordedParentsAreChecked(t *testing.T) {
-	row := builtInRow(t, "monitoring.coreos.com", "Prometheus")
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
 	object := customResource(row, map[string]any{"spec": map[string]any{"paused": true}})
 	doc, _ := json.Marshal(map[string]any{"version": 1, "made": []any{map[string]any{"in": "field", "key": "spec.paused", "value": true,
 		"parents": 1000}}})

@@ -121,7 +121,7 @@ func TestRowKnowsItsMeans(t *testing.T) {
 		"TiDB's suspension is no stop": {"pingcap.com", "TidbCluster", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			row := builtInRow(t, tc.group, tc.kind)
+			row := findRow(t, tc.group, tc.kind)
 			if row.Can(ByPause) != tc.pause || row.Can(ByStop) != tc.stop || row.Can("") {
 				t.Errorf("pause %v, stop %v", row.Can(ByPause), row.Can(ByStop))
 			}
