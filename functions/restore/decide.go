@@ -22,18 +22,18 @@ type Input struct {
 	Settings  api.Settings
 	// Waited is how long this event has waited for the same thing.
 	Waited time.Duration
-	// WriteRefused is the API server's reason for permanently refusing a write of this event, or empty.
-	WriteRefused string
-	// CreationRefused is the reason why a dry run of the StatefulSet's creation failed. It is empty if the dry run succeeded or was not
+	// Rejected is the API server's reason for permanently refusing a write of this event, or empty.
+	Rejected string
+	// Refused is the reason why a dry run of the StatefulSet's creation failed. It is empty if the dry run succeeded or was not
 	// needed.
-	CreationRefused string
-	// WriteFailed is the API server's error for a write of this event that it could not carry out, or empty.
-	WriteFailed string
-	// NamespaceTerminating is true if the namespace is being deleted, so the API server refused to create an object in it.
-	NamespaceTerminating bool
-	// BudgetRefusal is the reason why a PodDisruptionBudget forbids the stop of a member now. It is empty if the stop is allowed or was
+	Refused string
+	// Failing is the API server's error for a write of this event that it could not carry out, or empty.
+	Failing string
+	// NamespaceLeaves is true if the namespace is being deleted, so the API server refused to create an object in it.
+	NamespaceLeaves bool
+	// Budget is the reason why a PodDisruptionBudget forbids the stop of a member now. It is empty if the stop is allowed or was
 	// not tried.
-	BudgetRefusal string
+	Budget string
 	// Checks holds the answers of pods to the member check: why a pod has not caught up, or empty if it has.
 	Checks map[types.UID]string
 }
@@ -46,7 +46,7 @@ func Decide(in Input) plan.Plan {
 
 // decide returns the plan, and the pods that must answer the member check first. With their answers, decide is called again.
 func decide(in Input) (plan.Plan, []*corev1.Pod) {
-	if in.NamespaceTerminating {
+	if in.NamespaceLeaves {
 		return releaseForNamespaceDeletion(in), nil
 	}
 	record, err := in.Record()
@@ -59,7 +59,7 @@ func decide(in Input) (plan.Plan, []*corev1.Pod) {
 	if record == nil {
 		return handleIdle(in, record), nil
 	}
-	if in.WriteFailed != "" && !operation.Overdue(record, in.Now) {
+	if in.Failing != "" && !operation.Overdue(record, in.Now) {
 		return plan.Noop(api.Rejected), nil // the event fails and is delivered again
 	}
 	switch record.Phase {

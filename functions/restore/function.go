@@ -72,12 +72,12 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 // confirmNamespaceDeletion checks that the namespace is really being deleted, because its pods are then released without their claims.
 // The refusal alone proves nothing: a webhook that writes to another, terminating namespace may pass on that namespace's error.
 func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, failure error) error {
-	if !in.NamespaceTerminating {
+	if !in.NamespaceLeaves {
 		return nil
 	}
 	leaves, err := f.client.NamespaceLeaves(ctx, in.Namespace)
 	if err == nil && !leaves {
-		in.NamespaceTerminating, in.WriteRefused = false, fault.Text(failure)
+		in.NamespaceLeaves, in.Rejected = false, fault.Text(failure)
 	}
 	return err
 }
@@ -87,14 +87,14 @@ func (in *Input) recordFailure(failure error) {
 	switch {
 	case failure == nil:
 	case !fault.IsPermanent(failure):
-		in.WriteFailed = fault.Words(failure)
+		in.Failing = fault.Words(failure)
 	case fault.IsNamespaceLeaving(failure):
-		in.NamespaceTerminating = true
+		in.NamespaceLeaves = true
 	case fault.IsBudget(failure):
-		in.BudgetRefusal = strings.TrimSuffix(fault.Words(failure), ".")
+		in.Budget = strings.TrimSuffix(fault.Words(failure), ".")
 	case fault.IsTrial(failure):
-		in.CreationRefused = fault.Words(failure)
+		in.Refused = fault.Words(failure)
 	default:
-		in.WriteRefused = fault.Text(failure)
+		in.Rejected = fault.Text(failure)
 	}
 }

@@ -123,7 +123,7 @@ func (w *work) stopBlocker(member *api.Member) string {
 		return why
 	}
 	if w.record.Strategy == api.StrategyRolling {
-		return cmp.Or(w.Unsteady(member.Ordinal), w.BudgetRefusal)
+		return cmp.Or(w.Unsteady(member.Ordinal), w.Budget)
 	}
 	return ""
 }

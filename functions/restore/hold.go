@@ -74,8 +74,8 @@ func (w *work) handleStopping(member *api.Member) {
 // endPod evicts the pod in a rolling resize. Where all members stop together, it deletes the pod, because the user requested that stop
 // and a PodDisruptionBudget would forbid it. In an OrderedReady set, the highest ordinal ends first.
 func (w *work) endPod(member *api.Member, pod *corev1.Pod) {
-	if w.BudgetRefusal != "" {
-		w.cancelStops("a PodDisruptionBudget does not allow it: " + w.BudgetRefusal)
+	if w.Budget != "" {
+		w.cancelStops("a PodDisruptionBudget does not allow it: " + w.Budget)
 		return
 	}
 	if w.record.Strategy == api.StrategyRolling {

@@ -48,9 +48,9 @@ func check(t *testing.T, rows ...testCase) {
 // otherInputs renders what the input contains besides the observed objects.
 func otherInputs(in Input) []string {
 	var words []string
-	for _, w := range []struct{ name, text string }{{"rejected", in.WriteRefused}, {"refused", in.CreationRefused},
-		{"failing", in.WriteFailed},
-		{"budget", in.BudgetRefusal}} {
+	for _, w := range []struct{ name, text string }{{"rejected", in.Rejected}, {"refused", in.Refused},
+		{"failing", in.Failing},
+		{"budget", in.Budget}} {
 		if w.text != "" {
 			words = append(words, w.name+": "+w.text)
 		}

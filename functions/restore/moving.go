@@ -56,14 +56,14 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	switch {
 	case abort:
 		return api.Aborted, "aborted; moved members stay on their new volumes, the others on their old ones"
-	case in.CreationRefused != "":
+	case in.Refused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
-			in.Name, in.CreationRefused, operation.AskAgain(record))
-	case in.WriteRefused != "" && overdue:
-		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.WriteRefused,
+			in.Name, in.Refused, operation.AskAgain(record))
+	case in.Rejected != "" && overdue:
+		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.Rejected,
 			operation.AskAgain(record))
-	case in.WriteFailed != "":
-		return api.DeadlineExceeded, fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.WriteFailed,
+	case in.Failing != "":
+		return api.DeadlineExceeded, fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.Failing,
 			operation.AskAgain(record))
 	case lostClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while its pod was stopped, but its volume is kept. Wait until "+

@@ -44,7 +44,7 @@ func recreateFromJournal(in Input, revision *appsv1.ControllerRevision, manifest
 			". Fix the cause; Drydock retries at each tick with the manifest in annotation "+api.RecreateAnnotation+
 			" of ControllerRevision "+revision.Name))
 	}
-	if in.WriteFailed != "" {
+	if in.Failing != "" {
 		return plan.Noop(api.Rejected) // the event fails and is delivered again
 	}
 	set, err := api.SetManifest(revision)
@@ -58,10 +58,10 @@ func recreateFromJournal(in Input, revision *appsv1.ControllerRevision, manifest
 // the operation's deadline.
 func creationFailure(in Input, manifest *appsv1.StatefulSet) string {
 	record, err := api.LoadResize(manifest)
-	if in.WriteFailed != "" && err == nil && record != nil && operation.Overdue(record, in.Now) {
-		return in.WriteFailed
+	if in.Failing != "" && err == nil && record != nil && operation.Overdue(record, in.Now) {
+		return in.Failing
 	}
-	return in.WriteRefused
+	return in.Rejected
 }
 
 // handleTerminatingSet handles a StatefulSet that is being deleted. Either restore deletes it to create it again, or another process

@@ -29,15 +29,15 @@ func TestReasonsToGiveUp(t *testing.T) {
 	waiting := append(onlyMember(api.MemberWaiting), pod(0)...)
 	check(t,
 		testCase{"the API server refuses the new set", with(situation(waiting),
-			func(in *Input) { in.CreationRefused = "spec.volumeClaimTemplates: too small" })},
+			func(in *Input) { in.Refused = "spec.volumeClaimTemplates: too small" })},
 		testCase{"the API server refuses a step before the deadline",
-			with(situation(waiting), func(in *Input) { in.WriteRefused = "not allowed" })},
+			with(situation(waiting), func(in *Input) { in.Rejected = "not allowed" })},
 		testCase{"the API server refuses a step past the deadline",
-			with(situation(late, pod(0)), func(in *Input) { in.WriteRefused = "not allowed" })},
+			with(situation(late, pod(0)), func(in *Input) { in.Rejected = "not allowed" })},
 		testCase{"the API server fails before the deadline: the event is delivered again",
-			with(situation(waiting), func(in *Input) { in.WriteFailed = "webhook does not answer" })},
+			with(situation(waiting), func(in *Input) { in.Failing = "webhook does not answer" })},
 		testCase{"the API server fails past the deadline", with(situation(late, pod(0)),
-			func(in *Input) { in.WriteFailed = "webhook does not answer" })},
+			func(in *Input) { in.Failing = "webhook does not answer" })},
 		testCase{"an order to create the set is withdrawn with the decision",
 			situation(setWith(movingOne(api.MemberWaiting), build.Annotation(api.AbortAnnotation, "")),
 				objects{build.With(journalOf(web0)[0], build.Annotation(api.RecreateAnnotation,
@@ -162,7 +162,7 @@ func TestRevertRestoresOldTemplates(t *testing.T) {
 					RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](1)}}
 			})), journalOf(web0), pod(0), source(web0))},
 		testCase{"the API server refuses the set with its old templates: the new ones stay",
-			with(situation(setWith(record), journalOf(web0), pod(0), source(web0)), func(in *Input) { in.CreationRefused = "no" })},
+			with(situation(setWith(record), journalOf(web0), pod(0), source(web0)), func(in *Input) { in.Refused = "no" })},
 	)
 }
 
