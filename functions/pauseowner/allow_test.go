@@ -2,6 +2,8 @@ package pauseowner
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,93 +15,88 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// notAllowing is the owner of which no person has said that it may be paused.
-func (o Owner) notAllowing() Owner {
+// withoutConsent is the owner without a user's consent to a pause.
+func (o Owner) withoutConsent() Owner {
 	o.Allowed = false
 	return o
 }
 
-func TestOwnerThatDoesNotAllowItIsNotPaused(t *testing.T) {
-	mysql, stop := onlyPause(t), onlyStop(t)
+// TestOwnerWithoutConsentIsNotPaused: the message says how to give the consent.
+func TestOwnerWithoutConsentIsNotPaused(t *testing.T) {
+	mysql, stop := ownerWithPause(t), ownerWithStop(t)
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
-	for name, o := range map[string]Owner{
-		"to be paused":                    mysql.notAllowing(),
-		"to be stopped":                   stop.notAllowing(),
-		"paused for another operation":    mysql.held(t, owners.ByPause, "other").notAllowing(),
-		"paused before the consent ended": mysql.held(t, owners.ByPause, build.SleepID).notAllowing(),
-		"an autoscaler's":                 keda(t).notAllowing(),
-	} {
+	file := golden.Open(t)
+	refused := map[string]Owner{
+		"to be paused":                            mysql.withoutConsent(),
+		"to be stopped":                           stop.withoutConsent(),
+		"paused for another operation":            mysql.held(t, owners.ByPause, "other").withoutConsent(),
+		"paused before the consent was withdrawn": mysql.held(t, owners.ByPause, build.SleepID).withoutConsent(),
+		"an autoscaler's owner":                   kedaScaler(t).withoutConsent(),
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		t.Run(name, func(t *testing.T) {
-			refusedWith(t, asked(planned, []Owner{o}), api.OwnerNotPausable,
-				"kubectl annotate -n "+build.Namespace+" "+string(o.Resource)+" main drydock.dev/allow=pause",
-				"kubectl label namespace "+build.Namespace+" drydock.dev/pause-owners=allow")
+			file.Entry(t, name, refusedWith(t, sleepAsking(planned, []Owner{refused[name]}), api.OwnerNotPausable))
 		})
 	}
-	t.Run("a person has paused it: nothing is written to it", func(t *testing.T) {
-		o := mysql.notAllowing()
+	t.Run("a user has paused the owner: nothing is written to it", func(t *testing.T) {
+		o := mysql.withoutConsent()
 		o.Object = o.Object.DeepCopy()
 		_ = unstructured.SetNestedField(o.Object.Object, true, "spec", "suspend")
-		if p := Decide(asked(planned, []Owner{o})); p.String() != sleepGoesOn {
+		if p := Decide(sleepAsking(planned, []Owner{o})); p.Announce != events.OwnerPaused || p.Reason != api.OwnerConsents ||
+			writesTo(p, o.Resource) {
 			t.Error(p)
 		}
 	})
 	t.Run("the release needs no consent", func(t *testing.T) {
-		held := mysql.held(t, owners.ByPause, build.SleepID).notAllowing()
-		in := Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(api.Succeeded)))), Records: []Record{held.recorded(owners.ByPause)}}
+		held := mysql.held(t, owners.ByPause, build.SleepID).withoutConsent()
+		in := Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(api.Succeeded)))),
+			OwnerRecords: []OwnerRecord{held.recorded(owners.ByPause)}}
 		if p := Decide(in); p.Reason != api.OwnerResumed {
 			t.Error(p)
 		}
 	})
 }
 
-// TestOwnerThatStaysPausedIsReported: the rights to it are gone when its set is awake.
-func TestOwnerThatStaysPausedIsReported(t *testing.T) {
-	mysql := onlyPause(t).held(t, owners.ByPause, build.SleepID)
+// TestStuckPauseIsReported: pause-owner has lost its rights to the owner when the set is awake.
+func TestStuckPauseIsReported(t *testing.T) {
+	mysql := ownerWithPause(t).held(t, owners.ByPause, build.SleepID)
 	record := mysql.recorded(owners.ByPause)
 	record.Row = mysql.Row
 	unread := record
 	unread.Object, unread.Denied = nil, errors.New("it is forbidden")
 	const problem = "MariaDB main stays paused: it is forbidden. Give the rights with kubectl drydock rbac --owners mariadb-operator"
-	const told = `do OwnerStays: patch statefulsets web {+sleep}; event OwnerStays "` + problem + `"`
-	in := func(phase api.Phase, r Record, options ...func(*api.Sleep)) Input {
-		return Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(phase, options...)))), Records: []Record{r}}
+	in := func(phase api.Phase, r OwnerRecord, options ...func(*api.Sleep)) Input {
+		return Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(phase, options...)))),
+			OwnerRecords: []OwnerRecord{r}}
 	}
 	stays := func(s *api.Sleep) { s.OwnerProblem = problem }
-	forget := "delete controllerrevisions " + recordName(mysql) + " -> owner.resumed"
-	released := onlyPause(t).recorded(owners.ByPause)
-	for name, row := range map[string]struct {
-		in   Input
-		want string
-	}{
-		"it cannot be read":           {in(api.Succeeded, unread), told},
-		"it cannot be written":        {in(api.Succeeded, record).denied("it is forbidden"), told},
-		"that was told":               {in(api.Succeeded, unread, stays), "noop OwnerStays"},
-		"the set sleeps still":        {in(api.Asleep, unread), "noop OwnerStays"},
-		"the rights are back":         {in(api.Succeeded, record, stays), "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"},
-		"it is resumed":               {in(api.Succeeded, released, stays), "do OwnerResumed: patch statefulsets web {+sleep}; " + forget},
-		"the set is gone: a log line": {Input{Observed: build.World(), Records: []Record{unread}}, "noop OwnerStays"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Decide(row.in).String(); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
-		})
-	}
-	if (Input{Observed: build.World(), Records: []Record{unread}}).problems() == nil || in(api.Succeeded, unread).problems() != nil {
-		t.Error("a dead letter is for a set that is gone only")
+	released := ownerWithPause(t).recorded(owners.ByPause)
+	check(t, map[string]Input{
+		"it cannot be read":           in(api.Succeeded, unread),
+		"it cannot be written":        in(api.Succeeded, record).withDenial("it is forbidden"),
+		"the problem was reported":    in(api.Succeeded, unread, stays),
+		"the set still sleeps":        in(api.Asleep, unread),
+		"the rights are back":         in(api.Succeeded, record, stays),
+		"it is resumed":               in(api.Succeeded, released, stays),
+		"the set is gone: a log line": Input{Observed: build.World(), OwnerRecords: []OwnerRecord{unread}},
+	})
+	if (Input{Observed: build.World(), OwnerRecords: []OwnerRecord{unread}}).problems() == nil || in(api.Succeeded,
+		unread).problems() != nil {
+		t.Error("a dead letter is needed only for a missing set")
 	}
 }
 
-// asking is a sleep that waits for its owner at the time of the test.
-func asking() *api.Sleep {
+// dueSleep is a sleep that waits for its owner at the time of the test.
+func dueSleep() *api.Sleep {
 	return build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) })
 }
 
-// TestWhoAllowsThatAnOwnerIsPaused: the resource, or its namespace; nothing that the author of the set writes.
-func TestWhoAllowsThatAnOwnerIsPaused(t *testing.T) {
+// TestConsentComesFromResourceOrNamespace: annotations by the author of the set do not count.
+func TestConsentComesFromResourceOrNamespace(t *testing.T) {
 	namespace := func(value string) *corev1.Namespace {
 		ns := &corev1.Namespace{}
 		ns.Name, ns.Labels = build.Namespace, map[string]string{api.PauseOwnersLabel: value}
@@ -111,18 +108,21 @@ func TestWhoAllowsThatAnOwnerIsPaused(t *testing.T) {
 		set       build.Option
 		want      bool
 	}{
-		"nobody":                                   {nil, namespace(""), build.Label("a", "b"), false},
-		"the resource":                             {map[string]string{api.AllowAnnotation: "pause"}, namespace(""), build.Label("a", "b"), true},
-		"the resource, no word":                    {map[string]string{api.AllowAnnotation: "true"}, namespace(""), build.Label("a", "b"), false},
-		"the namespace":                            {nil, namespace("allow"), build.Label("a", "b"), true},
-		"the namespace, a word of nobody's":        {nil, namespace("true"), build.Label("a", "b"), false},
-		"the set itself, which counts for nothing": {nil, namespace(""), build.Annotation(api.AllowAnnotation, "pause"), false},
+		"no consent": {nil, namespace(""), build.Label("a", "b"), false},
+		"the resource": {map[string]string{api.AllowAnnotation: "pause"}, namespace(""), build.Label("a", "b"),
+			true},
+		"the resource, with an unknown value": {map[string]string{api.AllowAnnotation: "true"}, namespace(""), build.Label("a", "b"),
+			false},
+		"the namespace":                        {nil, namespace("allow"), build.Label("a", "b"), true},
+		"the namespace, with an unknown value": {nil, namespace("true"), build.Label("a", "b"), false},
+		"the set itself, which does not count": {nil, namespace(""), build.Annotation(api.AllowAnnotation, "pause"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mysql := onlyPause(t)
+			mysql := ownerWithPause(t)
 			mysql.Object.SetAnnotations(row.resource)
-			set := build.Set("web", build.WithSleep(asking()), controlled(mysql.Object), row.set)
-			in := observed(t, build.Lists{"statefulsets": list{set}, "mariadbs": list{mysql.Object}, "namespaces": list{row.namespace}})
+			set := build.Set("web", build.WithSleep(dueSleep()), controlledBy(mysql.Object), row.set)
+			in := observeSet(t, build.Lists{"statefulsets": objectList{set}, "mariadbs": objectList{mysql.Object},
+				"namespaces": objectList{row.namespace}})
 			if len(in.Owners) != 1 || in.Owners[0].Allowed != row.want {
 				t.Errorf("%+v", in.Owners)
 			}
@@ -130,12 +130,13 @@ func TestWhoAllowsThatAnOwnerIsPaused(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsReadOnlyIfNeeded: a resource that allows it costs no request.
+// TestNamespaceIsReadOnlyIfNeeded: if the resource allows the pause, no request reads the namespace.
 func TestNamespaceIsReadOnlyIfNeeded(t *testing.T) {
-	mysql := onlyPause(t)
+	mysql := ownerWithPause(t)
 	mysql.Object.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
-	set := build.Set("web", build.WithSleep(asking()), controlled(mysql.Object))
-	lists := build.Lists{"statefulsets": list{set}, "mariadbs": list{mysql.Object}, "controllerrevisions": nil, "horizontalpodautoscalers": nil}
+	set := build.Set("web", build.WithSleep(dueSleep()), controlledBy(mysql.Object))
+	lists := build.Lists{"statefulsets": objectList{set}, "mariadbs": objectList{mysql.Object}, "controllerrevisions": nil,
+		"horizontalpodautoscalers": nil}
 	f := &Function{client: kube.NewClient(lists.Serve(t)), settings: build.SleepSettings(), registry: owners.BuiltIn()}
 	in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 	if err != nil || !in.Owners[0].Allowed {

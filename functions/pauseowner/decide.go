@@ -18,18 +18,17 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Input is what Decide decides on. Of the set's surroundings it knows the journals of operations, and what follows.
+// Input is everything that Decide depends on. Of the set's namespace, the embedded Observed contains only the journals of operations.
 type Input struct {
 	*world.Observed
 	Settings api.Settings
-	// Owners are who is to be paused before the planned operation, of a set that needs it: the custom resource that controls
-	// the set, and what scales it.
+	// Owners must be paused before the planned operation: the custom resource that controls the set, and the resources that scale it.
 	Owners []Owner
-	// Siblings are the other sets that the same resource controls. They are read for a sleep only.
+	// Siblings are the other sets that the same resource controls. They are read only for a sleep.
 	Siblings []*appsv1.StatefulSet
-	// Records are the owners that operations on this set have paused, or were about to.
-	Records []Record
-	// Denied is why the API server did not let us pause an owner; nil when it was not asked yet.
+	// OwnerRecords are the records of owners that operations on this set have paused or were about to pause.
+	OwnerRecords []OwnerRecord
+	// Denied is the API server's refusal to let pause-owner write to an owner, or nil if there was none.
 	Denied error
 }
 
@@ -38,30 +37,31 @@ type Owner struct {
 	Ref      metav1.OwnerReference
 	Row      owners.Row
 	Resource plan.Resource
-	Object   *unstructured.Unstructured // nil: it is gone
-	// Allowed: a person who may write the resource, or its namespace, allows that it is paused and stopped.
+	Object   *unstructured.Unstructured // nil: the owner is gone
+	// Allowed is true if a user who may write the resource or its namespace allows Drydock to pause and stop it.
 	Allowed bool
-	// Problem says why it cannot be paused.
+	// Problem says why the owner cannot be paused.
 	Problem string
 }
 
-// autoscalerKind is the kind of Kubernetes' own scaler. One that stands in the way has no resource of an operator's behind it.
+// autoscalerKind is the kind of Kubernetes' own autoscaler. An owner of this kind has no operator's resource behind it.
 const autoscalerKind = "HorizontalPodAutoscaler"
 
 // Decide is pure.
 func Decide(in Input) plan.Plan {
-	records, err := in.records()
+	operations, err := in.setOperations()
 	if err != nil {
-		return plan.Noop(api.StatusInvalid) // detect-resize or idle-timeout says so on the set
+		return plan.Noop(api.StatusInvalid) // detect-resize or idle-timeout reports it on the set
 	}
-	if planned := in.planned(records); planned != nil {
-		return consent(in, planned)
+	if planned := in.plannedOperation(operations); planned != nil {
+		return decidePlanned(in, planned)
 	}
-	return resumeAll(in, records)
+	return resumeAll(in, operations)
 }
 
-// records returns the records of the set; none if it does not exist. A cleanup does not concern the owner.
-func (in Input) records() (operation.Records, error) {
+// setOperations returns the records of the set's operations, or none if the set does not exist. Errors in a cleanup's record do not
+// count, because a cleanup does not concern the owner.
+func (in Input) setOperations() (operation.Records, error) {
 	if in.Set == nil {
 		return operation.Records{}, nil
 	}
@@ -69,9 +69,9 @@ func (in Input) records() (operation.Records, error) {
 	return records, cmp.Or(records.ResizeErr, records.SleepErr)
 }
 
-// planned returns the operation on the set that waits for the owners' consent; nil if none does.
-func (in Input) planned(records operation.Records) operation.Record {
-	for _, record := range records.All() {
+// plannedOperation returns the operation on the set that waits for the owners to be paused, or nil.
+func (in Input) plannedOperation(operations operation.Records) operation.Record {
+	for _, record := range operations.All() {
 		if record.Head().Phase == api.Planned && in.Set.DeletionTimestamp == nil {
 			return record
 		}
@@ -79,129 +79,132 @@ func (in Input) planned(records operation.Records) operation.Record {
 	return nil
 }
 
-// isSleep reports whether the record is of a sleep, and not of a resize.
-func isSleep(status operation.Record) bool {
-	_, sleep := status.(*api.Sleep)
+// isSleep reports whether the record is of a sleep and not of a resize.
+func isSleep(record operation.Record) bool {
+	_, sleep := record.(*api.Sleep)
 	return sleep
 }
 
-// ownerStops reports whether the owner's operator scales the set to zero and back in the operation.
-func ownerStops(status operation.Record) bool {
-	sleep, ok := status.(*api.Sleep)
+// operatorStops reports whether the owner's operator scales the set to zero and back in the operation.
+func operatorStops(record operation.Record) bool {
+	sleep, ok := record.(*api.Sleep)
 	return ok && sleep.OwnerStops
 }
 
-// consent lets the planned operation go on, or gives it up.
-func consent(in Input, status operation.Record) plan.Plan {
+// decidePlanned pauses the owners of the planned operation, one at a time, and then starts the operation or ends it.
+func decidePlanned(in Input, planned operation.Record) plan.Plan {
 	switch {
-	case aborted(in.Set) && isSleep(status):
-		return plan.Noop(api.NotOurPhase) // idle-timeout ends it
-	case aborted(in.Set):
-		return giveUp(in, status, api.Aborted, "the operation was ended with the annotation "+api.AbortAnnotation+" before the set was touched")
-	case operation.Overdue(status, in.Now):
-		return giveUp(in, status, api.DeadlineExceeded, tookTooLong(in, status))
+	case abortRequested(in.Set) && isSleep(planned):
+		return plan.Noop(api.NotOurPhase) // idle-timeout ends an aborted sleep
+	case abortRequested(in.Set):
+		return failOperation(in, planned, api.Aborted,
+			"the operation was aborted with the annotation "+api.AbortAnnotation+" before the set was changed")
+	case operation.Overdue(planned, in.Now):
+		return failOperation(in, planned, api.DeadlineExceeded, timeoutMessage(in, planned))
 	case !ownersApply(in.Set):
-		return goOn(in, status)
+		return continueOperation(in, planned)
 	case statefulset.Controller(in.Set) != nil && len(in.Owners) == 0:
-		return plan.Noop(api.OwnerNotPausable) // it was read before the set had an owner
+		return plan.Noop(api.OwnerNotPausable) // the owners were read before the set had one
 	}
 	for _, o := range in.Owners {
-		if p := ask(in, status, o); p.Kind != plan.KindNoop {
+		if p := pauseOrStop(in, planned, o); p.Kind != plan.KindNoop {
 			return p
 		}
 	}
-	return goOn(in, status)
+	return continueOperation(in, planned)
 }
 
-func aborted(set *appsv1.StatefulSet) bool {
+// abortRequested reports whether the set has the annotation abort.
+func abortRequested(set *appsv1.StatefulSet) bool {
 	_, abort := set.Annotations[api.AbortAnnotation]
 	return abort
 }
 
-// asksOwners reports whether the operation waits for owners. One that is aborted or overdue does not, so that it ends also
-// when an owner cannot be read.
-func asksOwners(in Input, status operation.Record) bool {
-	return status != nil && status.Head().Phase == api.Planned && !aborted(in.Set) && !operation.Overdue(status, in.Now) && ownersApply(in.Set)
+// needsOwners reports whether the operation waits for owners. An aborted or overdue operation does not, so that it ends even if an owner
+// cannot be read.
+func needsOwners(in Input, planned operation.Record) bool {
+	return planned != nil && planned.Head().Phase == api.Planned && !abortRequested(in.Set) && !operation.Overdue(planned, in.Now) &&
+		ownersApply(in.Set)
 }
 
-// ownersApply reports whether the owners of the set are asked before an operation: the annotation owner-policy does not switch that off.
+// ownersApply reports whether the owners of the set are paused before an operation. The annotation owner-policy can switch that off.
 func ownersApply(set *appsv1.StatefulSet) bool {
 	return api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore
 }
 
-// ask pauses one owner, or has it stop the set. A Noop means that it consents.
-func ask(in Input, status operation.Record, o Owner) plan.Plan {
+// pauseOrStop pauses one owner, or makes its operator stop the set. A Noop means that the owner is ready for the operation.
+func pauseOrStop(in Input, planned operation.Record, o Owner) plan.Plan {
 	switch {
-	case in.Denied != nil && !in.consents(status, o):
-		return refuse(in, status, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
+	case in.Denied != nil && !in.alreadyHeld(planned, o):
+		return refuseOwner(in, planned, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
 	case o.Ref.Kind == autoscalerKind:
-		return giveUp(in, status, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",
-			o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, thenRetry(in, status)))
+		return failOperation(in, planned, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",
+			o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, retryHint(in, planned)))
 	case o.Problem != "":
-		return refuse(in, status, o, "%s", o.Problem)
+		return refuseOwner(in, planned, o, "%s", o.Problem)
 	case o.Object == nil:
-		return refuse(in, status, o, "it does not exist")
+		return refuseOwner(in, planned, o, "it does not exist")
 	case o.Object.GetDeletionTimestamp() != nil:
-		return giveUp(in, status, api.OwnerDeleting, beingDeleted(in, status, o))
+		return failOperation(in, planned, api.OwnerDeleting, ownerDeletedMessage(in, planned, o))
 	}
-	by, p := means(in, status, o)
+	by, p := chooseMeans(in, planned, o)
 	switch {
 	case p.Kind != plan.KindNoop:
 		return p
-	case !o.Allowed && !o.heldByOthers(by):
-		return refuse(in, status, o, "%s", notAllowed(in, o))
+	case !o.Allowed && !o.heldWithoutDrydock(by):
+		return refuseOwner(in, planned, o, "%s", consentHint(in, o))
 	}
-	return hold(in, status, o, by)
+	return recordAndHold(in, planned, o, by)
 }
 
-// heldByOthers reports whether the owner is paused or stopped without Drydock, so that nothing is written to it.
-func (o Owner) heldByOthers(by owners.Means) bool {
-	_, ours := o.Object.GetAnnotations()[api.OwnerPausedAnnotation]
-	return !ours && o.Row.Held(by, o.Object)
+// heldWithoutDrydock reports whether the owner is paused or stopped by a user or another process. Drydock then writes nothing to it.
+func (o Owner) heldWithoutDrydock(by owners.Means) bool {
+	_, byDrydock := o.Object.GetAnnotations()[api.OwnerPausedAnnotation]
+	return !byDrydock && o.Row.Held(by, o.Object)
 }
 
-// consents reports whether the owner is paused or stopped already.
-func (in Input) consents(status operation.Record, o Owner) bool {
+// alreadyHeld reports whether the owner is already paused or stopped.
+func (in Input) alreadyHeld(planned operation.Record, o Owner) bool {
 	if o.Object == nil {
 		return false
 	}
-	by, p := means(in, status, o)
+	by, p := chooseMeans(in, planned, o)
 	return p.Kind == plan.KindNoop && o.Row.Held(by, o.Object)
 }
 
-// means says how the owner is kept from undoing the operation. Its operator's own stop comes first for a sleep, but stops all
-// of its sets: so all have to be about to sleep. One that is paused would not obey a stop.
-func means(in Input, status operation.Record, o Owner) (owners.Means, plan.Plan) {
+// chooseMeans returns how the owner is kept from undoing the operation. For a sleep, the operator's own stop comes first. Because it
+// stops all of the operator's sets, all of them must be about to sleep. A paused operator would not obey a stop.
+func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, plan.Plan) {
 	canPause, canStop := o.Row.Can(owners.ByPause), o.Row.Can(owners.ByStop)
-	consents := plan.Noop(api.OwnerConsents)
+	ready := plan.Noop(api.OwnerConsents)
 	switch {
-	case ownerStops(status) && canStop && o.Row.Held(owners.ByStop, o.Object):
-		return owners.ByStop, consents
-	case !isSleep(status) && !canPause:
-		return "", refuse(in, status, o, "its operator can stop its sets for a sleep, but not pause for another operation")
-	case !isSleep(status) || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
-		return owners.ByPause, consents
+	case operatorStops(planned) && canStop && o.Row.Held(owners.ByStop, o.Object):
+		return owners.ByStop, ready
+	case !isSleep(planned) && !canPause:
+		return "", refuseOwner(in, planned, o, "its operator can stop its sets for a sleep, but cannot be paused for another operation")
+	case !isSleep(planned) || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
+		return owners.ByPause, ready
 	}
 	sibling, wakes := awakeSibling(in.Siblings)
 	switch {
 	case sibling == nil:
-		return owners.ByStop, consents
+		return owners.ByStop, ready
 	case wakes:
-		return "", plan.Wait(api.SiblingAwake, "its operator is starting StatefulSet %s, which wakes up", sibling.Name)
+		return "", plan.Wait(api.SiblingAwake, "its operator is starting StatefulSet %s, which is waking up", sibling.Name)
 	case statefulset.Managed(sibling) && sameGroup(sibling, in.Set) && statefulset.WhenScaled(sibling) == statefulset.Retain:
-		return "", plan.Wait(api.SiblingAwake, "its operator stops StatefulSet %s too, which is about to sleep", sibling.Name)
-	case canPause && !ownerStops(status):
-		return owners.ByPause, consents
+		return "", plan.Wait(api.SiblingAwake, "its operator also stops StatefulSet %s, which will sleep soon", sibling.Name)
+	case canPause && !operatorStops(planned):
+		return owners.ByPause, ready
 	case statefulset.WhenScaled(sibling) != statefulset.Retain:
-		return "", deletesClaims(in, status, o, sibling.Name)
+		return "", refuseClaimDeletion(in, planned, o, sibling.Name)
 	}
-	return "", refuse(in, status, o, "its operator can only stop all its sets, and StatefulSet %s is awake. "+
-		"Label both %s=true, and %s with the same name, so that they sleep together",
+	return "", refuseOwner(in, planned, o, "its operator can only stop all its sets, and StatefulSet %s is awake. "+
+		"To let them sleep together, label both %s=true and give both the same label %s",
 		sibling.Name, api.ManagedLabel, api.GroupLabel)
 }
 
-// awakeSibling is a set that the stop of its owner would take by surprise: it is awake, or on its way to be, or would lose its
-// claims.
+// awakeSibling returns a set that the owner's stop must not scale to zero now, or nil. Such a set is awake, is waking up, or would lose
+// its claims. It also reports whether the set is waking up.
 func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
 	for _, set := range siblings {
 		sleep, err := api.LoadSleep(set)
@@ -216,53 +219,56 @@ func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wake
 	return nil, false
 }
 
+// sameGroup reports whether both sets have the same label group.
 func sameGroup(a, b *appsv1.StatefulSet) bool {
 	group := a.Labels[api.GroupLabel]
 	return group != "" && group == b.Labels[api.GroupLabel]
 }
 
-// hold writes the record first: whatever happens then, the owner is found and resumed.
-func hold(in Input, status operation.Record, o Owner, by owners.Means) plan.Plan {
+// recordAndHold writes the record before it pauses or stops the owner. Whatever happens afterwards, the owner is found by the record and
+// resumed.
+func recordAndHold(in Input, planned operation.Record, o Owner, by owners.Means) plan.Plan {
 	if by == owners.ByStop {
-		if p := beforeStop(in, status, o); p.Kind != plan.KindNoop {
+		if p := prepareStop(in, planned, o); p.Kind != plan.KindNoop {
 			return p
 		}
 	}
-	hold, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: status.Head().Operation, Set: in.Set.Name})
+	actions, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: planned.Head().Operation, Set: in.Set.Name})
 	if err != nil {
-		return refuse(in, status, o, "%v", err)
+		return refuseOwner(in, planned, o, "%v", err)
 	}
-	if len(hold) == 0 {
+	if len(actions) == 0 {
 		return plan.Noop(api.OwnerConsents)
 	}
-	if !in.recorded(status.Head().Operation, o) {
+	if !in.hasRecord(planned.Head().Operation, o) {
 		doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
 			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: by == owners.ByStop}
-		hold = append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, status, doc))}, hold...)
+		actions = append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, planned, doc))}, actions...)
 	}
-	return plan.Do(api.OwnerPausing, hold...)
+	return plan.Do(api.OwnerPausing, actions...)
 }
 
-// beforeStop writes down that the operator scales the set, so that nobody else does; and refuses what would lose data: the
-// claims of a set that its operator scales to zero are its own to keep.
-func beforeStop(in Input, status operation.Record, o Owner) plan.Plan {
+// prepareStop stores that the operator scales the set, so that Drydock does not. It refuses a stop that would lose data: when an operator
+// scales a set to zero, Drydock cannot keep the set's claims.
+func prepareStop(in Input, planned operation.Record, o Owner) plan.Plan {
 	switch {
 	case statefulset.WhenScaled(in.Set) != statefulset.Retain:
-		return deletesClaims(in, status, o, in.Set.Name)
-	case ownerStops(status):
+		return refuseClaimDeletion(in, planned, o, in.Set.Name)
+	case operatorStops(planned):
 		return plan.Noop(api.OwnerConsents)
 	}
-	sleep, ok := status.(*api.Sleep)
+	sleep, ok := planned.(*api.Sleep)
 	if !ok {
-		return plan.Noop(api.OwnerConsents) // an operator stops a set for a sleep only
+		return plan.Noop(api.OwnerConsents) // an operator stops a set only for a sleep
 	}
 	next := sleep.Clone()
 	next.OwnerStops = true
 	return plan.Do(api.OwnerPausing, operation.Store(in.Set, next).Actions()...)
 }
 
-func (in Input) recorded(operation string, o Owner) bool {
-	for _, r := range in.Records {
+// hasRecord reports whether the operation already has a record of the owner.
+func (in Input) hasRecord(operation string, o Owner) bool {
+	for _, r := range in.OwnerRecords {
 		if r.Link.Operation == operation && r.Err == nil && r.Owner.UID == o.Object.GetUID() {
 			return true
 		}
@@ -270,11 +276,11 @@ func (in Input) recorded(operation string, o Owner) bool {
 	return false
 }
 
-// goOn hands the operation to the function that stops the set.
-func goOn(in Input, status operation.Record) plan.Plan {
+// continueOperation hands the operation to the function that stops the set.
+func continueOperation(in Input, planned operation.Record) plan.Plan {
 	var next operation.Record
 	message := "the new volumes are being prepared"
-	switch record := status.(type) {
+	switch record := planned.(type) {
 	case *api.Sleep:
 		next = operation.Enter(record, api.Stopping, in.Now, in.Settings.QuiesceTimeout+statefulset.GracePeriod(in.Set))
 		message = "the set is scaled to zero"

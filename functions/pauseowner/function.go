@@ -1,14 +1,15 @@
-// Package pauseowner pauses the custom resource that controls a StatefulSet before the set is stopped, or has its operator
-// stop the set, and resumes it as soon as the set has its replicas back, at the latest when the operation is over.
+// Package pauseowner keeps the operator of a StatefulSet from undoing an operation. Before the set is stopped, it pauses the custom
+// resource that controls the set, or makes the operator stop the set. It resumes the resource as soon as the set has its replicas back, at
+// the latest when the operation is over.
 //
 //	in    resize.detected, sleep.decided, wake.decided, scaled, restore.completed, operation.failed; StatefulSets with a
-//	planned operation; records of paused owners whose operation is over; the tick
+//	      planned operation; records of paused owners whose operation is over; the tick
 //	get   the StatefulSet, its owner, other sets of the owner, the Namespace; list ControllerRevisions, HorizontalPodAutoscalers
-//	do    patch the StatefulSet: status, sleep; create and delete the record of a paused owner; patch the owner: the settings that
-//	pause it, what was there before
+//	do    patch the StatefulSet: status, sleep; create and delete the record of a paused owner; patch the owner: pause it, restore its
+//	      previous settings
 //	out   owner.paused, owner.resumed
-//	never pauses a resource that does not allow it; never lets an operation go on whose owner would undo it; never touches a
-//	pause that somebody else has made; never leaves an owner paused without a record of it
+//	never pauses a resource that does not allow it; never starts an operation that an owner would undo; never changes a pause by
+//	a user or another process; never leaves an owner paused without a record of it
 package pauseowner
 
 import (
@@ -26,7 +27,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Function is pause-owner.
+// Function is the CloudEvent function pause-owner.
 type Function struct {
 	client   *kube.Client
 	apply    *apply.Executor
@@ -34,13 +35,13 @@ type Function struct {
 	registry owners.Registry
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, registry owners.Registry, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings, registry: registry}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once. What the API server will never let us do to the owner
-// is a reason to give the operation up, and not only the event.
+// Handle is safe to repeat, to reorder and to run twice at once. If the API server permanently refuses a write to the owner, the
+// operation is given up, and not only the event.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
@@ -50,7 +51,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		in.Denied = denied
 		decided := Decide(in)
 		if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
-			return plan.Plan{}, fault.Permanent(problems) // a dead letter on the set tells people
+			return plan.Plan{}, fault.Permanent(problems) // the user sees it as a dead letter on the set
 		}
 		return decided, nil
 	})

@@ -23,6 +23,7 @@ import (
 	"drydock.dev/shared/world"
 )
 
+// observe reads everything that Decide needs.
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	in := Input{Observed: &world.Observed{Now: time.Now(), Name: ref.Name}, Settings: f.settings}
 	set := &appsv1.StatefulSet{}
@@ -33,13 +34,13 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
-	records, err := in.records()
+	records, err := in.setOperations()
 	if err != nil {
-		return in, nil //nolint:nilerr // an unreadable document is Decide's to judge
+		return in, nil //nolint:nilerr // Decide handles an unreadable record
 	}
 	if found {
-		planned := in.planned(records)
-		if planned != nil && !asksOwners(in, planned) {
+		planned := in.plannedOperation(records)
+		if planned != nil && !needsOwners(in, planned) {
 			return in, nil
 		}
 		if planned != nil {
@@ -52,17 +53,17 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	return in, err
 }
 
-// observeOwners reads who would undo the planned operation, and for a sleep who else belongs to the set's owner.
+// observeOwners reads the resources that would undo the planned operation, and for a sleep also the owner's other sets.
 func (f *Function) observeOwners(ctx context.Context, in *Input, planned operation.Record) error {
 	controller := statefulset.Controller(in.Set)
 	if controller != nil {
-		owner, err := f.owner(ctx, in.Set.Namespace, *controller)
+		owner, err := f.findOwner(ctx, in.Set.Namespace, *controller)
 		if err != nil {
 			return err
 		}
 		in.Owners = append(in.Owners, *owner)
 	}
-	scalers, err := f.scalers(ctx, in.Set)
+	scalers, err := f.findScalers(ctx, in.Set)
 	if err != nil {
 		return err
 	}
@@ -76,29 +77,29 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned operati
 	return f.observeSiblings(ctx, in, controller)
 }
 
-// observeConsent finds out which owners may be paused. The namespace is read only where a resource itself does not allow it.
+// observeConsent determines which owners may be paused. It reads the namespace only if a resource itself does not allow it.
 func (f *Function) observeConsent(ctx context.Context, in *Input) error {
-	asks := false
+	unknown := false
 	for i := range in.Owners {
 		o := &in.Owners[i]
 		o.Allowed = o.Object != nil && o.Object.GetAnnotations()[api.AllowAnnotation] == api.AllowPause
-		asks = asks || o.Object != nil && !o.Allowed
+		unknown = unknown || o.Object != nil && !o.Allowed
 	}
-	if !asks {
+	if !unknown {
 		return nil
 	}
-	all, err := f.client.PauseOwners(ctx, in.Set.Namespace)
+	allowsAll, err := f.client.PauseOwners(ctx, in.Set.Namespace)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
 	for i := range in.Owners {
-		in.Owners[i].Allowed = in.Owners[i].Allowed || all
+		in.Owners[i].Allowed = in.Owners[i].Allowed || allowsAll
 	}
 	return nil
 }
 
-// observeSiblings reads the other sets that the owner's stop stops: those of the same controller, and those whose controllers
-// of the same kind lead to the same owner.
+// observeSiblings reads the other sets that the owner's stop scales to zero. These are the sets of the same controller, and the sets
+// whose controllers of the same kind have the same owner.
 func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *metav1.OwnerReference) error {
 	var others []*appsv1.StatefulSet
 	err := kube.Pages(ctx, f.client, plan.StatefulSets, in.Set.Namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
@@ -111,11 +112,11 @@ func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *m
 	if err != nil {
 		return err
 	}
-	tops := map[types.UID]types.UID{controller.UID: in.Owners[0].Ref.UID} // of each controller
+	tops := map[types.UID]types.UID{controller.UID: in.Owners[0].Ref.UID} // the topmost owner of each controller
 	for _, set := range others {
 		other := statefulset.Controller(set)
 		if _, known := tops[other.UID]; !known && in.Owners[0].Ref.UID != controller.UID {
-			top, err := f.owner(ctx, set.Namespace, *other)
+			top, err := f.findOwner(ctx, set.Namespace, *other)
 			if err != nil {
 				return err
 			}
@@ -128,25 +129,26 @@ func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *m
 	return nil
 }
 
-// scalers are what would give the set replicas by itself. A HorizontalPodAutoscaler does nothing while its target is at zero,
-// unless its own minimum is (kubernetes pkg/controller/podautoscaler/horizontal.go, reconcileAutoscaler); who made the
-// autoscaler, as KEDA, may do more.
-func (f *Function) scalers(ctx context.Context, set *appsv1.StatefulSet) ([]Owner, error) {
+// findScalers returns the resources that would give the set replicas by themselves. A HorizontalPodAutoscaler does nothing while its
+// target is at zero, unless its own minimum is zero (kubernetes pkg/controller/podautoscaler/horizontal.go, reconcileAutoscaler). The
+// resource that created the autoscaler, such as KEDA's, may do more.
+func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet) ([]Owner, error) {
 	var found []Owner
 	var targeting []*autoscalingv2.HorizontalPodAutoscaler
-	err := kube.Pages(ctx, f.client, plan.Autoscalers, set.Namespace, "", &autoscalingv2.HorizontalPodAutoscalerList{}, func(l *autoscalingv2.HorizontalPodAutoscalerList) {
-		for i := range l.Items {
-			if target := l.Items[i].Spec.ScaleTargetRef; target.Kind == "StatefulSet" && target.Name == set.Name {
-				targeting = append(targeting, &l.Items[i])
+	err := kube.Pages(ctx, f.client, plan.Autoscalers, set.Namespace, "", &autoscalingv2.HorizontalPodAutoscalerList{},
+		func(l *autoscalingv2.HorizontalPodAutoscalerList) {
+			for i := range l.Items {
+				if target := l.Items[i].Spec.ScaleTargetRef; target.Kind == "StatefulSet" && target.Name == set.Name {
+					targeting = append(targeting, &l.Items[i])
+				}
 			}
-		}
-	})
+		})
 	if err != nil {
 		return nil, err
 	}
 	for _, scaler := range targeting {
 		if controller := metav1.GetControllerOf(scaler); controller != nil {
-			owner, err := f.owner(ctx, set.Namespace, *controller)
+			owner, err := f.findOwner(ctx, set.Namespace, *controller)
 			if err != nil {
 				return nil, err
 			}
@@ -155,21 +157,21 @@ func (f *Function) scalers(ctx context.Context, set *appsv1.StatefulSet) ([]Owne
 		}
 		if scaler.Spec.MinReplicas != nil && *scaler.Spec.MinReplicas == 0 {
 			found = append(found, Owner{Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: scaler.Name},
-				Problem: "its minReplicas are 0, so it scales the set also from zero; set them to 1"})
+				Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"})
 		}
 	}
 	return found, nil
 }
 
-// mostOwners bounds the walk from a StatefulSet to the resource that people write.
-const mostOwners = 4
+// maxOwners bounds the walk from a StatefulSet up to the resource that users write.
+const maxOwners = 4
 
-// owner finds who has to be paused before what the reference's resource controls is touched.
-func (f *Function) owner(ctx context.Context, namespace string, controller metav1.OwnerReference) (*Owner, error) {
+// findOwner returns the owner that must be paused before an object of the controller is changed.
+func (f *Function) findOwner(ctx context.Context, namespace string, controller metav1.OwnerReference) (*Owner, error) {
 	ref := &controller
-	for range mostOwners {
+	for range maxOwners {
 		o := &Owner{Ref: *ref}
-		if problem, err := f.look(ctx, namespace, o); err != nil || problem != "" {
+		if problem, err := f.readOwner(ctx, namespace, o); err != nil || problem != "" {
 			o.Problem = problem
 			return o, err
 		}
@@ -178,19 +180,19 @@ func (f *Function) owner(ctx context.Context, namespace string, controller metav
 		}
 		up := metav1.GetControllerOf(o.Object)
 		switch {
-		case up != nil: // who controls the resource would undo a pause of it
+		case up != nil: // the resource's own controller would undo a pause
 			ref = up
 			continue
 		case o.Row.Up:
-			o.Problem = "it is paused through the resource that controls it, and none does"
+			o.Problem = "it is paused through its controller, and it has none"
 		}
 		return o, nil
 	}
-	return &Owner{Ref: *ref, Problem: "its owners lead in a circle"}, nil
+	return &Owner{Ref: *ref, Problem: "its owner references form a circle"}, nil
 }
 
-// look reads the owner that the reference names.
-func (f *Function) look(ctx context.Context, namespace string, o *Owner) (problem string, err error) {
+// readOwner reads the owner that the reference names.
+func (f *Function) readOwner(ctx context.Context, namespace string, o *Owner) (problem string, err error) {
 	gv, err := schema.ParseGroupVersion(o.Ref.APIVersion)
 	if err != nil {
 		return err.Error(), nil
@@ -208,40 +210,41 @@ func (f *Function) look(ctx context.Context, namespace string, o *Owner) (proble
 		return fmt.Sprintf("%v. Give the rights with kubectl drydock rbac --owners %s", err, row.Operator), nil
 	}
 	if o.Object != nil && o.Object.GetUID() != o.Ref.UID {
-		o.Object = nil // another one of the same name
+		o.Object = nil // another resource with the same name
 	}
 	return "", err
 }
 
-// observeRecords reads the records of paused owners, with the owners, and the journals beside them.
+// observeRecords reads the records of paused owners, these owners, and the journals beside them.
 func (f *Function) observeRecords(ctx context.Context, namespace string, in *Input) error {
-	err := kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
-		for i := range l.Items {
-			link := api.LoadRecord(&l.Items[i])
-			if link == nil || link.Set.Name != in.Name {
-				continue
+	err := kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
+		func(l *appsv1.ControllerRevisionList) {
+			for i := range l.Items {
+				link := api.LoadRecord(&l.Items[i])
+				if link == nil || link.Set.Name != in.Name {
+					continue
+				}
+				switch link.Role {
+				case api.RoleJournal:
+					in.Journals = append(in.Journals, &l.Items[i])
+				case api.RoleOwner:
+					in.OwnerRecords = append(in.OwnerRecords, OwnerRecord{Revision: &l.Items[i], Link: link})
+				}
 			}
-			switch link.Role {
-			case api.RoleJournal:
-				in.Journals = append(in.Journals, &l.Items[i])
-			case api.RoleOwner:
-				in.Records = append(in.Records, Record{Revision: &l.Items[i], Link: link})
-			}
-		}
-	})
+		})
 	if err != nil {
 		return err
 	}
-	for i := range in.Records {
-		if err := f.follow(ctx, &in.Records[i]); err != nil {
+	for i := range in.OwnerRecords {
+		if err := f.readRecordedOwner(ctx, &in.OwnerRecords[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// follow reads the owner that the record is about.
-func (f *Function) follow(ctx context.Context, r *Record) error {
+// readRecordedOwner reads the owner that the record names.
+func (f *Function) readRecordedOwner(ctx context.Context, r *OwnerRecord) error {
 	doc, err := api.LoadPausedOwner(r.Revision)
 	if err != nil {
 		r.Err = err

@@ -15,23 +15,23 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Record is a record of a paused owner, with the owner as it is now.
-type Record struct {
+// OwnerRecord is a record of a paused owner, with the owner as it is now.
+type OwnerRecord struct {
 	Revision *appsv1.ControllerRevision
 	Link     *api.Link
 	Owner    *api.PausedOwner
-	Row      owners.Row // empty: no row is about the kind any more
+	Row      owners.Row // empty: no row names the kind any more
 	Resource plan.Resource
-	Object   *unstructured.Unstructured // nil: it is gone
-	Err      error                      // the record cannot be read
-	Denied   error                      // the API server does not let pause-owner read the owner
+	Object   *unstructured.Unstructured // nil: the owner is gone
+	Err      error                      // why the record cannot be read
+	Denied   error                      // why pause-owner must not read the owner
 }
 
-// resumeAll ends the pauses that nothing needs any more, one at a time.
-func resumeAll(in Input, records operation.Records) plan.Plan {
+// resumeAll ends pauses that nothing needs any more, one at a time.
+func resumeAll(in Input, operations operation.Records) plan.Plan {
 	var soon *plan.Plan
-	for _, record := range in.Records {
-		switch p := resume(in, records, record); {
+	for _, record := range in.OwnerRecords {
+		switch p := resume(in, operations, record); {
 		case p.Kind == plan.KindDo:
 			return p
 		case p.Soon:
@@ -41,7 +41,7 @@ func resumeAll(in Input, records operation.Records) plan.Plan {
 	switch {
 	case soon != nil:
 		return *soon
-	case len(in.Records) > 0:
+	case len(in.OwnerRecords) > 0:
 		return plan.Noop(api.OwnerStays)
 	case in.Set == nil || in.Set.DeletionTimestamp != nil:
 		return plan.Noop(api.SetGone)
@@ -49,27 +49,27 @@ func resumeAll(in Input, records operation.Records) plan.Plan {
 	return plan.Noop(api.NotOurPhase)
 }
 
-// resume ends one pause and then removes the record: when its operation is over, or as soon as the set has its replicas back,
-// because pods may need their operator to get ready.
-func resume(in Input, records operation.Records, record Record) plan.Plan {
+// resume ends one pause and then removes its record. A pause ends when its operation is over. It ends earlier, as soon as the set has its
+// replicas back, because pods may need their operator to become ready.
+func resume(in Input, operations operation.Records, record OwnerRecord) plan.Plan {
 	if record.Err != nil {
 		return plan.Noop(api.OwnerStays)
 	}
-	status := records.Find(record.Link.Operation)
-	starts := record.starts(status)
-	if in.runs(status, record.Link.Operation) && !starts && !record.vanishes(status) {
+	current := operations.Find(record.Link.Operation)
+	operatorStarts := record.operatorStarts(current)
+	if in.needsPause(current, record.Link.Operation) && !operatorStarts && !record.ownerDisappears(current) {
 		switch {
-		case !operation.GivenBack(in.Set, status) || record.Row.Resume == owners.AtReady:
+		case !operation.GivenBack(in.Set, current) || record.Row.Resume == owners.AtReady:
 			return plan.Noop(api.OwnerStays)
 		case !statefulset.Seen(in.Set):
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
 		}
 	}
 	if denied := errors.Join(record.Denied, in.Denied); denied != nil {
-		return stuck(in, status, record, denied)
+		return reportStuckPause(in, current, record, denied)
 	}
 	if record.Object != nil {
-		release, err := record.release(starts)
+		release, err := record.release(operatorStarts)
 		if err != nil {
 			return plan.Noop(api.OwnerStays)
 		}
@@ -78,71 +78,72 @@ func resume(in Input, records operation.Records, record Record) plan.Plan {
 		}
 	}
 	var actions []plan.Action
-	if status != nil && status.Head().OwnerProblem != "" {
-		actions = operation.Store(in.Set, withOwnerProblem(status, "")).Actions()
+	if current != nil && current.Head().OwnerProblem != "" {
+		actions = operation.Store(in.Set, withOwnerProblem(current, "")).Actions()
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation)
 }
 
-// stuck says on the set, once, that its owner stays paused because the rights to write it are gone.
-func stuck(in Input, status operation.Record, record Record, denied error) plan.Plan {
-	if status == nil {
-		return plan.Noop(api.OwnerStays) // problems has it
+// reportStuckPause reports on the set, once, that its owner stays paused because pause-owner has lost the rights to write it.
+func reportStuckPause(in Input, current operation.Record, record OwnerRecord, denied error) plan.Plan {
+	if current == nil {
+		return plan.Noop(api.OwnerStays) // problems reports it
 	}
 	problem := fmt.Sprintf("%s %s stays paused: %v", record.Owner.Kind, record.Owner.Name, denied)
 	if record.Row.Operator != "" {
 		problem += ". Give the rights with kubectl drydock rbac --owners " + record.Row.Operator
 	}
-	if problem == status.Head().OwnerProblem {
+	if problem == current.Head().OwnerProblem {
 		return plan.Noop(api.OwnerStays)
 	}
-	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID, Operation: status.Head().Operation}
-	store := operation.Store(in.Set, withOwnerProblem(status, problem))
+	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID, Operation: current.Head().Operation}
+	store := operation.Store(in.Set, withOwnerProblem(current, problem))
 	return plan.Do(api.OwnerStays, append(store.Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...)
 }
 
 // withOwnerProblem returns a copy of the record that says why the owner stays paused.
-func withOwnerProblem(status operation.Record, problem string) operation.Record {
-	next := operation.Clone(status)
+func withOwnerProblem(current operation.Record, problem string) operation.Record {
+	next := operation.Clone(current)
 	next.Head().OwnerProblem = problem
 	return next
 }
 
-// release puts back what was there. A stop is over for all sets of the owner as soon as one of them wakes.
-func (r Record) release(starts bool) ([]plan.Action, error) {
-	if starts {
+// release restores the previous settings of the owner. A stop ends for all sets of the owner as soon as one of them wakes.
+func (r OwnerRecord) release(forAll bool) ([]plan.Action, error) {
+	if forAll {
 		return owners.ReleaseAll(r.Resource, r.Object)
 	}
 	return owners.Release(r.Resource, r.Object, r.Link.Operation)
 }
 
-// starts reports whether the set wakes and its operator, which has stopped it, is to start it.
-func (r Record) starts(status operation.Record) bool {
-	return r.Owner.Stopped && status != nil && status.Head().Phase == api.Waking
+// operatorStarts reports whether the set is waking and its operator, which has stopped it, must start it.
+func (r OwnerRecord) operatorStarts(current operation.Record) bool {
+	return r.Owner.Stopped && current != nil && current.Head().Phase == api.Waking
 }
 
-// vanishes reports whether the owner of a set that sleeps is being deleted: the pause may keep its operator from letting it go.
-func (r Record) vanishes(status operation.Record) bool {
-	return r.Object != nil && r.Object.GetDeletionTimestamp() != nil && status != nil && isSleep(status)
+// ownerDisappears reports whether the owner of a sleeping set is being deleted. The pause may keep the operator from finishing that
+// deletion.
+func (r OwnerRecord) ownerDisappears(current operation.Record) bool {
+	return r.Object != nil && r.Object.GetDeletionTimestamp() != nil && current != nil && isSleep(current)
 }
 
-// runs reports whether the operation still needs its owner paused: it is under way by the set's document; or by a journal,
-// while there is no set or one that tells of no operation.
-func (in Input) runs(status operation.Record, id string) bool {
-	if status != nil {
-		return status.Active()
+// needsPause reports whether the operation still needs its owner paused. The set's record decides. If there is no set, or the set has no
+// record of the operation, the journal decides.
+func (in Input) needsPause(current operation.Record, id string) bool {
+	if current != nil {
+		return current.Active()
 	}
 	return in.Journal(id) != nil
 }
 
-// problems are what stands in the way of resuming.
+// problems returns what prevents the release of owners.
 func (in Input) problems() error {
 	var all []error
 	if in.Denied != nil && in.Set == nil {
 		all = append(all, in.Denied)
 	}
-	for _, r := range in.Records {
+	for _, r := range in.OwnerRecords {
 		if r.Err != nil {
 			all = append(all, r.Err)
 			continue

@@ -1,6 +1,7 @@
 package pauseowner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -25,10 +26,11 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// owner is a custom resource main of the kind, as a set's owner.
+// owner is a custom resource main of the kind that owns a set.
 func owner(t *testing.T, apiVersion, kind string, spec map[string]any) Owner {
 	t.Helper()
 	gv, err := schema.ParseGroupVersion(apiVersion)
@@ -37,7 +39,7 @@ func owner(t *testing.T, apiVersion, kind string, spec map[string]any) Owner {
 	}
 	row, known := owners.BuiltIn().Find(gv.Group, kind)
 	if !known {
-		t.Fatalf("nothing is known about %s of %s", kind, gv.Group)
+		t.Fatalf("no row names %s of %s", kind, gv.Group)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetAPIVersion(apiVersion)
@@ -57,29 +59,31 @@ func owner(t *testing.T, apiVersion, kind string, spec map[string]any) Owner {
 	return Owner{Ref: ref, Row: row, Resource: resource, Object: object, Allowed: true}
 }
 
-// both can be paused and stopped, the next two only one of that.
-func both(t *testing.T) Owner {
+// ownerWithBoth can be paused and stopped.
+func ownerWithBoth(t *testing.T) Owner {
 	t.Helper()
 	return owner(t, "postgres-operator.crunchydata.com/v1beta1", "PostgresCluster", map[string]any{})
 }
 
-func onlyStop(t *testing.T) Owner {
+// ownerWithStop can only be stopped.
+func ownerWithStop(t *testing.T) Owner {
 	t.Helper()
 	return owner(t, "pxc.percona.com/v1", "PerconaXtraDBCluster", map[string]any{})
 }
 
-func onlyPause(t *testing.T) Owner {
+// ownerWithPause can only be paused.
+func ownerWithPause(t *testing.T) Owner {
 	t.Helper()
 	return owner(t, "k8s.mariadb.com/v1alpha1", "MariaDB", map[string]any{})
 }
 
-// keda is what made an autoscaler.
-func keda(t *testing.T) Owner {
+// kedaScaler is the resource that created an autoscaler.
+func kedaScaler(t *testing.T) Owner {
 	t.Helper()
 	return owner(t, "keda.sh/v1alpha1", "ScaledObject", nil)
 }
 
-// held is the owner that the operations hold by the means.
+// held is the owner while the operations pause or stop it.
 func (o Owner) held(t *testing.T, by owners.Means, operations ...string) Owner {
 	t.Helper()
 	for _, operation := range operations {
@@ -92,13 +96,14 @@ func (o Owner) held(t *testing.T, by owners.Means, operations ...string) Owner {
 	return o
 }
 
-// deleting is the owner on its way out.
+// deleting is the owner while it is being deleted.
 func (o Owner) deleting() Owner {
 	o.Object = o.Object.DeepCopy()
 	o.Object.SetDeletionTimestamp(&metav1.Time{Time: build.Now})
 	return o
 }
 
+// patched is the object after the actions.
 func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Action) *unstructured.Unstructured {
 	t.Helper()
 	text, _ := object.MarshalJSON()
@@ -119,26 +124,28 @@ func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Act
 	return next
 }
 
-// recorded is the record that the sleep holds the owner.
-func (o Owner) recorded(by owners.Means) Record {
+// recorded is the sleep's record of the owner.
+func (o Owner) recorded(by owners.Means) OwnerRecord {
 	sleep := build.Sleep(api.Planned)
-	doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Ref.APIVersion, Kind: o.Ref.Kind, Name: "main", UID: o.Ref.UID, Stopped: by == owners.ByStop}
+	doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Ref.APIVersion, Kind: o.Ref.Kind, Name: "main", UID: o.Ref.UID,
+		Stopped: by == owners.ByStop}
 	revision := resources.MakeOwnerRecord(build.Set("web"), sleep, doc)
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
 	link, _ := api.LoadLink(revision)
-	return Record{Revision: revision, Link: link, Owner: &doc, Resource: o.Resource, Object: o.Object}
+	return OwnerRecord{Revision: revision, Link: link, Owner: &doc, Resource: o.Resource, Object: o.Object}
 }
 
-// resumed is the record of an owner whose row says when a pause ends.
-func (r Record) resumed(at owners.Moment) Record {
+// resumedAt is the record of an owner whose row says when a pause ends.
+func (r OwnerRecord) resumedAt(at owners.Moment) OwnerRecord {
 	r.Row.Resume = at
 	return r
 }
 
+// recordName returns the name of the sleep's record of the owner.
 func recordName(o Owner) string { return api.OwnerRecordName(build.SleepID, o.Ref.UID) }
 
-// asked is what is observed of a set with three replicas that is about to sleep, and of its owners.
-func asked(sleep *api.Sleep, all []Owner, options ...build.Option) Input {
+// sleepAsking is a set with three replicas before its sleep, with its owners.
+func sleepAsking(sleep *api.Sleep, all []Owner, options ...build.Option) Input {
 	options = append([]build.Option{build.Replicas(3), build.WithSleep(sleep)}, options...)
 	if len(all) > 0 && all[0].Row.Operator != "keda" {
 		options = append(options, build.Owned(all[0].Ref.Kind, "main"))
@@ -146,186 +153,190 @@ func asked(sleep *api.Sleep, all []Owner, options ...build.Option) Input {
 	return Input{Observed: build.World(build.Set("web", options...)), Settings: build.SleepSettings(), Owners: all}
 }
 
-func (in Input) with(records ...Record) Input {
-	in.Records = records
+func (in Input) withRecords(records ...OwnerRecord) Input {
+	in.OwnerRecords = records
 	return in
 }
 
-func (in Input) beside(siblings ...*appsv1.StatefulSet) Input {
+func (in Input) withSiblings(siblings ...*appsv1.StatefulSet) Input {
 	in.Siblings = siblings
 	return in
 }
 
-func (in Input) denied(why string) Input {
+func (in Input) withDenial(why string) Input {
 	in.Denied = errors.New(why)
 	return in
 }
 
-type sleepRow struct {
-	in   Input
-	want string
-	next string
+// writesTo reports whether the plan writes to an object of the resource.
+func writesTo(p plan.Plan, resource plan.Resource) bool {
+	return slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Resource == resource })
 }
 
-func checkSleeps(t *testing.T, rows map[string]sleepRow) {
-	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			build.Expect(t, row.in.Observed, func() plan.Plan { return Decide(row.in) }, row.want, row.next, seen(row.in)...)
-		})
-	}
-}
-
-const (
-	sleepGoesOn = "do OwnerConsents: patch statefulsets web {+sleep} -> owner.paused"
-	isStopping  = "Stopping OwnerConsents, idle, attempt 1, round 1, replicas 3, due 15m30s"
-	isStopped   = "Stopping OwnerConsents, idle, attempt 1, round 1, replicas 3, its owner stops it, due 15m30s"
-)
-
-// refusedWith checks a plan that gives the sleep up, with the words in its message.
-func refusedWith(t *testing.T, in Input, reason api.Reason, words ...string) {
+// refusedWith checks that the plan refuses the sleep and changes nothing else. It returns the message.
+func refusedWith(t *testing.T, in Input, reason api.Reason) string {
 	t.Helper()
 	p := Decide(in)
 	sleep := build.StoredSleep(p)
 	if p.Reason != reason || p.Announce != events.OperationFailed || sleep == nil {
 		t.Fatalf("%s", p)
 	}
-	if sleep.Phase != api.Refused || sleep.FailedAt != api.Planned || sleep.OwnerStops || sleep.Finished == nil || sleep.Deadline != nil || sleep.Replicas != 3 {
+	if sleep.Phase != api.Refused || sleep.FailedAt != api.Planned || sleep.OwnerStops || sleep.Finished == nil || sleep.Deadline != nil ||
+		sleep.Replicas != 3 {
 		t.Errorf("%s", build.Summary(sleep))
-	}
-	for _, word := range words {
-		if !strings.Contains(sleep.Message, word) {
-			t.Errorf("%q does not say %q", sleep.Message, word)
-		}
 	}
 	for _, a := range p.Actions {
 		if a.Resource != plan.StatefulSets && a.Verb != plan.VerbRecord {
-			t.Errorf("a sleep that is refused touches something: %s", a)
+			t.Errorf("a refused sleep changes something: %s", a)
 		}
 	}
 	if note := p.Actions[len(p.Actions)-1]; note.Verb != plan.VerbRecord || !note.Note.Warning || note.Note.Message != sleep.Message {
-		t.Errorf("nobody is told: %s", p)
+		t.Errorf("the user gets no Event: %s", p)
 	}
+	return sleep.Message
 }
 
-func TestConsentToASleep(t *testing.T) {
+// TestSleepPausesOwner shows a sleep of a set whose owners are paused.
+// Invariants: I3.
+func TestSleepPausesOwner(t *testing.T) {
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
-	mysql, pg := onlyPause(t), both(t)
-	record := func(o Owner) string { return "do OwnerPausing: create controllerrevisions " + recordName(o) + "; " }
-	pauses := func(o Owner, words string) string {
-		return "patch " + string(o.Resource) + " main {" + words + ", +owner-paused}"
-	}
+	mysql, pg := ownerWithPause(t), ownerWithBoth(t)
 	human := owner(t, "k8s.mariadb.com/v1alpha1", "MariaDB", map[string]any{"suspend": true})
-	checkSleeps(t, map[string]sleepRow{
-		"nobody owns the set":                     {asked(planned, nil), sleepGoesOn, isStopping},
-		"the set is being deleted":                {asked(planned, nil, build.Deleting()), "noop SetGone", ""},
-		"its document cannot be read":             {asked(planned, nil, build.Annotation(api.SleepAnnotation, "{")), "noop StatusInvalid", ""},
-		"I3: it is another set's":                 {asked(planned, nil, build.UID("uid-2")), "noop NotOurPhase", ""},
-		"it sleeps already":                       {asked(build.Sleep(api.Asleep), nil), "noop NotOurPhase", ""},
-		"somebody aborts: idle-timeout's":         {asked(planned, []Owner{mysql}, build.Annotation(api.AbortAnnotation, "")), "noop NotOurPhase", ""},
-		"an owner that is to be ignored":          {asked(planned, nil, build.Owned("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "ignore")), sleepGoesOn, isStopping},
-		"an owner that came meanwhile":            {asked(planned, nil, build.Owned("Database", "main")), "noop OwnerNotPausable", ""},
-		"it is recorded, then paused":             {asked(planned, []Owner{mysql}), record(mysql) + pauses(mysql, "spec.suspend = true"), ""},
-		"died after the record":                   {asked(planned, []Owner{mysql}).with(mysql.recorded(owners.ByPause)), "do OwnerPausing: " + pauses(mysql, "spec.suspend = true"), ""},
-		"paused for this sleep":                   {asked(planned, []Owner{mysql.held(t, owners.ByPause, build.SleepID)}), sleepGoesOn, isStopping},
-		"paused by a person, which stays theirs":  {asked(planned, []Owner{human}), sleepGoesOn, isStopping},
-		"paused for a resize, too":                {asked(planned, []Owner{mysql.held(t, owners.ByPause, "other")}), record(mysql) + "patch " + string(mysql.Resource) + " main {+owner-paused}", ""},
-		"it can stop, and was paused by a person": {asked(planned, []Owner{owner(t, pg.Ref.APIVersion, pg.Ref.Kind, map[string]any{"paused": true})}), sleepGoesOn, isStopping},
-		"it can stop, and is paused for another operation": {asked(planned, []Owner{pg.held(t, owners.ByPause, "other")}),
-			record(pg) + "patch " + string(pg.Resource) + " main {+owner-paused}", ""},
-		"a scaler is paused as an owner is":          {asked(planned, []Owner{keda(t)}), record(keda(t)) + pauses(keda(t), "+autoscaling.keda.sh/paused"), ""},
-		"an owner, and then a scaler":                {asked(planned, []Owner{mysql.held(t, owners.ByPause, build.SleepID), keda(t)}), record(keda(t)) + pauses(keda(t), "+autoscaling.keda.sh/paused"), ""},
-		"both are paused":                            {asked(planned, []Owner{mysql.held(t, owners.ByPause, build.SleepID), keda(t).held(t, owners.ByPause, build.SleepID)}), sleepGoesOn, isStopping},
-		"what is denied is not what consents by now": {asked(planned, []Owner{mysql.held(t, owners.ByPause, build.SleepID)}).denied("forbidden"), sleepGoesOn, isStopping},
-		"a resize that is planned comes first": {asked(planned, nil, build.Status(build.Operation(api.Planned, build.Due(time.Minute)))), "do OwnerConsents: patch statefulsets web {+status} -> owner.paused",
-			"Moving OwnerConsents, attempt 1, due in 20h0m0s"},
+	check(t, map[string]Input{
+		"the set has no owner":     sleepAsking(planned, nil),
+		"the set is being deleted": sleepAsking(planned, nil, build.Deleting()),
+		"its record cannot be read": sleepAsking(planned, nil, build.Annotation(api.SleepAnnotation,
+			"{")),
+		"the record belongs to another set": sleepAsking(planned, nil, build.UID("uid-2")),
+		"the set already sleeps":            sleepAsking(build.Sleep(api.Asleep), nil),
+		"the sleep is aborted: idle-timeout is responsible": sleepAsking(planned, []Owner{mysql},
+			build.Annotation(api.AbortAnnotation, "")),
+		"owner-policy ignores the owner": sleepAsking(planned, nil, build.Owned("Database", "main"),
+			build.Annotation(api.OwnerPolicyAnnotation, "ignore")),
+		"an owner appeared after the owners were read": sleepAsking(planned, nil, build.Owned("Database", "main")),
+		"the owner is recorded, then paused":           sleepAsking(planned, []Owner{mysql}),
+		"the process died after the record": sleepAsking(planned,
+			[]Owner{mysql}).withRecords(mysql.recorded(owners.ByPause)),
+		"the owner is paused for this sleep": sleepAsking(planned,
+			[]Owner{mysql.held(t, owners.ByPause, build.SleepID)}),
+		"a user has paused the owner, whose pause stays": sleepAsking(planned, []Owner{human}),
+		"the owner is also paused for a resize": sleepAsking(planned,
+			[]Owner{mysql.held(t, owners.ByPause, "other")}),
+		"the owner can be stopped, and a user has paused it": sleepAsking(planned,
+			[]Owner{owner(t, pg.Ref.APIVersion, pg.Ref.Kind, map[string]any{"paused": true})}),
+		"the owner can be stopped, and it is paused for another operation": sleepAsking(planned,
+			[]Owner{pg.held(t, owners.ByPause, "other")}),
+		"a scaler is paused like an owner": sleepAsking(planned, []Owner{kedaScaler(t)}),
+		"an owner, and then a scaler": sleepAsking(planned,
+			[]Owner{mysql.held(t, owners.ByPause, build.SleepID), kedaScaler(t)}),
+		"both are paused": sleepAsking(planned,
+			[]Owner{mysql.held(t, owners.ByPause, build.SleepID), kedaScaler(t).held(t, owners.ByPause, build.SleepID)}),
+		"an earlier refusal does not count once the owner is paused": sleepAsking(planned,
+			[]Owner{mysql.held(t, owners.ByPause, build.SleepID)}).withDenial("forbidden"),
+		"a planned resize comes first": sleepAsking(planned, nil,
+			build.Status(build.Operation(api.Planned, build.Due(time.Minute)))),
 	})
-	if got := build.StoredSleep(Decide(asked(planned, nil))).Message; got != "the set is scaled to zero" {
-		t.Errorf("%q", got)
-	}
 }
 
-// Invariants: I4, I8.
-func TestI8WhoRefusesEndsTheSleep(t *testing.T) {
+// TestOwnerProblemRefusesSleep: a sleep is refused before the set is changed, and the message says what to do.
+// Invariants: I1, I4, I8.
+func TestOwnerProblemRefusesSleep(t *testing.T) {
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
-	mysql, stop := onlyPause(t), onlyStop(t)
-	gone, problem, unreadable := onlyPause(t), onlyPause(t), onlyPause(t)
-	gone.Object, problem.Problem = nil, "nobody knows how"
+	mysql, stop := ownerWithPause(t), ownerWithStop(t)
+	gone, problem, unreadable := ownerWithPause(t), ownerWithPause(t), ownerWithPause(t)
+	gone.Object, problem.Problem = nil, "the operator has no pause"
 	unreadable.Object.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: "{"})
-	minimum := Owner{Ref: metav1.OwnerReference{Kind: "HorizontalPodAutoscaler", Name: "web"}, Problem: "its minReplicas are 0, so it scales the set also from zero; set them to 1"}
+	minimum := Owner{Ref: metav1.OwnerReference{Kind: "HorizontalPodAutoscaler", Name: "web"},
+		Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"}
 	stopped := build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())
-	for name, row := range map[string]struct {
+	file := golden.Open(t)
+	refused := map[string]struct {
 		in     Input
 		reason api.Reason
-		words  []string
 	}{
-		"it cannot be paused":                  {asked(planned, []Owner{problem}), api.OwnerNotPausable, []string{"MariaDB main", "nobody knows how", api.OwnerPolicyAnnotation + "=ignore", api.RetryAnnotation}},
-		"it does not exist":                    {asked(planned, []Owner{gone}), api.OwnerNotPausable, []string{"it does not exist"}},
-		"a retry would be about the resize":    {asked(planned, []Owner{gone}, build.Resize("data=2Gi")), api.OwnerNotPausable, []string{"tries the sleep again after"}},
-		"it is being deleted":                  {asked(planned, []Owner{mysql.deleting()}), api.OwnerDeleting, []string{"MariaDB main", "is being deleted", api.RetryAnnotation}},
-		"the API server refuses":               {asked(planned, []Owner{mysql}).denied("mariadbs is forbidden"), api.OwnerNotPausable, []string{"mariadbs is forbidden", "kubectl drydock rbac --owners mariadb-operator"}},
-		"the API server refuses a stop":        {asked(stopped, []Owner{stop}).denied("forbidden"), api.OwnerNotPausable, []string{"kubectl drydock rbac --owners percona-pxc"}},
-		"what we did to it cannot be read":     {asked(planned, []Owner{unreadable}), api.OwnerNotPausable, []string{api.OwnerPausedAnnotation}},
-		"an autoscaler scales from zero":       {asked(planned, []Owner{minimum}), api.ScalerActive, []string{"HorizontalPodAutoscaler web", "set them to 1", api.RetryAnnotation}},
-		"the consent takes too long":           {asked(build.Sleep(api.Planned, build.SleepDue(-time.Second)), nil), api.DeadlineExceeded, []string{"was not paused within", "StatefulSet web", api.RetryAnnotation}},
-		"a stop that takes too long":           {asked(build.Sleep(api.Planned, build.SleepDue(-time.Second), build.OwnerStops()), nil), api.DeadlineExceeded, nil},
-		"I1: a stop would delete claims":       {asked(planned, []Owner{stop}, build.WhenScaled("Delete")), api.DeletesClaims, []string{"persistentVolumeClaimRetentionPolicy.whenScaled to Retain", "PerconaXtraDBCluster main", api.RetryAnnotation}},
-		"I1: a stop would, by now":             {asked(stopped, []Owner{stop}, build.WhenScaled("Delete")), api.DeletesClaims, nil},
-		"I1: also if it could be paused":       {asked(planned, []Owner{both(t)}, build.WhenScaled("Delete")), api.DeletesClaims, nil},
-		"it is stopped with another operation": {asked(planned, []Owner{both(t).held(t, owners.ByStop, "other")}).beside(build.Set("db")), api.OwnerNotPausable, []string{"no pause goes with that"}},
-	} {
-		t.Run(name, func(t *testing.T) { refusedWith(t, row.in, row.reason, row.words...) })
+		"its owner cannot be paused": {sleepAsking(planned, []Owner{problem}), api.OwnerNotPausable},
+		"it does not exist":          {sleepAsking(planned, []Owner{gone}), api.OwnerNotPausable},
+		"a retry would apply to the resize": {sleepAsking(planned, []Owner{gone}, build.Resize("data=2Gi")),
+			api.OwnerNotPausable},
+		"it is being deleted": {sleepAsking(planned, []Owner{mysql.deleting()}), api.OwnerDeleting},
+		"the API server refuses": {sleepAsking(planned,
+			[]Owner{mysql}).withDenial("mariadbs is forbidden"), api.OwnerNotPausable},
+		"the API server refuses a stop": {sleepAsking(stopped, []Owner{stop}).withDenial("forbidden"),
+			api.OwnerNotPausable},
+		"Drydock's annotation on the owner cannot be read": {sleepAsking(planned, []Owner{unreadable}), api.OwnerNotPausable},
+		"an autoscaler scales from zero":                   {sleepAsking(planned, []Owner{minimum}), api.ScalerActive},
+		"the owner is not paused in time": {sleepAsking(build.Sleep(api.Planned, build.SleepDue(-time.Second)),
+			nil), api.DeadlineExceeded},
+		"the owner is not stopped in time": {sleepAsking(build.Sleep(api.Planned, build.SleepDue(-time.Second),
+			build.OwnerStops()), nil), api.DeadlineExceeded},
+		"a stop would delete claims": {sleepAsking(planned, []Owner{stop}, build.WhenScaled("Delete")),
+			api.DeletesClaims},
+		"a stop was chosen, and it would now delete claims": {sleepAsking(stopped, []Owner{stop}, build.WhenScaled("Delete")),
+			api.DeletesClaims},
+		"a stop would delete claims, and the owner could be paused": {sleepAsking(planned, []Owner{ownerWithBoth(t)},
+			build.WhenScaled("Delete")), api.DeletesClaims},
+		"the owner is stopped for another operation": {sleepAsking(planned,
+			[]Owner{ownerWithBoth(t).held(t, owners.ByStop, "other")}).withSiblings(build.Set("db")), api.OwnerNotPausable},
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		t.Run(name, func(t *testing.T) { file.Entry(t, name, refusedWith(t, refused[name].in, refused[name].reason)) })
 	}
 }
 
-// TestI1WhatDrydockScalesItselfIsKept: only a stop is its operator's doing.
+// TestPauseAllowsWhenScaledDelete: with a paused owner, Drydock scales the set itself and keeps its claims.
 // Invariants: I1.
-func TestI1WhatDrydockScalesItselfIsKept(t *testing.T) {
-	in := asked(build.Sleep(api.Planned, build.SleepDue(time.Minute)), []Owner{onlyPause(t).held(t, owners.ByPause, build.SleepID)}, build.WhenScaled("Delete"))
-	build.Expect(t, in.Observed, func() plan.Plan { return Decide(in) }, sleepGoesOn, isStopping, seen(in)...)
+func TestPauseAllowsWhenScaledDelete(t *testing.T) {
+	in := sleepAsking(build.Sleep(api.Planned, build.SleepDue(time.Minute)),
+		[]Owner{ownerWithPause(t).held(t, owners.ByPause, build.SleepID)}, build.WhenScaled("Delete"))
+	check(t, map[string]Input{"whenScaled is Delete, and the owner is paused": in})
 }
 
-func TestStops(t *testing.T) {
+// TestSleepStopsThroughOperator shows a sleep that the owner's operator carries out.
+// Invariants: I2.
+func TestSleepStopsThroughOperator(t *testing.T) {
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	stops := build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())
-	stop, pg := onlyStop(t), both(t)
-	const writes, next = "do OwnerPausing: patch statefulsets web {+sleep}", "Planned , idle, attempt 1, round 1, replicas 3, its owner stops it, due 1m0s"
-	record := func(o Owner) string { return "create controllerrevisions " + recordName(o) + "; " }
-	patch := func(o Owner, words string) string {
-		return "patch " + string(o.Resource) + " main {" + words + ", +owner-paused}"
-	}
+	stop, pg := ownerWithStop(t), ownerWithBoth(t)
 	human := owner(t, stop.Ref.APIVersion, stop.Ref.Kind, map[string]any{"pause": true})
-	checkSleeps(t, map[string]sleepRow{
-		"I2: that the operator scales the set is written first":  {asked(planned, []Owner{stop}), writes, next},
-		"then it is recorded and stopped":                        {asked(stops, []Owner{stop}), "do OwnerPausing: " + record(stop) + patch(stop, "spec.pause = true"), ""},
-		"died after the record":                                  {asked(stops, []Owner{stop}).with(stop.recorded(owners.ByStop)), "do OwnerPausing: " + patch(stop, "spec.pause = true"), ""},
-		"it is stopped: the set goes":                            {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID)}), sleepGoesOn, isStopped},
-		"a stop comes before a pause":                            {asked(planned, []Owner{pg}), writes, next},
-		"the operator's stop, where it could be paused":          {asked(stops, []Owner{pg}), "do OwnerPausing: " + record(pg) + patch(pg, "spec.shutdown = true"), ""},
-		"another set's sleep has stopped it":                     {asked(stops, []Owner{stop.held(t, owners.ByStop, "other")}), "do OwnerPausing: " + record(stop) + "patch " + string(stop.Resource) + " main {+owner-paused}", ""},
-		"a person has stopped it, whose stop stays":              {asked(stops, []Owner{human}), sleepGoesOn, isStopped},
-		"a write was denied, but it has stopped by now":          {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID)}).denied("forbidden"), sleepGoesOn, isStopped},
-		"the stop was decided: siblings are not looked at again": {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID)}).beside(build.Set("db")), sleepGoesOn, isStopped},
-		"a scaler of a set that its operator stops is paused":    {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID), keda(t)}), "do OwnerPausing: " + record(keda(t)) + patch(keda(t), "+autoscaling.keda.sh/paused"), ""},
-		"it is stopped, and its scaler is paused":                {asked(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID), keda(t).held(t, owners.ByPause, build.SleepID)}), sleepGoesOn, isStopped},
-		"a resize waits for no stop":                             {resized(t, onlyPause(t)), "do OwnerPausing: create controllerrevisions " + api.OwnerRecordName(build.ID, onlyPause(t).Ref.UID) + "; " + patch(onlyPause(t), "spec.suspend = true"), ""},
+	check(t, map[string]Input{
+		"the record first says that the operator scales the set": sleepAsking(planned, []Owner{stop}),
+		"then the owner is recorded and stopped":                 sleepAsking(stops, []Owner{stop}),
+		"the process died after the record": sleepAsking(stops,
+			[]Owner{stop}).withRecords(stop.recorded(owners.ByStop)),
+		"the owner is stopped: the sleep starts":         sleepAsking(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID)}),
+		"a stop comes before a pause":                    sleepAsking(planned, []Owner{pg}),
+		"the stop of an owner that could also be paused": sleepAsking(stops, []Owner{pg}),
+		"the sleep of another set has stopped the owner": sleepAsking(stops, []Owner{stop.held(t, owners.ByStop, "other")}),
+		"a user has stopped the owner, whose stop stays": sleepAsking(stops, []Owner{human}),
+		"a write was refused, but the owner is stopped now": sleepAsking(stops,
+			[]Owner{stop.held(t, owners.ByStop, build.SleepID)}).withDenial("forbidden"),
+		"the owner is stopped: siblings no longer matter": sleepAsking(stops,
+			[]Owner{stop.held(t, owners.ByStop, build.SleepID)}).withSiblings(build.Set("db")),
+		"the scaler of a set that its operator stops is paused": sleepAsking(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID),
+			kedaScaler(t)}),
+		"it is stopped, and its scaler is paused": sleepAsking(stops, []Owner{stop.held(t, owners.ByStop, build.SleepID),
+			kedaScaler(t).held(t, owners.ByPause, build.SleepID)}),
+		"a resize needs a pause, not a stop": resizeAsking(t, ownerWithPause(t)),
 	})
-	if record := recordMade(t, asked(stops, []Owner{stop})); !record.Stopped || record.UID != stop.Ref.UID || record.Resource != "perconaxtradbclusters" || record.APIVersion != "pxc.percona.com/v1" {
+	if record := createdRecord(t, sleepAsking(stops, []Owner{stop})); !record.Stopped || record.UID != stop.Ref.UID ||
+		record.Resource != "perconaxtradbclusters" || record.APIVersion != "pxc.percona.com/v1" {
 		t.Errorf("%+v", record)
 	}
-	if record := recordMade(t, asked(planned, []Owner{onlyPause(t)})); record.Stopped {
+	if record := createdRecord(t, sleepAsking(planned, []Owner{ownerWithPause(t)})); record.Stopped {
 		t.Errorf("%+v", record)
 	}
 }
 
-// resized is a set whose volumes are to be resized.
-func resized(t *testing.T, o Owner) Input {
+// resizeAsking is a set with three replicas whose volumes will be resized.
+func resizeAsking(t *testing.T, o Owner) Input {
 	t.Helper()
-	set := build.Set("web", build.Replicas(3), build.Status(build.Operation(api.Planned, build.Due(time.Minute))), build.Owned(o.Ref.Kind, "main"))
+	set := build.Set("web", build.Replicas(3), build.Status(build.Operation(api.Planned, build.Due(time.Minute))), build.Owned(o.Ref.Kind,
+		"main"))
 	return Input{Observed: build.World(set), Settings: build.SleepSettings(), Owners: []Owner{o}}
 }
 
-func recordMade(t *testing.T, in Input) *api.PausedOwner {
+// createdRecord is the record of the owner that the plan creates.
+func createdRecord(t *testing.T, in Input) *api.PausedOwner {
 	t.Helper()
 	for _, a := range Decide(in).Actions {
 		if a.Verb == plan.VerbCreate {
@@ -336,140 +347,154 @@ func recordMade(t *testing.T, in Input) *api.PausedOwner {
 			return record
 		}
 	}
-	t.Fatal("nothing is recorded")
+	t.Fatal("no record is created")
 	return nil
 }
 
-// TestAnOwnerThatCanOnlyStopIsNoneForAResize: a stop scales, and a resize has to hold the set itself.
-func TestAnOwnerThatCanOnlyStopIsNoneForAResize(t *testing.T) {
-	p := Decide(resized(t, onlyStop(t)))
-	if status := build.Stored(p); p.Reason != api.OwnerNotPausable || status.Phase != api.Reverting || !strings.Contains(status.Message, "not pause for another operation") {
+// TestResizeNeedsPauseNotStop: a stop scales the set, but a resize must hold the set itself.
+func TestResizeNeedsPauseNotStop(t *testing.T) {
+	p := Decide(resizeAsking(t, ownerWithStop(t)))
+	if status := build.Stored(p); p.Reason != api.OwnerNotPausable || status.Phase != api.Reverting || !strings.Contains(status.Message,
+		"cannot be paused for another operation") {
 		t.Errorf("%s", p)
 	}
 }
 
-// TestSiblings: an operator's stop is for all of its sets.
-func TestSiblings(t *testing.T) {
+// TestOperatorStopNeedsSleepingSiblings: an operator's stop applies to all of its sets.
+// Invariants: I3.
+func TestOperatorStopNeedsSleepingSiblings(t *testing.T) {
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	shop := build.InGroup("shop")
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return build.Set("db", append([]build.Option{build.Replicas(1)}, options...)...)
 	}
 	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.WithSleep(build.Sleep(phase))) }
-	const stops, next = "do OwnerPausing: patch statefulsets web {+sleep}", "Planned , idle, attempt 1, round 1, replicas 3, its owner stops it, due 1m0s"
-	const waits = "wait SiblingAwake (its operator stops StatefulSet db too, which is about to sleep)"
-	pauses := "do OwnerPausing: create controllerrevisions " + recordName(both(t)) + "; patch " + string(both(t).Resource) + " main {spec.paused = true, +owner-paused}"
-	stop, pg := []Owner{onlyStop(t)}, []Owner{both(t)}
-	checkSleeps(t, map[string]sleepRow{
-		"all the others are about to sleep":            {asked(planned, stop).beside(sleeping(api.Planned)), stops, next},
-		"all the others stop":                          {asked(planned, stop).beside(sleeping(api.Stopping)), stops, next},
-		"all the others sleep":                         {asked(planned, stop).beside(sleeping(api.Asleep)), stops, next},
-		"one is at zero by somebody else":              {asked(planned, stop).beside(db(build.Replicas(0))), stops, next},
-		"one of the same group is awake":               {asked(planned, stop, shop).beside(db(shop)), waits, ""},
-		"one of the same group, though it could pause": {asked(planned, pg, shop).beside(db(shop)), waits, ""},
-		"one of another group: a pause":                {asked(planned, pg, shop).beside(db(build.InGroup("x"))), pauses, ""},
-		"one of no group: a pause":                     {asked(planned, pg).beside(db()), pauses, ""},
-		"one that is not opted in: a pause":            {asked(planned, pg, shop).beside(db(shop, build.Label(api.ManagedLabel, ""))), pauses, ""},
-		"the second of two is awake":                   {asked(planned, stop, shop).beside(sleeping(api.Asleep), build.Set("db", shop)), waits, ""},
-		"its sleep has failed":                         {asked(planned, pg).beside(sleeping(api.Failed)), pauses, ""},
-		"its sleep cannot be read":                     {asked(planned, pg).beside(db(build.Annotation(api.SleepAnnotation, "{"))), pauses, ""},
-		"I3: the sleep is of another set":              {asked(planned, pg).beside(db(build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep).Encode()))), pauses, ""},
+	stop, pg := []Owner{ownerWithStop(t)}, []Owner{ownerWithBoth(t)}
+	check(t, map[string]Input{
+		"all the others are about to sleep":                             sleepAsking(planned, stop).withSiblings(sleeping(api.Planned)),
+		"all the others stop":                                           sleepAsking(planned, stop).withSiblings(sleeping(api.Stopping)),
+		"all the others sleep":                                          sleepAsking(planned, stop).withSiblings(sleeping(api.Asleep)),
+		"a user has scaled the other set to zero":                       sleepAsking(planned, stop).withSiblings(db(build.Replicas(0))),
+		"one of the same group is awake":                                sleepAsking(planned, stop, shop).withSiblings(db(shop)),
+		"one of the same group is awake, and the owner could be paused": sleepAsking(planned, pg, shop).withSiblings(db(shop)),
+		"one of another group is awake: a pause": sleepAsking(planned, pg,
+			shop).withSiblings(db(build.InGroup("x"))),
+		"one of no group is awake: a pause": sleepAsking(planned, pg).withSiblings(db()),
+		"one without the opt-in is awake: a pause": sleepAsking(planned, pg, shop).withSiblings(db(shop,
+			build.Label(api.ManagedLabel, ""))),
+		"the second of two is awake": sleepAsking(planned, stop,
+			shop).withSiblings(sleeping(api.Asleep), build.Set("db", shop)),
+		"the sibling's sleep has failed: a pause": sleepAsking(planned, pg).withSiblings(sleeping(api.Failed)),
+		"the sibling's sleep cannot be read: a pause": sleepAsking(planned,
+			pg).withSiblings(db(build.Annotation(api.SleepAnnotation, "{"))),
+		"the sibling's sleep belongs to another set: a pause": sleepAsking(planned,
+			pg).withSiblings(db(build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep).Encode()))),
 	})
-	for name, sibling := range map[string]*appsv1.StatefulSet{"awake": db(), "in another group": db(build.InGroup("x")), "not opted in": db(shop, build.Label(api.ManagedLabel, ""))} {
+	for name, sibling := range map[string]*appsv1.StatefulSet{"awake": db(), "in another group": db(build.InGroup("x")),
+		"not opted in": db(shop, build.Label(api.ManagedLabel, ""))} {
 		t.Run("an operator that can only stop, and one is "+name, func(t *testing.T) {
-			refusedWith(t, asked(planned, stop, shop).beside(sibling), api.OwnerNotPausable, "can only stop all its sets, and StatefulSet db is awake", api.ManagedLabel+"=true", api.GroupLabel)
+			golden.Is(t, "testdata/TestOperatorStopNeedsSleepingSiblings-awake.golden", refusedWith(t,
+				sleepAsking(planned, stop, shop).withSiblings(sibling), api.OwnerNotPausable)+"\n")
 		})
 	}
 }
 
-// TestI1ASiblingWhoseClaimsWouldBeDeleted: a stop scales it to zero, too, and its own consent may not have come.
+// TestStopNeverDeletesClaimsOfSibling: the stop also scales the sibling to zero, perhaps before its own sleep was checked.
 // Invariants: I1.
-func TestI1ASiblingWhoseClaimsWouldBeDeleted(t *testing.T) {
+func TestStopNeverDeletesClaimsOfSibling(t *testing.T) {
 	db := build.Set("db", build.WhenScaled("Delete"), build.WithSleep(build.Sleep(api.Planned)))
-	for name, o := range map[string]Owner{"it can only stop": onlyStop(t), "it could be paused": both(t)} {
-		for _, sleep := range []*api.Sleep{build.Sleep(api.Planned, build.SleepDue(time.Minute)), build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())} {
-			p := Decide(asked(sleep, []Owner{o}).beside(db))
-			if next := build.StoredSleep(p); next != nil && next.OwnerStops || strings.Contains(p.String(), "spec.pause = true") || strings.Contains(p.String(), "spec.shutdown = true") {
+	for name, o := range map[string]Owner{"it can only stop": ownerWithStop(t), "it could be paused": ownerWithBoth(t)} {
+		for _, sleep := range []*api.Sleep{build.Sleep(api.Planned, build.SleepDue(time.Minute)), build.Sleep(api.Planned,
+			build.SleepDue(time.Minute), build.OwnerStops())} {
+			p := Decide(sleepAsking(sleep, []Owner{o}).withSiblings(db))
+			if next := build.StoredSleep(p); next != nil && next.OwnerStops || strings.Contains(p.String(), "spec.pause = true") ||
+				strings.Contains(p.String(), "spec.shutdown = true") {
 				t.Errorf("%s: %s: %s", name, p, build.Summary(next))
 			}
 		}
 	}
 }
 
-// TestASiblingThatWakesIsNotHeldAgain, whether its pods are there or its operator is just about to make them.
-func TestASiblingThatWakesIsNotHeldAgain(t *testing.T) {
-	for name, replicas := range map[string]int32{"its pods start": 1, "its operator is about to start it": 0} {
-		for _, o := range []Owner{onlyStop(t), both(t)} {
+// TestWakingSiblingIsNotStopped: this holds while its pods start, and also before its operator creates them.
+func TestWakingSiblingIsNotStopped(t *testing.T) {
+	for name, replicas := range map[string]int32{"its pods start": 1, "its operator will start it soon": 0} {
+		for _, o := range []Owner{ownerWithStop(t), ownerWithBoth(t)} {
 			db := build.Set("db", build.Replicas(replicas), build.WithSleep(build.Sleep(api.Waking, build.OwnerStops())))
-			p := Decide(asked(build.Sleep(api.Planned, build.SleepDue(time.Minute)), []Owner{o}).beside(db))
+			p := Decide(sleepAsking(build.Sleep(api.Planned, build.SleepDue(time.Minute)), []Owner{o}).withSiblings(db))
 			next := build.StoredSleep(p)
-			if next != nil && next.OwnerStops || replicas == 0 && slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Resource == o.Resource }) {
+			if next != nil && next.OwnerStops || replicas == 0 && slices.ContainsFunc(p.Actions,
+				func(a plan.Action) bool { return a.Resource == o.Resource }) {
 				t.Errorf("%s: %s: %s", name, p, build.Summary(next))
 			}
 		}
 	}
 }
 
-func TestResumeAfterASleep(t *testing.T) {
-	mysql, stop := onlyPause(t).held(t, owners.ByPause, build.SleepID), onlyStop(t).held(t, owners.ByStop, build.SleepID)
-	shared := onlyStop(t).held(t, owners.ByStop, build.SleepID, "other")
-	in := func(phase api.Phase, record Record, options ...build.Option) Input {
+// TestOwnerIsResumedAfterSleep shows when a pause or stop ends.
+// Invariants: I3, I5.
+func TestOwnerIsResumedAfterSleep(t *testing.T) {
+	mysql, stop := ownerWithPause(t).held(t, owners.ByPause, build.SleepID), ownerWithStop(t).held(t, owners.ByStop, build.SleepID)
+	shared := ownerWithStop(t).held(t, owners.ByStop, build.SleepID, "other")
+	in := func(phase api.Phase, record OwnerRecord, options ...build.Option) Input {
 		options = append([]build.Option{build.WithSleep(build.Sleep(phase))}, options...)
-		return Input{Observed: build.World(build.Set("web", options...)), Records: []Record{record}}
+		return Input{Observed: build.World(build.Set("web", options...)), OwnerRecords: []OwnerRecord{record}}
 	}
-	release := "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"
-	start := "do OwnerResumed: patch " + string(stop.Resource) + " main {-spec.pause, -owner-paused}"
-	forget := func(o Owner) string {
-		return "do OwnerResumed: delete controllerrevisions " + recordName(o) + " -> owner.resumed"
-	}
-	const stays = "noop OwnerStays"
 	pause, hold := mysql.recorded(owners.ByPause), stop.recorded(owners.ByStop)
 	unreadable := pause
 	unreadable.Err, unreadable.Owner = errors.New("no record"), nil
 	resize := build.Status(build.Operation(api.Moving))
-	checkSleeps(t, map[string]sleepRow{
-		"the set stops":                                     {in(api.Stopping, pause), stays, ""},
-		"the set sleeps":                                    {in(api.Asleep, pause), stays, ""},
-		"it wakes, and has its replicas back":               {in(api.Waking, pause), release, ""},
-		"it wakes, and none of its replicas is ready":       {in(api.Waking, pause, build.Replicas(3), build.Counting(3, 0)), release, ""},
-		"it wakes, and waits for its replicas":              {in(api.Waking, pause, build.Replicas(0)), stays, ""},
-		"it wakes, and the controller has not seen it":      {in(api.Waking, pause, build.Unseen()), "wait OwnerStays (the StatefulSet controller has not seen the replicas yet)", ""},
-		"it wakes, and its row says: when it is ready":      {in(api.Waking, pause.resumed(owners.AtReady)), stays, ""},
-		"it is ready, and its row says so":                  {in(api.Succeeded, pause.resumed(owners.AtReady)), release, ""},
-		"I5: the sleep has ended":                           {in(api.Succeeded, pause), release, ""},
-		"I5: it failed":                                     {in(api.Failed, pause), release, ""},
-		"I5: it was refused":                                {in(api.Refused, pause), release, ""},
-		"I5: the set is gone":                               {Input{Observed: build.World(), Records: []Record{pause}}, release, ""},
-		"I5: the set lost its document":                     {Input{Observed: build.World(build.Set("web")), Records: []Record{pause}}, release, ""},
-		"I5: another sleep is on":                           {in(api.Asleep, pause, build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Sleep) { s.Operation = "000000000000" }).Encode())), release, ""},
-		"I3: the document is another set's":                 {in(api.Asleep, pause, build.UID("uid-2")), release, ""},
-		"released, and died before the record":              {in(api.Succeeded, onlyPause(t).recorded(owners.ByPause)), forget(mysql), ""},
-		"the set sleeps, and a resize has ended":            {in(api.Asleep, pause, build.Status(build.Operation(api.Succeeded))), stays, ""},
-		"the sleep has ended, a resize runs":                {in(api.Succeeded, pause, resize), release, ""},
-		"the operator is to stop it":                        {in(api.Stopping, hold), stays, ""},
-		"its operator has stopped it":                       {in(api.Asleep, hold), stays, ""},
-		"it wakes: its operator has to start it":            {in(api.Waking, hold), start, ""},
-		"it wakes, for all sets of the owner":               {in(api.Waking, shared.recorded(owners.ByStop)), start, ""},
-		"it wakes, and another set has ended the stop":      {in(api.Waking, onlyStop(t).recorded(owners.ByStop)), forget(stop), ""},
-		"its sleep was refused, others sleep on":            {in(api.Refused, shared.recorded(owners.ByStop)), "do OwnerResumed: patch " + string(stop.Resource) + " main {+owner-paused}", ""},
-		"I5: the owner of a set that sleeps is deleted":     {in(api.Asleep, mysql.deleting().recorded(owners.ByPause)), release, ""},
-		"I5: the owner that has stopped it is deleted":      {in(api.Asleep, stop.deleting().recorded(owners.ByStop)), start, ""},
-		"I5: deleted and released: the record goes":         {in(api.Asleep, onlyPause(t).deleting().recorded(owners.ByPause)), forget(mysql), ""},
-		"the owner is gone":                                 {in(api.Succeeded, func() Record { r := pause; r.Object = nil; return r }()), forget(mysql), ""},
-		"the record cannot be read":                         {in(api.Succeeded, unreadable), stays, ""},
-		"a document that cannot be read: nothing is undone": {in(api.Asleep, pause, build.Annotation(api.SleepAnnotation, "{")), "noop StatusInvalid", ""},
+	check(t, map[string]Input{
+		"the set stops":                       in(api.Stopping, pause),
+		"the set sleeps":                      in(api.Asleep, pause),
+		"it wakes, and has its replicas back": in(api.Waking, pause),
+		"it wakes, and none of its replicas is ready": in(api.Waking, pause, build.Replicas(3), build.Counting(3,
+			0)),
+		"it wakes, and waits for its replicas":         in(api.Waking, pause, build.Replicas(0)),
+		"it wakes, and the controller has not seen it": in(api.Waking, pause, build.Unseen()),
+		"it wakes, and its row waits for readiness":    in(api.Waking, pause.resumedAt(owners.AtReady)),
+		"it is ready, and its row waits for readiness": in(api.Succeeded, pause.resumedAt(owners.AtReady)),
+		"the sleep has ended":                          in(api.Succeeded, pause),
+		"the sleep has failed":                         in(api.Failed, pause),
+		"the sleep was refused":                        in(api.Refused, pause),
+		"the set is gone": Input{Observed: build.World(),
+			OwnerRecords: []OwnerRecord{pause}},
+		"the set has lost its record": Input{Observed: build.World(build.Set("web")),
+			OwnerRecords: []OwnerRecord{pause}},
+		"another sleep is active": in(api.Asleep, pause, build.Annotation(api.SleepAnnotation,
+			build.Sleep(api.Asleep, func(s *api.Sleep) { s.Operation = "000000000000" }).Encode())),
+		"the record belongs to another set":             in(api.Asleep, pause, build.UID("uid-2")),
+		"the process died before it deleted the record": in(api.Succeeded, ownerWithPause(t).recorded(owners.ByPause)),
+		"the set sleeps, and a resize has ended": in(api.Asleep, pause,
+			build.Status(build.Operation(api.Succeeded))),
+		"the sleep has ended, and a resize runs":              in(api.Succeeded, pause, resize),
+		"the operator is stopping the set":                    in(api.Stopping, hold),
+		"the operator has stopped the set":                    in(api.Asleep, hold),
+		"it wakes: its operator must start it":                in(api.Waking, hold),
+		"it wakes, for all sets of the owner":                 in(api.Waking, shared.recorded(owners.ByStop)),
+		"it wakes, and another set has ended the stop":        in(api.Waking, ownerWithStop(t).recorded(owners.ByStop)),
+		"its sleep was refused, and others keep sleeping":     in(api.Refused, shared.recorded(owners.ByStop)),
+		"the owner of a sleeping set is being deleted":        in(api.Asleep, mysql.deleting().recorded(owners.ByPause)),
+		"the owner that has stopped the set is being deleted": in(api.Asleep, stop.deleting().recorded(owners.ByStop)),
+		"the owner is being deleted and was released: the record is deleted": in(api.Asleep,
+			ownerWithPause(t).deleting().recorded(owners.ByPause)),
+		"the owner is gone": in(api.Succeeded,
+			func() OwnerRecord { r := pause; r.Object = nil; return r }()),
+		"the record cannot be read": in(api.Succeeded, unreadable),
+		"the record of the sleep cannot be read: nothing is resumed": in(api.Asleep, pause, build.Annotation(api.SleepAnnotation,
+			"{")),
 	})
 	t.Run("a resize holds its owner, also when it is deleted", func(t *testing.T) {
-		record := recordOf(build.ID, redis(held(build.ID)))
+		record := ownerRecordOf(build.ID, redisOwner(heldFor(build.ID)))
 		record.Object.SetDeletionTimestamp(&metav1.Time{Time: build.Now})
-		if p := Decide(Input{Observed: build.World(build.Set("web", resize)), Records: []Record{record}}); p.String() != stays {
+		if p := Decide(Input{Observed: build.World(build.Set("web", resize)),
+			OwnerRecords: []OwnerRecord{record}}); p.Kind != plan.KindNoop || p.Reason != api.OwnerStays {
 			t.Errorf("%s", p)
 		}
 	})
 }
 
-// observed reads what there is about set web.
-func observed(t *testing.T, lists build.Lists) Input {
+// observeSet reads what concerns set web.
+func observeSet(t *testing.T, lists build.Lists) Input {
 	t.Helper()
 	all := build.Plurals()
 	all["horizontalpodautoscalers"] = nil
@@ -482,15 +507,17 @@ func observed(t *testing.T, lists build.Lists) Input {
 	return in
 }
 
-// controlled makes the object the controller.
-func controlled(by *unstructured.Unstructured) build.Option {
+// controlledBy makes the resource the object's controller.
+func controlledBy(by *unstructured.Unstructured) build.Option {
 	return func(o metav1.Object) {
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: by.GetAPIVersion(), Kind: by.GetKind(), Name: by.GetName(), UID: by.GetUID(), Controller: ptr.To(true)}})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: by.GetAPIVersion(), Kind: by.GetKind(), Name: by.GetName(),
+			UID: by.GetUID(), Controller: ptr.To(true)}})
 	}
 }
 
-type list = []metav1.Object
+type objectList = []metav1.Object
 
+// hpaFor is an autoscaler of the target.
 func hpaFor(target string, minimum *int32, options ...build.Option) *autoscalingv2.HorizontalPodAutoscaler {
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "hpa", UID: "uid-hpa"}}
 	kind, name, _ := strings.Cut(target, "/")
@@ -499,50 +526,54 @@ func hpaFor(target string, minimum *int32, options ...build.Option) *autoscaling
 	return build.With(hpa, options...)
 }
 
-// TestWhoScalesASet: those that would give it replicas by themselves.
+// TestScalersOfSet shows which autoscalers would give a set replicas by themselves.
 // Invariants: I4.
-func TestWhoScalesASet(t *testing.T) {
-	planned := build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute), func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
-	object := keda(t).Object
+func TestScalersOfSet(t *testing.T) {
+	planned := build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute),
+		func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
+	object := kedaScaler(t).Object
 	unknown := &unstructured.Unstructured{Object: map[string]any{}}
 	unknown.SetAPIVersion("example.com/v1")
 	unknown.SetKind("Scaler")
 	unknown.SetName("main")
-	for name, row := range map[string]struct {
-		hpa  *autoscalingv2.HorizontalPodAutoscaler
-		want string
-	}{
-		"an autoscaler of its own":          {hpaFor("StatefulSet/web", nil), ""},
-		"it keeps one":                      {hpaFor("StatefulSet/web", ptr.To[int32](1)), ""},
-		"it scales from zero":               {hpaFor("StatefulSet/web", ptr.To[int32](0)), "HorizontalPodAutoscaler hpa: its minReplicas are 0"},
-		"it scales another set":             {hpaFor("StatefulSet/api", ptr.To[int32](0)), ""},
-		"it scales a Deployment":            {hpaFor("Deployment/web", ptr.To[int32](0)), ""},
-		"KEDA has made it":                  {hpaFor("StatefulSet/web", nil, controlled(object)), "ScaledObject main: "},
-		"somebody of whom nothing is known": {hpaFor("StatefulSet/web", nil, controlled(unknown)), "Scaler main: Drydock does not know how to pause a Scaler of example.com"},
-		"KEDA has made one for another set": {hpaFor("StatefulSet/api", nil, controlled(object)), ""},
-	} {
+	file := golden.Open(t)
+	scalers := map[string]*autoscalingv2.HorizontalPodAutoscaler{
+		"an autoscaler with the default minimum": hpaFor("StatefulSet/web", nil),
+		"it keeps one replica":                   hpaFor("StatefulSet/web", ptr.To[int32](1)),
+		"it scales from zero":                    hpaFor("StatefulSet/web", ptr.To[int32](0)),
+		"it scales another set":                  hpaFor("StatefulSet/api", ptr.To[int32](0)),
+		"it scales a Deployment":                 hpaFor("Deployment/web", ptr.To[int32](0)),
+		"KEDA has created it":                    hpaFor("StatefulSet/web", nil, controlledBy(object)),
+		"an unknown resource has created it":     hpaFor("StatefulSet/web", nil, controlledBy(unknown)),
+		"KEDA has created one for another set":   hpaFor("StatefulSet/api", nil, controlledBy(object)),
+	}
+	for _, name := range slices.Sorted(maps.Keys(scalers)) {
 		t.Run(name, func(t *testing.T) {
-			in := observed(t, build.Lists{"statefulsets": list{build.Set("web", planned)}, "horizontalpodautoscalers": list{row.hpa}, "scaledobjects": list{object}})
-			got := ""
+			in := observeSet(t, build.Lists{"statefulsets": objectList{build.Set("web", planned)},
+				"horizontalpodautoscalers": objectList{scalers[name]}, "scaledobjects": objectList{object}})
+			text := "no scaler"
 			for _, o := range in.Owners {
-				got += o.Ref.Kind + " " + o.Ref.Name + ": " + o.Problem
+				text = o.Ref.Kind + " " + o.Ref.Name + ": " + cmp.Or(o.Problem, "paused")
 			}
-			if row.want == "" && got != "" || !strings.Contains(got, row.want) {
-				t.Errorf("%q, want %q", got, row.want)
+			if len(in.Owners) > 1 {
+				t.Errorf("%d scalers", len(in.Owners))
 			}
+			file.Entry(t, name, text)
 		})
 	}
 }
 
-func TestSiblingsAreThoseOfTheSameOwner(t *testing.T) {
+// TestSiblingsHaveSameOwner: siblings are read only for a sleep whose operator can stop its sets.
+func TestSiblingsHaveSameOwner(t *testing.T) {
 	due := func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }
 	planned := build.WithSleep(build.Sleep(api.Planned, due))
-	cluster := both(t).Object
+	cluster := ownerWithBoth(t).Object
 	other := cluster.DeepCopy()
 	other.SetUID("uid-2")
 	sets := func(options ...build.Option) build.Lists {
-		return build.Lists{"postgresclusters": list{cluster}, "statefulsets": list{build.Set("web", append(options, controlled(cluster))...),
-			build.Set("db", controlled(cluster)), build.Set("x", controlled(other)), build.Set("alone")}}
+		return build.Lists{"postgresclusters": objectList{cluster}, "statefulsets": objectList{build.Set("web", append(options,
+			controlledBy(cluster))...),
+			build.Set("db", controlledBy(cluster)), build.Set("x", controlledBy(other)), build.Set("alone")}}
 	}
 	names := func(in Input) string {
 		var all []string
@@ -551,62 +582,65 @@ func TestSiblingsAreThoseOfTheSameOwner(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	if in := observed(t, sets(planned)); names(in) != "db" || len(in.Owners) != 1 {
+	if in := observeSet(t, sets(planned)); names(in) != "db" || len(in.Owners) != 1 {
 		t.Errorf("%q, %d owners", names(in), len(in.Owners))
 	}
 	resize := build.Status(build.Operation(api.Planned, func(s *api.Resize) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
-	if in := observed(t, sets(resize)); names(in) != "" || len(in.Owners) != 1 {
+	if in := observeSet(t, sets(resize)); names(in) != "" || len(in.Owners) != 1 {
 		t.Errorf("for a resize: %q, %d owners", names(in), len(in.Owners))
 	}
-	maria := onlyPause(t).Object
-	if in := observed(t, build.Lists{"mariadbs": list{maria}, "statefulsets": list{build.Set("web", planned, controlled(maria)), build.Set("db", controlled(maria))}}); names(in) != "" {
-		t.Errorf("of an operator that cannot stop: %q", names(in))
+	maria := ownerWithPause(t).Object
+	if in := observeSet(t, build.Lists{"mariadbs": objectList{maria}, "statefulsets": objectList{build.Set("web", planned,
+		controlledBy(maria)), build.Set("db", controlledBy(maria))}}); names(in) != "" {
+		t.Errorf("of an operator without a stop: %q", names(in))
 	}
-	if in := observed(t, sets(planned, build.Annotation(api.OwnerPolicyAnnotation, "ignore"))); len(in.Owners) != 0 {
-		t.Errorf("%d owners that are ignored", len(in.Owners))
+	if in := observeSet(t, sets(planned, build.Annotation(api.OwnerPolicyAnnotation, "ignore"))); len(in.Owners) != 0 {
+		t.Errorf("%d owners, although owner-policy ignores them", len(in.Owners))
 	}
 }
 
-// TestSiblingsAreThoseThatTheStopStops: what is stopped is the resource that people write, with all that is below it.
-func TestSiblingsAreThoseThatTheStopStops(t *testing.T) {
+// TestSiblingsIncludeSetsOfLowerControllers: the stop is written to the topmost resource and applies to every set below it.
+func TestSiblingsIncludeSetsOfLowerControllers(t *testing.T) {
 	planned := build.WithSleep(build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) }))
-	spec := map[string]any{"cassandra": map[string]any{"datacenters": []any{map[string]any{"metadata": map[string]any{"name": "east"}}, map[string]any{"metadata": map[string]any{"name": "west"}}}}}
+	spec := map[string]any{"cassandra": map[string]any{"datacenters": []any{map[string]any{"metadata": map[string]any{"name": "east"}},
+		map[string]any{"metadata": map[string]any{"name": "west"}}}}}
 	top := owner(t, "k8ssandra.io/v1alpha1", "K8ssandraCluster", spec).Object
 	datacenter := func(name string) *unstructured.Unstructured {
 		dc := owner(t, "cassandra.datastax.com/v1beta1", "CassandraDatacenter", map[string]any{}).Object
 		dc.SetName(name)
 		dc.SetUID(types.UID("uid-" + name))
-		return build.With(dc, controlled(top))
+		return build.With(dc, controlledBy(top))
 	}
 	east, west := datacenter("east"), datacenter("west")
-	in := observed(t, build.Lists{"k8ssandraclusters": list{top}, "cassandradatacenters": list{east, west},
-		"statefulsets": list{build.Set("web", planned, controlled(east)), build.Set("db", controlled(west))}})
+	in := observeSet(t, build.Lists{"k8ssandraclusters": objectList{top}, "cassandradatacenters": objectList{east, west},
+		"statefulsets": objectList{build.Set("web", planned, controlledBy(east)), build.Set("db", controlledBy(west))}})
 	if len(in.Owners) != 1 || in.Owners[0].Ref.Kind != "K8ssandraCluster" {
 		t.Fatalf("%+v", in.Owners)
 	}
 	if len(in.Siblings) != 1 {
-		t.Errorf("the stop of K8ssandraCluster main stops StatefulSet db, too, and %d siblings are known; it decides %s", len(in.Siblings), Decide(in))
+		t.Errorf("the stop of K8ssandraCluster main stops StatefulSet db, too, and %d siblings are known; it decides %s", len(in.Siblings),
+			Decide(in))
 	}
 }
 
-// TestObserveAfterASleep: the records of what is paused, and the owners that they name.
-func TestObserveAfterASleep(t *testing.T) {
-	mysql := onlyPause(t).held(t, owners.ByPause, build.SleepID)
+// TestObservedRecordsResumeOwner reads the records of paused owners, and the owners that they name.
+func TestObservedRecordsResumeOwner(t *testing.T) {
+	mysql := ownerWithPause(t).held(t, owners.ByPause, build.SleepID)
 	record := mysql.recorded(owners.ByPause)
 	doc := *record.Owner
 	doc.Resource = "mariadbs"
 	record.Revision.Data.Raw = doc.Encode()
-	for name, row := range map[string]struct {
-		sleep *api.Sleep
-		want  string
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		sleep     *api.Sleep
 	}{
-		"the sleep has ended":       {build.Sleep(api.Succeeded), "do OwnerResumed: patch " + string(mysql.Resource) + " main {-spec.suspend, -owner-paused}"},
-		"the set sleeps":            {build.Sleep(api.Asleep), "noop OwnerStays"},
-		"the consent took too long": {build.Sleep(api.Planned, build.SleepDue(-time.Hour)), "do DeadlineExceeded"},
+		{"the sleep has ended", build.Sleep(api.Succeeded)},
+		{"the set sleeps", build.Sleep(api.Asleep)},
+		{"the owner was not paused in time", build.Sleep(api.Planned, build.SleepDue(-time.Hour))},
 	} {
-		in := observed(t, build.Lists{"statefulsets": list{build.Set("web", build.WithSleep(row.sleep))}, "mariadbs": list{mysql.Object}, "controllerrevisions": list{record.Revision}})
-		if p := Decide(in); !strings.HasPrefix(p.String(), row.want) {
-			t.Errorf("%s: %s", name, p)
-		}
+		in := observeSet(t, build.Lists{"statefulsets": objectList{build.Set("web", build.WithSleep(row.sleep))},
+			"mariadbs": objectList{mysql.Object}, "controllerrevisions": objectList{record.Revision}})
+		file.Entry(t, row.situation, Decide(in).String())
 	}
 }

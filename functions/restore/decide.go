@@ -15,86 +15,88 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Input is the input of Decide.
+// Input is everything that Decide depends on.
 type Input struct {
 	*world.Observed
 	Namespace string
 	Settings  api.Settings
-	// Waited is for how long this event has waited for the same thing.
+	// Waited is how long this event has waited for the same thing.
 	Waited time.Duration
-	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	// Rejected is the API server's reason for permanently refusing a write of this event, or empty.
 	Rejected string
-	// Refused is why the API server would not create the StatefulSet again, as a dry run tells; empty if it would, or was not asked.
+	// Refused is the reason why a dry run of the StatefulSet's creation failed. It is empty if the dry run succeeded or was not
+	// needed.
 	Refused string
-	// Failing is the API server's error for a write of this event that it could not carry out; empty if there was none.
+	// Failing is the API server's error for a write of this event that it could not carry out, or empty.
 	Failing string
-	// NamespaceLeaves: the namespace is being deleted, so the API server has refused to create something in it.
+	// NamespaceLeaves is true if the namespace is being deleted, so the API server refused to create an object in it.
 	NamespaceLeaves bool
-	// Budget is why a PodDisruptionBudget does not allow to stop a member now; empty if it does, or was not asked.
+	// Budget is the reason why a PodDisruptionBudget forbids the stop of a member now. It is empty if the stop is allowed or was
+	// not tried.
 	Budget string
-	// Checks are the answers of pods to the member check: why a pod has not caught up; empty if it has.
+	// Checks holds the answers of pods to the member check: why a pod has not caught up, or empty if it has.
 	Checks map[types.UID]string
 }
 
-// Decide is pure. Each call plans the next step only; the executor comes back until there is none.
+// Decide is pure. Each call plans the next step only; the executor calls it again until nothing is left to do.
 func Decide(in Input) plan.Plan {
 	p, _ := decide(in)
 	return p
 }
 
-// decide returns the plan, and the pods that must be asked by the member check first. With their answers, it is called again.
+// decide returns the plan, and the pods that must answer the member check first. With their answers, decide is called again.
 func decide(in Input) (plan.Plan, []*corev1.Pod) {
 	if in.NamespaceLeaves {
-		return letAllGo(in), nil
+		return releaseForNamespaceDeletion(in), nil
 	}
 	record, err := in.Record()
 	if err != nil {
-		return plan.Noop(api.StatusInvalid), nil // detect-resize says so on the set
+		return plan.Noop(api.StatusInvalid), nil // detect-resize reports it on the set
 	}
 	if p, taken := recoverLost(in, record); taken {
 		return p, nil
 	}
 	if record == nil {
-		return rest(in, record), nil
+		return handleIdle(in, record), nil
 	}
 	if in.Failing != "" && !operation.Overdue(record, in.Now) {
-		return plan.Noop(api.Rejected), nil // the event fails, and is delivered again
+		return plan.Noop(api.Rejected), nil // the event fails and is delivered again
 	}
 	switch record.Phase {
 	case api.Moving, api.Reverting, api.Finishing:
 		if in.Set.DeletionTimestamp != nil {
-			return leaving(in, record), nil
+			return handleTerminatingSet(in, record), nil
 		}
-		return proceed(in, record)
+		return continueOperation(in, record)
 	}
-	return rest(in, record), nil
+	return handleIdle(in, record), nil
 }
 
-// proceed continues the operation of the record, if its journal agrees with the record.
-func proceed(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
+// continueOperation continues the operation of the record if its journal agrees with the record.
+func continueOperation(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 	if record.Phase == api.Moving && in.Journal(record.Operation) == nil && record.Set.UID != "" && len(record.Members) > 0 {
-		return plan.Noop(api.NotOurPhase), nil // backup writes it first
+		return plan.Noop(api.NotOurPhase), nil // backup writes the journal first
 	}
-	if problem := disowned(in, record); problem != "" {
-		return distrust(in, record, problem), nil
+	if problem := journalConflict(in, record); problem != "" {
+		return failUntrusted(in, record, problem), nil
 	}
-	in = confine(in, record.Operation)
+	in = confineVolumes(in, record.Operation)
 	if record.Set.UID == "" {
 		return recordIdentity(in, record), nil
 	}
 	switch record.Phase {
 	case api.Reverting:
-		return reverting(in, record), nil
+		return handleReverting(in, record), nil
 	case api.Finishing:
-		return finishing(in, record), nil
+		return handleFinishing(in, record), nil
 	}
-	return moving(in, record)
+	return handleMoving(in, record)
 }
 
-// letAllGo removes Drydock's finalizers, which would keep the namespace from being deleted: the namespace controller deletes the pods
-// first, and waits until they are gone (kubernetes pkg/controller/namespace/deletion). No pod starts on an empty volume, since nothing can
-// be created in such a namespace. The volumes stay; retire finds them by their links.
-func letAllGo(in Input) plan.Plan {
+// releaseForNamespaceDeletion removes Drydock's finalizers, because they would block the deletion of the namespace. The namespace
+// controller deletes the pods first and waits until they are gone (kubernetes pkg/controller/namespace/deletion). No pod can start on an
+// empty volume, because nothing can be created in a terminating namespace. The volumes stay; retire finds them by their links.
+func releaseForNamespaceDeletion(in Input) plan.Plan {
 	var actions []plan.Action
 	for _, pod := range in.Pods {
 		if statefulset.Held(pod) {
@@ -112,51 +114,52 @@ func letAllGo(in Input) plan.Plan {
 	return plan.Do(api.NamespaceLeaves, actions...)
 }
 
-// rest handles a set without a running operation: it releases pods and volumes that earlier operations have left.
-func rest(in Input, record *api.Resize) plan.Plan {
-	releases, tells := staleHolds(in, record)
+// handleIdle handles a set without an active operation. It releases pods and volumes that earlier operations left.
+func handleIdle(in Input, record *api.Resize) plan.Plan {
+	releases, warnings := staleHoldReleases(in, record)
 	if len(releases) > 0 {
 		return plan.Do(api.CleaningUp, in.ifSetUnchanged(releases)...)
 	}
 	p := retire(in, record)
-	if p.Kind != plan.KindDo && len(tells) > 0 {
-		return plan.Do(api.CleaningUp, tells...)
+	if p.Kind != plan.KindDo && len(warnings) > 0 {
+		return plan.Do(api.CleaningUp, warnings...)
 	}
 	return p
 }
 
-// staleHolds returns the release of each pod that no member of an active operation holds: its operation ended before it was released, or it
-// is a lock that is not needed any more. Without the release, such a pod would stay Terminating for ever. A pod with a missing claim stays
-// held, and the user is told.
-func staleHolds(in Input, record *api.Resize) (releases, tells []plan.Action) {
+// staleHoldReleases returns the release of each held pod that no member of an active operation needs. Either its operation ended before
+// the release, or the pod is a lock that is no longer needed. Such a pod would stay Terminating for ever. A pod with a missing claim
+// stays held, because without the claim it would start on an empty volume; the user gets a warning.
+func staleHoldReleases(in Input, record *api.Resize) (releases, warnings []plan.Action) {
 	for _, pod := range in.Pods {
 		link, err := api.LoadLink(pod)
-		if !keeps(pod) || err != nil || link == nil || link.Role != api.RoleHeld || link.Member == nil {
+		if !blocksStart(pod) || err != nil || link == nil || link.Role != api.RoleHeld || link.Member == nil {
 			continue
 		}
 		active := record.Active() && record.Operation == link.Operation
-		if active && holdsNow(record.Member(*link.Member), pod) || !active && in.Journal(link.Operation) != nil {
+		if active && holdsMember(record.Member(*link.Member), pod) || !active && in.Journal(link.Operation) != nil {
 			continue
 		}
-		if active && awaitsClaim(in, record.Member(*link.Member), pod) {
+		if active && locksForMissingClaim(in, record.Member(*link.Member), pod) {
 			continue
 		}
-		if lost := in.MissingClaim(*link.Member); lost != "" {
-			tells = append(tells, tell(in, api.ClaimLost, fmt.Sprintf("pod %s is still held by operation %s, which has ended: claim %s is not "+
-				"there, and without it the pod would start on an empty volume. Bind the claim to its volume, see kubectl get pv -l "+
-				"%s=%s", pod.Name, link.Operation, lost,
-				api.NamespaceLabel, in.Namespace)))
+		if missing := in.MissingClaim(*link.Member); missing != "" {
+			warnings = append(warnings, warnOnSet(in, api.ClaimLost,
+				fmt.Sprintf("pod %s is still held by operation %s, which has ended: claim %s "+
+					"is missing, and without it the pod would start on an empty volume. Find its volume with kubectl get pv -l %s=%s, "+
+					"then create "+
+					"the claim on it", pod.Name, link.Operation, missing, api.NamespaceLabel, in.Namespace)))
 			continue
 		}
-		if !in.dying(pod) {
+		if !in.mustStayHeld(pod) {
 			releases = append(releases, release(pod)...)
 		}
 	}
-	return releases, tells
+	return releases, warnings
 }
 
-// ifSetUnchanged puts a check of the set before writes that follow from its record and do not write to it. Objects are read after the set, so a
-// change of them, such as a new hold, may be of another process that has stored a newer record.
+// ifSetUnchanged puts a check of the set before writes that depend on its record but do not write to the set. Other objects are read
+// after the set. So a new hold, for example, may come from another process that has already stored a newer record.
 func (in Input) ifSetUnchanged(actions []plan.Action) []plan.Action {
 	if in.Set == nil {
 		return actions
@@ -164,14 +167,15 @@ func (in Input) ifSetUnchanged(actions []plan.Action) []plan.Action {
 	return append([]plan.Action{plan.Unchanged(plan.StatefulSets, in.Set)}, actions...)
 }
 
-// awaitsClaim reports whether the pod locks the name of a member that starts until its claim is there again, see keptByPin.
-func awaitsClaim(in Input, member *api.Member, pod *corev1.Pod) bool {
+// locksForMissingClaim reports whether the pod locks the name of a starting member while one of its claims is missing, see
+// keptOnlyByPins.
+func locksForMissingClaim(in Input, member *api.Member, pod *corev1.Pod) bool {
 	return member != nil && member.Phase == api.MemberStarting && resources.LocksName(pod) && in.MissingClaim(member.Ordinal) != ""
 }
 
-// holdsNow reports whether the member is stopped, and this pod keeps it stopped. During the swap, a lock may have replaced a pod whose hold
-// was lost, see guard.
-func holdsNow(member *api.Member, pod *corev1.Pod) bool {
+// holdsMember reports whether the member is stopped and this pod keeps it stopped. During the swap, a lock may have replaced a pod that
+// lost its hold, see lockName.
+func holdsMember(member *api.Member, pod *corev1.Pod) bool {
 	if member == nil {
 		return false
 	}
@@ -182,7 +186,7 @@ func holdsNow(member *api.Member, pod *corev1.Pod) bool {
 	return false
 }
 
-// heldPod returns the pod of the member that is held since the record says so; nil if there is none any more.
+// heldPod returns the member's pod that was held for this stop, or nil if it is gone or no longer held.
 func (in Input) heldPod(member *api.Member) *corev1.Pod {
 	pod := in.MemberPod(member.Ordinal)
 	if pod == nil || pod.UID != member.Pod || !statefulset.Held(pod) {

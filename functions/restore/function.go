@@ -1,13 +1,13 @@
-// Package restore moves the members of a set to their new volumes: it stops a member by a hold, puts the verified copies behind the names
-// of its claims, and releases it. When an operation is given up, it releases all pods that are held.
+// Package restore moves the members of a set to their new volumes. It stops a member and holds its pod, binds the names of the member's
+// claims to the verified copies, and releases the pod. When an operation is given up, restore releases every held pod.
 //
 //	in    backup.completed; StatefulSets, claims, Jobs, Pods of an operation; the tick
 //	get   StatefulSet, claims, volumes, pods, Jobs, journals, nodes; asks members by their check
 //	do    hold, evict and release pods; replace claims; delete and create the StatefulSet around its pods; patch volumes; create and delete
 //	      lock pods; create the Jobs of hooks; delete Jobs, temporary claims, journals
 //	out   member.changed, restore.completed, operation.failed
-//	never deletes a claim before its copy is verified, both volumes are retained, and no pod can start on it any more;
-//	never releases a pod before each of its claims is bound to a whole volume; never writes the set's replicas
+//	never deletes a claim until its copy is verified, both volumes are retained, and no pod can start on the claim;
+//	never releases a pod until each of its claims is bound to a complete volume; never writes the set's replicas
 package restore
 
 import (
@@ -26,52 +26,52 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Function is restore.
+// Function is the CloudEvent function restore.
 type Function struct {
 	client   *kube.Client
 	apply    *apply.Executor
 	settings api.Settings
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.Restore, log), settings: settings}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once. If the API server refuses a write for good, the user is told, and the next
-// event tries again. If it fails to carry out a write, the operation is given up only after its deadline.
+// Handle is safe to repeat, to reorder and to run twice at once. If the API server permanently refuses a write, the user gets a message
+// and the next event tries again. If the API server fails to carry out a write, the operation is given up only after its deadline.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	var since time.Time // of the present wait
+	var waitingSince time.Time // zero: the last plan was no wait
 	return f.apply.HandleFailing(ctx, e, func(ctx context.Context, ref events.Ref, failure error) (plan.Plan, error) {
 		observed, err := f.client.Observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
 		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings}
-		in.learn(failure)
-		if err := f.confirm(ctx, &in, failure); err != nil {
+		in.recordFailure(failure)
+		if err := f.confirmNamespaceDeletion(ctx, &in, failure); err != nil {
 			return plan.Plan{}, err
 		}
-		if !since.IsZero() {
-			in.Waited = observed.Now.Sub(since)
+		if !waitingSince.IsZero() {
+			in.Waited = observed.Now.Sub(waitingSince)
 		}
-		p, ask := decide(in)
-		if len(ask) > 0 {
-			in.Checks = askMembers(ctx, in.Set, ask, f.settings.ProbeTimeout)
+		p, podsToAsk := decide(in)
+		if len(podsToAsk) > 0 {
+			in.Checks = askMembers(ctx, in.Set, podsToAsk, f.settings.ProbeTimeout)
 			p, _ = decide(in)
 		}
 		if p.Kind != plan.KindWait {
-			since = time.Time{}
-		} else if since.IsZero() {
-			since = observed.Now
+			waitingSince = time.Time{}
+		} else if waitingSince.IsZero() {
+			waitingSince = observed.Now
 		}
 		return p, nil
 	})
 }
 
-// confirm looks whether the namespace is being deleted indeed: a webhook that writes to another namespace itself may hand on the refusal of
-// that one, and pods are released without their claims because of it.
-func (f *Function) confirm(ctx context.Context, in *Input, failure error) error {
+// confirmNamespaceDeletion checks that the namespace is really being deleted, because its pods are then released without their claims.
+// The refusal alone proves nothing: a webhook that writes to another, terminating namespace may pass on that namespace's error.
+func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, failure error) error {
 	if !in.NamespaceLeaves {
 		return nil
 	}
@@ -82,8 +82,8 @@ func (f *Function) confirm(ctx context.Context, in *Input, failure error) error 
 	return err
 }
 
-// learn stores the API server's error for a write of this event, by its kind.
-func (in *Input) learn(failure error) {
+// recordFailure stores the API server's error for a write of this event in the field for its kind.
+func (in *Input) recordFailure(failure error) {
 	switch {
 	case failure == nil:
 	case !fault.IsPermanent(failure):

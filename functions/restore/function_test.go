@@ -25,13 +25,13 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// refusing is an API server that answers each write as it does in a namespace that is being deleted.
-type refusing struct {
+// terminatingAPI is an API server that refuses each write as it does in a terminating namespace.
+type terminatingAPI struct {
 	build.Lists
 	written []string
 }
 
-func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *terminatingAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		s.Lists.ServeHTTP(w, r)
 		return
@@ -45,15 +45,15 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(refusal.ErrStatus)
 }
 
-// writesTo are the writes of restore, each of which is refused, for a member whose claim is to be created.
-func writesTo(t *testing.T, namespace *corev1.Namespace) []string {
+// writesInNamespace returns the writes of restore for a member whose claim must be created. The API server refuses each of them.
+func writesInNamespace(t *testing.T, namespace *corev1.Namespace) []string {
 	t.Helper()
 	lists := build.Plurals()
 	lists["namespaces"] = []metav1.Object{namespace}
 	lists["nodes"] = []metav1.Object{build.Node()}
-	record := moving0(api.MemberSwapping, build.MemberDue(0, time.Hour), build.Due(24*time.Hour*36500))
-	all := append(set(record), append(journal(web0), held(0)...)...)
-	for _, object := range append(append(all, oldVolume(web0)...), copied(web0, build.Reserved(manifest(web0, new0, "128Mi")))...) {
+	record := movingOne(api.MemberSwapping, build.MemberDue(0, time.Hour), build.Due(24*time.Hour*36500))
+	all := append(setWith(record), append(journalOf(web0), heldPodOf(0)...)...)
+	for _, object := range append(append(all, oldVolume(web0)...), copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi")))...) {
 		switch object.(type) {
 		case *appsv1.StatefulSet:
 			lists["statefulsets"] = append(lists["statefulsets"], object)
@@ -67,7 +67,7 @@ func writesTo(t *testing.T, namespace *corev1.Namespace) []string {
 			t.Fatalf("%T", object)
 		}
 	}
-	handler := &refusing{Lists: lists}
+	handler := &terminatingAPI{Lists: lists}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	f := New(kube.NewClient(&clientgo.Config{Host: server.URL}), build.Settings(), slog.New(slog.DiscardHandler))
@@ -75,17 +75,17 @@ func writesTo(t *testing.T, namespace *corev1.Namespace) []string {
 	return handler.written
 }
 
-// TestPodsAreReleasedOnlyIfTheirNamespaceIsBeingDeleted: a webhook may hand on the refusal of another namespace as its own. A pod that is
-// released because of that would start on an empty volume.
-func TestPodsAreReleasedOnlyIfTheirNamespaceIsBeingDeleted(t *testing.T) {
+// TestRefusalReleasesPodsOnlyInTerminatingNamespace: a webhook may pass on the refusal of another namespace as its own. If a pod was
+// released because of that, it would start on an empty volume.
+func TestRefusalReleasesPodsOnlyInTerminatingNamespace(t *testing.T) {
 	release := fmt.Sprintf("PATCH /api/v1/namespaces/%s/pods/web-0", build.Namespace)
 	stays := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: build.Namespace}}
-	if written := writesTo(t, stays); len(written) == 0 || slices.Contains(written, release) {
-		t.Errorf("its pod is released, or nothing was tried: %q", written)
+	if written := writesInNamespace(t, stays); len(written) == 0 || slices.Contains(written, release) {
+		t.Errorf("the pod is released, or nothing was written: %q", written)
 	}
 	leaves := stays.DeepCopy()
 	leaves.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	if written := writesTo(t, leaves); !slices.Contains(written, release) {
-		t.Errorf("the namespace waits for the pod for ever: %q", written)
+	if written := writesInNamespace(t, leaves); !slices.Contains(written, release) {
+		t.Errorf("the pod blocks the namespace for ever: %q", written)
 	}
 }

@@ -8,85 +8,87 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// growing expands the volumes of a stopped member: its claims ask for the new size as soon as the volumes are detached. It releases the member
-// when all volumes have grown; their file systems grow when the pod mounts them. The member can be given back at any time.
-func (w *work) growing(member *api.Member) {
+// handleGrowing expands the volumes of a stopped member. Its claims request the new size as soon as the volumes are detached. The member
+// is released when all volumes have grown; their file systems grow when the pod mounts them. The stop can be cancelled at any time.
+func (w *work) handleGrowing(member *api.Member) {
 	switch {
 	case w.heldPod(member) == nil:
-		w.lost(member, fmt.Sprintf("the hold of pod %s-%d was removed before its volumes had grown", w.Name, member.Ordinal))
+		w.handleLostHold(member, fmt.Sprintf("the hold of pod %s-%d was removed before its volumes had grown", w.Name, member.Ordinal))
 		return
-	case w.interrupted(member):
+	case w.interruptedByLoss(member):
 		return
 	case w.Rejected != "":
-		w.given = revert(w.Input, w.before, api.Rejected, fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
-			"Remove the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.AskAgain(w.before)))
+		w.override = revert(w.Input, w.before, api.Rejected,
+			fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
+				"Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.AskAgain(w.before)))
 		return
 	}
-	waits := ""
+	waiting := ""
 	for i := range member.Claims {
-		if why := w.grow(member, &member.Claims[i]); why != "" {
-			waits = why
+		if why := w.growClaim(member, &member.Claims[i]); why != "" {
+			waiting = why
 		}
 	}
 	switch {
-	case w.given.Kind != "":
-	case waits == "":
-		w.start(member)
-	case w.tooLong(member):
-		w.given = revert(w.Input, w.before, api.DeadlineExceeded, fmt.Sprintf("the volumes of pod %s-%d did not grow within %s while it was "+
-			"stopped: %s. Look at kubectl describe pvc, then %s", w.Name, member.Ordinal, w.Settings.SwitchTimeout, waits,
-			operation.AskAgain(w.before)))
+	case w.override.Kind != "":
+	case waiting == "":
+		w.releaseToStart(member)
+	case w.pastDeadline(member):
+		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
+			fmt.Sprintf("the volumes of pod %s-%d did not grow within %s while it was "+
+				"stopped: %s. Read kubectl describe pvc, then %s", w.Name, member.Ordinal, w.Settings.SwitchTimeout, waiting,
+				operation.AskAgain(w.before)))
 	default:
-		w.waitFor(true, "%s", waits)
+		w.waitFor(true, "%s", waiting)
 	}
 }
 
-// grow takes the next step with one claim of a stopped member. It returns what the claim waits for; "" if its volume has grown.
-func (w *work) grow(member *api.Member, move *api.Move) string {
-	claim := w.Claim(move.Claim) // it is there: hopeless has looked
-	ask := operation.AskFor(claim, move.To)
-	move.Moved = move.Moved || w.grown(move)
+// growClaim plans the next step for one claim of a stopped member. It returns why the claim waits, or empty if its volume has grown.
+func (w *work) growClaim(member *api.Member, move *api.Move) string {
+	claim := w.Claim(move.Claim) // not nil: reasonToGiveUp has checked
+	request := operation.AskFor(claim, move.To)
+	move.Moved = move.Moved || w.hasGrown(move)
 	switch {
 	case move.Moved:
 		return ""
-	case ask.Empty() && statefulset.Infeasible(claim, move.To):
-		w.given = revert(w.Input, w.before, api.ExpandInfeasible, operation.CannotGrow(claim, move.To))
+	case request.Empty() && statefulset.Infeasible(claim, move.To):
+		w.override = revert(w.Input, w.before, api.ExpandInfeasible, operation.CannotGrow(claim, move.To))
 	case w.Attached(move.OldVolume):
 		return fmt.Sprintf("volume %s is still attached to a node", move.OldVolume)
 	case !member.Locked && !statefulset.Unmounted(w.MemberPod(member.Ordinal)):
 		return fmt.Sprintf("volume %s is not unmounted yet", move.OldVolume)
 	}
-	w.do(api.ExpansionRunning, ask.Actions()...)
+	w.do(api.ExpansionRunning, request.Actions()...)
 	return fmt.Sprintf("claim %s is growing", move.Claim)
 }
 
-// grown reports whether the claim's volume has its new size. The file system on it grows when it is mounted.
-func (in Input) grown(move *api.Move) bool {
+// hasGrown reports whether the claim's volume has its new size. The file system on it grows when it is mounted.
+func (in Input) hasGrown(move *api.Move) bool {
 	claim := in.Claim(move.Claim)
 	if claim == nil {
 		return false
 	}
-	has := claim.Status.Capacity["storage"]
-	return has.Cmp(move.To) >= 0 || operation.AskFor(claim, move.To).Empty() && statefulset.FileSystemPending(claim, move.To) != nil
+	capacity := claim.Status.Capacity["storage"]
+	return capacity.Cmp(move.To) >= 0 || operation.AskFor(claim, move.To).Empty() && statefulset.FileSystemPending(claim, move.To) != nil
 }
 
-// stillGrows returns which claim's file system has not grown although its pod runs; "" if all have.
-func (w *work) stillGrows(member *api.Member) string {
+// growingFileSystem returns which claim's file system has not grown although its pod runs, or empty.
+func (w *work) growingFileSystem(member *api.Member) string {
 	for _, move := range member.Claims {
 		claim := w.Claim(move.Claim)
 		if claim == nil || !move.InPlace {
 			continue
 		}
-		if has := claim.Status.Capacity["storage"]; has.Cmp(move.To) < 0 {
-			return fmt.Sprintf("the file system of claim %s grows", move.Claim)
+		if capacity := claim.Status.Capacity["storage"]; capacity.Cmp(move.To) < 0 {
+			return fmt.Sprintf("the file system of claim %s is growing", move.Claim)
 		}
 	}
 	return ""
 }
 
-// askNoMore lowers what the claims of a member that was given up ask for to the sizes of their volumes. If the API server refuses that, the
-// storage continues to try, and the set runs.
-func (w *work) askNoMore(member *api.Member) {
+// withdrawGrowth lowers the requests of a given-up member's claims to the sizes of their volumes. If the API server refuses that, the
+// storage keeps trying to grow them while the set runs.
+func (w *work) withdrawGrowth(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		claim := w.Claim(move.Claim)
@@ -99,22 +101,22 @@ func (w *work) askNoMore(member *api.Member) {
 // finalPhase returns Moved for a member that was given up after all its volumes had grown, else the phase.
 func (w *work) finalPhase(member *api.Member, phase api.MemberPhase) api.MemberPhase {
 	for i := range member.Claims {
-		if move := &member.Claims[i]; !move.InPlace || !w.grown(move) {
+		if move := &member.Claims[i]; !move.InPlace || !w.hasGrown(move) {
 			return phase
 		}
 	}
 	return api.MemberMoved
 }
 
-// readyToStop returns why members may stop, for the message.
-func readyToStop(record *api.Resize) string {
+// stopReadiness returns why members may stop, for the message.
+func stopReadiness(record *api.Resize) string {
 	if record.GrowsHeld() {
 		return "the claims can grow when their pods are stopped"
 	}
 	return "the copies have converged"
 }
 
-// prepared returns what happens with a member before it stops, for the message.
+// prepared returns what happens to a member before it stops, for the message.
 func prepared(record *api.Resize) string {
 	if record.GrowsHeld() {
 		return "prepared"
@@ -122,7 +124,7 @@ func prepared(record *api.Resize) string {
 	return "copied"
 }
 
-// formerVolumes returns how a message calls the volumes of a member that is given back.
+// formerVolumes returns how a message names the volumes of a member whose stop is cancelled.
 func formerVolumes(record *api.Resize) string {
 	if record.GrowsHeld() {
 		return "own"
@@ -130,13 +132,13 @@ func formerVolumes(record *api.Resize) string {
 	return "old"
 }
 
-// finished returns the message after the last member.
-func finished(record *api.Resize) string {
+// movedMessage returns the message after the last member.
+func movedMessage(record *api.Resize) string {
 	switch {
 	case record.GrowsHeld():
 		return "the volumes of every member have grown"
 	case len(record.Members) == 0:
-		return "the set is created again, and its pods run on"
+		return "the set is created again, and its pods keep running"
 	}
 	return "every member runs on its new volumes"
 }

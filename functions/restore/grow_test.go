@@ -14,22 +14,23 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// inPlace has the claims of the members grow on their volumes.
-func inPlace(r *api.Resize) {
+// growsInPlace makes the members' claims grow on their present volumes.
+func growsInPlace(r *api.Resize) {
 	for _, move := range r.Moves() {
 		move.InPlace, move.NewVolume, move.Digest = true, "", ""
 	}
 }
 
-// growing3 is a set of three members; the claims of the last one grow while it is stopped.
-func growing3(phase api.MemberPhase, claim objects, options ...func(*api.Resize)) objects {
-	record := build.Operation(api.Moving, append([]func(*api.Resize){build.Rolling, build.Members(phase, web2), inPlace}, options...)...)
-	written := build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, web2), inPlace))
-	return append(append(set(record, build.Replicas(3)), written), claim...)
+// growingLastOfThree is a set of three members. The claims of the last one grow while it is stopped.
+func growingLastOfThree(phase api.MemberPhase, claim objects, options ...func(*api.Resize)) objects {
+	record := build.Operation(api.Moving, append([]func(*api.Resize){build.Rolling, build.Members(phase, web2), growsInPlace},
+		options...)...)
+	written := build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, web2), growsInPlace))
+	return append(append(setWith(record, build.Replicas(3)), written), claim...)
 }
 
-// asks is a claim with its volume, as restore leaves it: it asks for so much and has so much.
-func asks(name, wants, has string, options ...build.Option) objects {
+// claimOfSize is a claim with its volume as restore leaves it. It requests one size and has another.
+func claimOfSize(name, wants, has string, options ...build.Option) objects {
 	claim := build.Claim(name, wants, append([]build.Option{build.Link(api.RoleSource, name), hasCapacity(has)}, options...)...)
 	return objects{claim, block(build.VolumeOf(claim, build.Retained(api.RoleSource, name)))}
 }
@@ -43,7 +44,8 @@ func hasCapacity(size string) build.Option {
 func pending() build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Status.Conditions = append(c.Status.Conditions, corev1.PersistentVolumeClaimCondition{
-			Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(build.Now)})
+			Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(build.Now)})
 	})
 }
 
@@ -57,17 +59,17 @@ func infeasible(size, message string) build.Option {
 	})
 }
 
-// mounted is a held pod whose kubelet has not unmounted its volumes.
+// mounted makes the pod a held one whose volumes the kubelet has not unmounted.
 func mounted() build.Option {
 	return build.Edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](30) })
 }
 
-// unmounted is a held pod whose kubelet has unmounted its volumes.
+// unmounted makes the pod a held one whose volumes the kubelet has unmounted.
 func unmounted() build.Option {
 	return build.Edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](0) })
 }
 
-// attached has a node keep the volume of the claim attached.
+// attached keeps the volume of the claim attached to a node.
 func attached(claim string) func(*Input) {
 	return func(in *Input) {
 		in.Attachments = append(in.Attachments, &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{
@@ -75,67 +77,78 @@ func attached(claim string) func(*Input) {
 	}
 }
 
-// heldSince makes the member of ordinal 2 one that has stopped.
+// heldSince gives member 2 a completed stop and a deadline.
 func heldSince(in time.Duration) func(*api.Resize) {
 	return func(r *api.Resize) {
 		m := r.Member(2)
-		m.Held, m.Stopped, m.Stops = &metav1.Time{Time: build.Now.Add(-10 * time.Second)}, &metav1.Time{Time: build.Now.Add(-5 * time.Second)}, 1
+		m.Held, m.Stops = &metav1.Time{Time: build.Now.Add(-10 * time.Second)}, 1
+		m.Stopped = &metav1.Time{Time: build.Now.Add(-5 * time.Second)}
 		build.MemberDue(2, in)(r)
 	}
 }
 
-// TestGrowthWhileHeld is the story of a member whose claims grow while it is stopped.
-func TestGrowthWhileHeld(t *testing.T) {
+// TestVolumesGrowWhileMemberIsHeld shows the growth of a stopped member's claims, step by step.
+func TestVolumesGrowWhileMemberIsHeld(t *testing.T) {
 	const soon = time.Minute
-	before, asked := asks(web2, "64Mi", "64Mi"), asks(web2, "128Mi", "64Mi")
-	stopped := append(held(2, unmounted()), others()...)
-	away := append(held(2, unmounted()), append(pod(0), pod(1, notReady())...)...)
+	before, asked := claimOfSize(web2, "64Mi", "64Mi"), claimOfSize(web2, "128Mi", "64Mi")
+	stopped := append(heldPodOf(2, unmounted()), otherMembers()...)
+	away := append(heldPodOf(2, unmounted()), append(pod(0), pod(1, notReady())...)...)
 	grows := func(claim objects, pods objects, options ...func(*api.Resize)) Input {
-		return given(growing3(api.MemberGrowing, claim, append([]func(*api.Resize){heldSince(soon)}, options...)...), pods)
+		return situation(growingLastOfThree(api.MemberGrowing, claim, append([]func(*api.Resize){heldSince(soon)}, options...)...), pods)
 	}
 	refuses := func(in *Input) { in.Rejected = "exceeded quota: team" }
 	starts := func(claim objects, pods ...objects) Input {
-		return given(append([]objects{growing3(api.MemberStarting, claim, heldSince(soon))}, pods...)...)
+		return situation(append([]objects{growingLastOfThree(api.MemberStarting, claim, heldSince(soon))}, pods...)...)
 	}
 	replaced := pod(2, build.UID("uid-new"))
 	check(t,
-		row{"nothing is copied: the member is stopped when the gate is open", given(growing3(api.MemberWaiting, before), pod(2), others())},
-		row{"another pod uses the claim, too", given(growing3(api.MemberWaiting, before), pod(2), others(),
+		testCase{"nothing is copied: the member is stopped when the gate is open",
+			situation(growingLastOfThree(api.MemberWaiting, before), pod(2), otherMembers())},
+		testCase{"another pod also uses the claim", situation(growingLastOfThree(api.MemberWaiting, before), pod(2), otherMembers(),
 			objects{build.Pod("debug", []string{web2}, onNode)})},
-		row{"the pod has ended: the claims are next", given(growing3(api.MemberStopping, before, heldSince(soon)), held(2), others())},
-		row{"the node has not unmounted the volume", grows(before, append(held(2, mounted()), others()...))},
-		row{"the volume is attached: nothing is asked for", but(grows(before, stopped), attached(web2))},
-		row{"the volume is detached: the claim asks for more", grows(before, stopped)},
-		row{"the driver is at it", grows(asked, stopped)},
-		row{"the volume has grown, its file system grows with the mount: the pod is released", grows(asks(web2, "128Mi", "64Mi", pending()), stopped)},
-		row{"a raw device has grown", grows(asks(web2, "128Mi", "128Mi"), stopped)},
-		row{"the pod runs, and the file system is growing", starts(asks(web2, "128Mi", "64Mi", pending()), replaced, others())},
-		row{"the pod runs on the larger file system: the member is done", starts(asks(web2, "128Mi", "128Mi"), replaced, others())},
-		row{"another member is lost: it is given back", grows(asked, away)},
-		row{"the hold was taken off: it waits for its turn again", grows(asked, append(replaced, others()...))},
-		row{"the storage cannot", grows(asks(web2, "128Mi", "64Mi", infeasible("128Mi", "the pool has 80Mi left")), stopped)},
-		row{"the API server refuses the request", but(grows(before, stopped), refuses)},
-		row{"it takes too long", but(given(growing3(api.MemberGrowing, before, heldSince(-time.Second)), stopped), attached(web2))},
-		row{"the claim is being deleted", grows(asks(web2, "128Mi", "64Mi", build.Deleting(), build.Finalizers(protection)), stopped)},
+		testCase{"the pod has ended: the claims are next",
+			situation(growingLastOfThree(api.MemberStopping, before, heldSince(soon)), heldPodOf(2), otherMembers())},
+		testCase{"the node has not unmounted the volume", grows(before, append(heldPodOf(2, mounted()), otherMembers()...))},
+		testCase{"the volume is attached: nothing is asked for", with(grows(before, stopped), attached(web2))},
+		testCase{"the volume is detached: the claim asks for more", grows(before, stopped)},
+		testCase{"the driver is expanding the volume", grows(asked, stopped)},
+		testCase{"the volume has grown, its file system grows with the mount: the pod is released",
+			grows(claimOfSize(web2, "128Mi", "64Mi", pending()), stopped)},
+		testCase{"a raw device has grown", grows(claimOfSize(web2, "128Mi", "128Mi"), stopped)},
+		testCase{"the pod runs, and the file system is growing",
+			starts(claimOfSize(web2, "128Mi", "64Mi", pending()), replaced, otherMembers())},
+		testCase{"the pod runs on the larger file system: the member is done",
+			starts(claimOfSize(web2, "128Mi", "128Mi"), replaced, otherMembers())},
+		testCase{"another member is lost: the stop is cancelled", grows(asked, away)},
+		testCase{"the hold was removed: the member waits for its turn again", grows(asked, append(replaced, otherMembers()...))},
+		testCase{"the storage cannot", grows(claimOfSize(web2, "128Mi", "64Mi", infeasible("128Mi", "the pool has 80Mi left")), stopped)},
+		testCase{"the API server refuses the request", with(grows(before, stopped), refuses)},
+		testCase{"the growth takes too long",
+			with(situation(growingLastOfThree(api.MemberGrowing, before, heldSince(-time.Second)), stopped), attached(web2))},
+		testCase{"the claim is being deleted",
+			grows(claimOfSize(web2, "128Mi", "64Mi", build.Deleting(), build.Finalizers(protection)), stopped)},
 	)
 }
 
-// TestGrowthWhileHeldThatIsGivenUp: the pod is released on the volume that it had, and the claim asks for no more than that.
-func TestGrowthWhileHeldThatIsGivenUp(t *testing.T) {
+// TestGivenUpGrowthReleasesMember: the pod is released on its volume, and the claim's request is lowered to that volume's size.
+func TestGivenUpGrowthReleasesMember(t *testing.T) {
 	reverts := func(reason api.Reason, claim objects, pods ...objects) Input {
-		all := growing3(api.MemberGrowing, claim, heldSince(time.Minute), func(r *api.Resize) {
+		all := growingLastOfThree(api.MemberGrowing, claim, heldSince(time.Minute), func(r *api.Resize) {
 			r.Phase, r.FailedAt, r.Reason, r.Message = api.Reverting, api.Moving, reason, "because"
 		})
-		return given(append([]objects{all, others()}, pods...)...)
+		return situation(append([]objects{all, otherMembers()}, pods...)...)
 	}
-	stopped, runs := held(2, unmounted()), pod(2, build.UID("uid-new"))
+	stopped, runs := heldPodOf(2, unmounted()), pod(2, build.UID("uid-new"))
 	check(t,
-		row{"aborted: the claim asks for less, and the pod is released", reverts(api.Aborted, asks(web2, "128Mi", "64Mi"), stopped)},
-		row{"the claim was never told", reverts(api.Aborted, asks(web2, "64Mi", "64Mi"), stopped)},
-		row{"the pod runs: the member is as before", reverts(api.Aborted, asks(web2, "67108865", "64Mi"), runs)},
-		row{"the volume had grown: the member is done", reverts(api.Aborted, asks(web2, "128Mi", "64Mi", pending()), runs)},
-		row{"after a deadline the claim goes on asking", reverts(api.DeadlineExceeded, asks(web2, "128Mi", "64Mi"), stopped)},
-		row{"the API server takes nothing back", but(reverts(api.ExpandInfeasible, asks(web2, "128Mi", "64Mi"), stopped),
-			func(in *Input) { in.Rejected = "field can not be less than previous value" })},
+		testCase{"aborted: the claim's request is lowered, and the pod is released",
+			reverts(api.Aborted, claimOfSize(web2, "128Mi", "64Mi"), stopped)},
+		testCase{"the claim's request was never raised", reverts(api.Aborted, claimOfSize(web2, "64Mi", "64Mi"), stopped)},
+		testCase{"the pod runs: the member is as before", reverts(api.Aborted, claimOfSize(web2, "67108865", "64Mi"), runs)},
+		testCase{"the volume had grown: the member is done", reverts(api.Aborted, claimOfSize(web2, "128Mi", "64Mi", pending()), runs)},
+		testCase{"after a deadline, the claim keeps its request",
+			reverts(api.DeadlineExceeded, claimOfSize(web2, "128Mi", "64Mi"), stopped)},
+		testCase{"the API server refuses the lower request",
+			with(reverts(api.ExpandInfeasible, claimOfSize(web2, "128Mi", "64Mi"), stopped),
+				func(in *Input) { in.Rejected = "field can not be less than previous value" })},
 	)
 }

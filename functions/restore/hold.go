@@ -15,15 +15,15 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// maxStops is how often a member is stopped in one operation: again because its hold was lost, or the stop took too long.
+// maxStops is how often one operation stops a member. A member is stopped again if its hold was lost or its stop took too long.
 const maxStops = 4
 
-// hold stops a member: first the finalizer, which keeps the pod's object, then the eviction. The next event repeats each of them that was
-// not carried out.
-func (w *work) hold(member *api.Member) {
+// stopMember stops a member: the finalizer first, which keeps the pod's object, then the eviction. The next event repeats a write that
+// was not carried out.
+func (w *work) stopMember(member *api.Member) {
 	member.Held, member.Checked, member.FinalTries = operation.Moment(w.Now), nil, 0
 	member.Stops++
-	w.enter(member, api.MemberStopping)
+	w.enterPhase(member, api.MemberStopping)
 	w.reason = api.Quiescing
 	pod := w.MemberPod(member.Ordinal)
 	if pod == nil {
@@ -34,72 +34,74 @@ func (w *work) hold(member *api.Member) {
 	}
 	member.Pod, member.Node = pod.UID, pod.Spec.NodeName
 	if w.record.Strategy == api.StrategyRolling {
-		w.tries = append(w.tries, plan.TryEvict(pod)) // a refusal is found before anything is written
+		w.dryRuns = append(w.dryRuns, plan.TryEvict(pod)) // so a refusal is known before anything is written
 	}
-	w.do(api.Quiescing, w.holdPod(member, pod)...)
-	w.tellToStop(member, pod)
+	w.do(api.Quiescing, w.holdActions(member, pod)...)
+	w.endPod(member, pod)
 }
 
-// holdPod puts the finalizer on the pod.
-func (w *work) holdPod(member *api.Member, pod *corev1.Pod) []plan.Action {
-	link := api.Link{Operation: w.record.Operation, Role: api.RoleHeld, Namespace: w.Set.Namespace, Set: w.record.Set, Member: &member.Ordinal}
+// holdActions returns the patch that puts the hold's finalizer and link on the pod.
+func (w *work) holdActions(member *api.Member, pod *corev1.Pod) []plan.Action {
+	link := api.Link{Operation: w.record.Operation, Role: api.RoleHeld, Namespace: w.Set.Namespace, Set: w.record.Set,
+		Member: &member.Ordinal}
 	return plan.PatchOf(plan.Pods, pod).Link(link).AddFinalizer(api.HoldFinalizer).Actions()
 }
 
-// stopping tells a held member to stop, and waits for the proof that it has.
-func (w *work) stopping(member *api.Member) {
+// handleStopping evicts or deletes the pod of a held member, and waits for the proof that it has stopped.
+func (w *work) handleStopping(member *api.Member) {
 	pod := w.MemberPod(member.Ordinal)
 	if member.Locked {
-		w.locking(member, pod)
+		w.awaitLock(member, pod)
 		return
 	}
 	switch {
 	case pod == nil || pod.UID != member.Pod:
-		w.lost(member, fmt.Sprintf("pod %s-%d was replaced while it was being stopped", w.Name, member.Ordinal))
+		w.handleLostHold(member, fmt.Sprintf("pod %s-%d was replaced while it was being stopped", w.Name, member.Ordinal))
 	case !statefulset.Held(pod) && pod.DeletionTimestamp != nil:
-		w.lost(member, fmt.Sprintf("pod %s was deleted before it was held", pod.Name)) // it accepts no finalizer any more
+		// a terminating pod accepts no new finalizer
+		w.handleLostHold(member, fmt.Sprintf("pod %s was deleted before it was held", pod.Name))
 	case !statefulset.Held(pod):
-		w.do(api.Quiescing, w.holdPod(member, pod)...)
-	case w.tooLong(member):
-		w.giveBack(fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name, w.MayWrite(member, pod)))
+		w.do(api.Quiescing, w.holdActions(member, pod)...)
+	case w.pastDeadline(member):
+		w.cancelStops(fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name, w.MayWrite(member, pod)))
 	case pod.DeletionTimestamp == nil:
-		w.tellToStop(member, pod)
+		w.endPod(member, pod)
 	default:
 		w.awaitStop(member, pod)
 	}
 }
 
-// tellToStop evicts the pod in a rolling resize. Where all members stop together, it deletes the pod: a PodDisruptionBudget would allow no
-// such stop, and the user has asked for it. In an OrderedReady set, the highest ordinal ends first.
-func (w *work) tellToStop(member *api.Member, pod *corev1.Pod) {
+// endPod evicts the pod in a rolling resize. Where all members stop together, it deletes the pod, because the user requested that stop
+// and a PodDisruptionBudget would forbid it. In an OrderedReady set, the highest ordinal ends first.
+func (w *work) endPod(member *api.Member, pod *corev1.Pod) {
 	if w.Budget != "" {
-		w.giveBack("a PodDisruptionBudget does not allow it: " + w.Budget)
+		w.cancelStops("a PodDisruptionBudget does not allow it: " + w.Budget)
 		return
 	}
 	if w.record.Strategy == api.StrategyRolling {
 		if why := w.Unsteady(member.Ordinal); why != "" {
-			w.giveBack(why)
+			w.cancelStops(why)
 			return
 		}
-		switch why, known := w.behind(w.othersOf(member.Ordinal)...); {
+		switch why, known := w.memberLag(w.otherPods(member.Ordinal)...); {
 		case !known:
 			return
 		case why != "":
-			w.giveBack(why)
+			w.cancelStops(why)
 			return
 		}
 		w.do(api.Quiescing, plan.Evict(pod))
 		return
 	}
-	if first := w.stopsBefore(member); first != nil {
+	if first := w.memberToStopFirst(member); first != nil {
 		w.waitFor(false, "pod %s-%d stops before %s", w.Name, first.Ordinal, pod.Name)
 		return
 	}
 	w.do(api.Quiescing, plan.Stop(pod))
 }
 
-// stopsBefore is a member that has to have stopped before this one is told to; nil if there is none.
-func (w *work) stopsBefore(member *api.Member) *api.Member {
+// memberToStopFirst returns a member that must have stopped before this one may, or nil.
+func (w *work) memberToStopFirst(member *api.Member) *api.Member {
 	if !statefulset.Ordered(w.Set) {
 		return nil
 	}
@@ -111,99 +113,99 @@ func (w *work) stopsBefore(member *api.Member) *api.Member {
 	return nil
 }
 
-// stopAbove counts the members that end one after the other before this one does.
-func (w *work) stopAbove(member *api.Member) int {
-	n := 0
+// membersStoppingBefore returns how many members end one after the other before this one does.
+func (w *work) membersStoppingBefore(member *api.Member) int {
+	count := 0
 	for _, m := range w.record.Members {
 		if statefulset.Ordered(w.Set) && m.Ordinal > member.Ordinal && m.Phase != api.MemberMoved {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }
 
-// awaitStop hands a member that has stopped to backup.
+// awaitStop hands a stopped member to backup.
 func (w *work) awaitStop(member *api.Member, pod *corev1.Pod) {
-	if w.interrupted(member) {
+	if w.interruptedByLoss(member) {
 		return
 	}
 	if why := w.MayWrite(member, pod); why != "" {
-		w.waitFor(statefulset.Done(pod), "%s", why) // of the end of its pod an event comes
+		w.waitFor(statefulset.Done(pod), "%s", why) // the end of the pod sends an event
 		return
 	}
-	w.stopped(member)
+	w.markStopped(member)
 }
 
-// stopped notes that nothing writes to the member's volumes any more.
-func (w *work) stopped(member *api.Member) {
+// markStopped records that nothing writes to the member's volumes any more.
+func (w *work) markStopped(member *api.Member) {
 	if member.Stopped == nil {
 		member.Stopped = operation.Moment(w.Now)
 	}
 	w.reason = api.CopyRunning
 	switch {
-	case w.record.IsRollback(): // nothing is copied
-		w.swapTogether(member)
+	case w.record.IsRollback(): // a rollback copies nothing
+		w.enterSwap(member)
 		return
 	case w.record.GrowsHeld():
 		w.reason = api.ExpansionRunning
-		w.enter(member, api.MemberGrowing)
+		w.enterPhase(member, api.MemberGrowing)
 		return
 	}
-	w.enter(member, api.MemberFinalPass)
+	w.enterPhase(member, api.MemberFinalPass)
 	w.announce = events.MemberChanged
 }
 
-// swapTogether begins with the claims of a member in a rollback: where all members stop together, only when all of them have. Otherwise,
-// a member that cannot be stopped would go on with newer data than the others.
-func (w *work) swapTogether(member *api.Member) {
+// enterSwap begins the swap of a member in a rollback. Where all members stop together, it waits until all have stopped. Otherwise, a
+// member that cannot be stopped would continue with newer data than the others.
+func (w *work) enterSwap(member *api.Member) {
 	if w.record.Strategy != api.StrategyWhole {
-		w.enter(member, api.MemberSwapping)
+		w.enterPhase(member, api.MemberSwapping)
 		return
 	}
 	for i := range w.record.Members {
 		switch other := &w.record.Members[i]; other.Phase {
 		case api.MemberPending, api.MemberCopying, api.MemberWaiting:
-			w.waitFor(false, "pod %s-%d is to be stopped as well", w.Name, other.Ordinal)
+			w.waitFor(false, "pod %s-%d must stop as well", w.Name, other.Ordinal)
 			return
 		case api.MemberStopping:
 			if other.Stopped == nil {
-				w.waitFor(true, "pod %s-%d is to be stopped as well", w.Name, other.Ordinal)
+				w.waitFor(true, "pod %s-%d must stop as well", w.Name, other.Ordinal)
 				return
 			}
 		}
 	}
 	for i := range w.record.Members {
 		if other := &w.record.Members[i]; other.Phase == api.MemberStopping {
-			w.enter(other, api.MemberSwapping)
+			w.enterPhase(other, api.MemberSwapping)
 		}
 	}
 }
 
-// locking waits until the name of a member without a pod is taken and nothing uses its claims.
-func (w *work) locking(member *api.Member, pod *corev1.Pod) {
+// awaitLock waits until the name of a member without a pod is locked and nothing uses its claims.
+func (w *work) awaitLock(member *api.Member, pod *corev1.Pod) {
 	switch {
-	case pod == nil && w.tooLong(member):
-		w.giveBack(fmt.Sprintf("the name of pod %s-%d could not be taken", w.Name, member.Ordinal))
+	case pod == nil && w.pastDeadline(member):
+		w.cancelStops(fmt.Sprintf("the name of pod %s-%d could not be locked", w.Name, member.Ordinal))
 	case pod == nil:
 		w.do(api.Quiescing, plan.Create(plan.Pods, resources.MakeLock(w.Set, w.record.Operation, member.Ordinal, w.Settings)))
 	case !resources.IsLock(pod, w.record.Operation):
-		w.lost(member, fmt.Sprintf("pod %s was started before its name could be locked", pod.Name))
+		w.handleLostHold(member, fmt.Sprintf("pod %s was started before its name could be locked", pod.Name))
 	default:
-		why := w.inUse(member)
+		why := w.claimUse(member)
 		switch {
 		case why == "":
 			member.Pod = pod.UID
-			w.stopped(member)
-		case w.tooLong(member): // the lock must not keep a scale-up waiting
-			w.giveBack(why)
+			w.markStopped(member)
+		case w.pastDeadline(member): // the lock must not delay a scale-up
+			w.cancelStops(why)
 		default:
 			w.waitFor(true, "%s", why)
 		}
 	}
 }
 
-// inUse says what still uses a claim of a member without a pod; empty if nothing does.
-func (w *work) inUse(member *api.Member) string {
+// claimUse returns what still uses a claim of a member without a pod, or empty.
+func (w *work) claimUse(member *api.Member) string {
 	for _, move := range member.Claims {
 		if users := w.Users(move.Claim); len(users) > 0 {
 			return fmt.Sprintf("pod %s uses claim %s", users[0].Name, move.Claim)
@@ -215,19 +217,19 @@ func (w *work) inUse(member *api.Member) string {
 	return ""
 }
 
-// tooLong reports whether the member has been held for longer than it may be.
-func (w *work) tooLong(member *api.Member) bool {
+// pastDeadline reports whether the member's phase has passed its deadline.
+func (w *work) pastDeadline(member *api.Member) bool {
 	return operation.Past(member.Deadline, w.Now)
 }
 
-// deadline is when a member's phase is given up.
-func (w *work) deadline(member *api.Member, phase api.MemberPhase) *metav1.Time {
+// phaseDeadline returns when the phase of a member is given up, or nil.
+func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.Time {
 	var after time.Duration
 	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
 	switch phase {
 	case api.MemberStopping:
-		after = w.Settings.QuiesceTimeout + time.Duration(1+w.stopAbove(member))*statefulset.GracePeriod(w.Set)
-		if w.record.Strategy == api.StrategyRolling { // the others wait for it
+		after = w.Settings.QuiesceTimeout + time.Duration(1+w.membersStoppingBefore(member))*statefulset.GracePeriod(w.Set)
+		if w.record.Strategy == api.StrategyRolling { // the others wait for this stop
 			after = limit + statefulset.GracePeriod(w.Set)
 		}
 	case api.MemberFinalPass:

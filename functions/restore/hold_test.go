@@ -17,30 +17,30 @@ import (
 
 const web2 = "data-web-2"
 
-// rolling3 is a set of three members whose last one is moved.
-func rolling3(phase api.MemberPhase, options ...func(*api.Resize)) objects {
+// lastOfThree is a set of three members; the last one is moved.
+func lastOfThree(phase api.MemberPhase, options ...func(*api.Resize)) objects {
 	record := build.Operation(api.Moving, append([]func(*api.Resize){build.Rolling, build.Members(phase, web2)}, options...)...)
-	all := append(set(record, build.Replicas(3)), journal(web2)...)
+	all := append(setWith(record, build.Replicas(3)), journalOf(web2)...)
 	return append(all, append(source(web2), target(web2)...)...)
 }
 
-// others are the members that serve meanwhile.
-func others(options ...build.Option) objects { return append(pod(0), pod(1, options...)...) }
+// otherMembers are the running pods of members 0 and 1.
+func otherMembers(options ...build.Option) objects { return append(pod(0), pod(1, options...)...) }
 
-// whole2 is a set of two members that are moved together.
-func whole2(options ...func(*api.Resize)) objects {
+// twoTogether is a set of two members that are moved together.
+func twoTogether(options ...func(*api.Resize)) objects {
 	record := build.Operation(api.Moving, options...)
-	all := append(set(record, build.Replicas(2)), journal(web0, web1)...)
+	all := append(setWith(record, build.Replicas(2)), journalOf(web0, web1)...)
 	return append(append(all, append(source(web0), target(web0)...)...), append(source(web1), target(web1)...)...)
 }
 
-// alone is a set whose only member is moved.
-func alone(phase api.MemberPhase, options ...func(*api.Resize)) objects {
-	return append(set(moving0(phase, options...)), append(journal(web0), append(source(web0), target(web0)...)...)...)
+// onlyMember is a set with one member, which is moved.
+func onlyMember(phase api.MemberPhase, options ...func(*api.Resize)) objects {
+	return append(setWith(movingOne(phase, options...)), append(journalOf(web0), append(source(web0), target(web0)...)...)...)
 }
 
-// ending is a held pod that was told to stop, and runs.
-func ending(ordinal int, options ...build.Option) objects {
+// endingPod is a held pod that was deleted and still runs.
+func endingPod(ordinal int, options ...build.Option) objects {
 	return pod(ordinal, append([]build.Option{build.Held(ordinal), build.Deleting()}, options...)...)
 }
 
@@ -52,234 +52,258 @@ func stops(ordinal, n int) func(*api.Resize) {
 	return build.EditMember(ordinal, func(m *api.Member) { m.Stops = n })
 }
 
-func forbidden(in *Input) {
+func budgetForbids(in *Input) {
 	in.Budget = "Cannot evict pod as it would violate the pod's disruption budget"
 }
 
-// TestStopOfOneMember is the story of a stop, where members stop one after the other.
-func TestStopOfOneMember(t *testing.T) {
-	waiting, stopping := rolling3(api.MemberWaiting), rolling3(api.MemberStopping, build.MemberDue(2, time.Minute))
+// TestRollingStopOfOneMember shows the stop of one member in a rolling resize, step by step.
+func TestRollingStopOfOneMember(t *testing.T) {
+	waiting, stopping := lastOfThree(api.MemberWaiting), lastOfThree(api.MemberStopping, build.MemberDue(2, time.Minute))
 	late := build.MemberDue(2, -time.Second)
 	check(t,
-		row{"01 the gate is open: the API server is asked first, then the pod is held and evicted", given(waiting, others(), pod(2))},
-		row{"02 a budget does not allow it: only why is written", but(given(waiting, others(), pod(2)), forbidden)},
-		row{"03 the process died before the pod was held", given(stopping, others(), pod(2))},
-		row{"04 the process died before the eviction", given(stopping, others(), pod(2, build.Held(2)))},
-		row{"05 the budget does not allow it any more: the pod is released",
-			but(given(stopping, others(), pod(2, build.Held(2))), forbidden)},
-		row{"06 another member is lost before the eviction: the pod is released",
-			given(stopping, others(notReady()), pod(2, build.Held(2)))},
-		row{"07 it ends", given(stopping, others(), ending(2))},
-		row{"08 another member is lost while it ends: the pod is released", given(stopping, others(notReady()), ending(2))},
-		row{"09 it has stopped: backup makes the final pass", given(stopping, others(), held(2))},
-		row{"10 it does not stop in time: it is released", given(rolling3(api.MemberStopping, late), others(), ending(2))},
-		row{"11 the fourth time, the operation is given up", given(rolling3(api.MemberStopping, late, stops(2, maxStops)), others(),
-			ending(2))},
-		row{"12 during the final pass it is waited for", given(rolling3(api.MemberFinalPass, build.MemberDue(2, time.Minute)), others(),
-			held(2))},
-		row{"13 another member is lost during the final pass: the pod is released",
-			given(rolling3(api.MemberFinalPass), others(notReady()), held(2))},
-		row{"14 the final pass takes too long: the pod is released", given(rolling3(api.MemberFinalPass, late), others(), held(2))},
+		testCase{"01 the gate is open: a dry run comes first, then the pod is held and evicted",
+			situation(waiting, otherMembers(), pod(2))},
+		testCase{"02 a budget forbids the stop: only the reason is stored",
+			with(situation(waiting, otherMembers(), pod(2)), budgetForbids)},
+		testCase{"03 the process died before the pod was held", situation(stopping, otherMembers(), pod(2))},
+		testCase{"04 the process died before the eviction", situation(stopping, otherMembers(), pod(2, build.Held(2)))},
+		testCase{"05 the budget now forbids the stop: the pod is released",
+			with(situation(stopping, otherMembers(), pod(2, build.Held(2))), budgetForbids)},
+		testCase{"06 another member is lost before the eviction: the pod is released",
+			situation(stopping, otherMembers(notReady()), pod(2, build.Held(2)))},
+		testCase{"07 the pod is terminating", situation(stopping, otherMembers(), endingPod(2))},
+		testCase{"08 another member is lost while the pod is terminating: the pod is released",
+			situation(stopping, otherMembers(notReady()), endingPod(2))},
+		testCase{"09 the pod has stopped: backup makes the final pass", situation(stopping, otherMembers(), heldPodOf(2))},
+		testCase{"10 the pod does not stop in time: it is released",
+			situation(lastOfThree(api.MemberStopping, late), otherMembers(), endingPod(2))},
+		testCase{"11 the fourth stop was not proven: the operation is given up",
+			situation(lastOfThree(api.MemberStopping, late, stops(2, maxStops)), otherMembers(),
+				endingPod(2))},
+		testCase{"12 during the final pass, restore waits",
+			situation(lastOfThree(api.MemberFinalPass, build.MemberDue(2, time.Minute)), otherMembers(),
+				heldPodOf(2))},
+		testCase{"13 another member is lost during the final pass: the pod is released",
+			situation(lastOfThree(api.MemberFinalPass), otherMembers(notReady()), heldPodOf(2))},
+		testCase{"14 the final pass takes too long: the pod is released",
+			situation(lastOfThree(api.MemberFinalPass, late), otherMembers(), heldPodOf(2))},
 	)
 }
 
-// TestHoldThatIsLost: what others do to a pod that is being stopped.
-func TestHoldThatIsLost(t *testing.T) {
-	stopping, final := alone(api.MemberStopping), alone(api.MemberFinalPass)
+// TestInterferenceDuringStop shows what other processes may do to a pod that is being stopped.
+func TestInterferenceDuringStop(t *testing.T) {
+	stopping, final := onlyMember(api.MemberStopping), onlyMember(api.MemberFinalPass)
 	other := build.UID("uid-other")
 	check(t,
-		row{"the pod was deleted before it was held: it is held no more", given(stopping, pod(0, build.Deleting()))},
-		row{"the pod is gone", given(stopping)},
-		row{"the pod was replaced", given(stopping, pod(0, other))},
-		row{"the finalizer was removed before the pod was told to stop: it is put back",
-			given(stopping, pod(0, build.MemberLink(api.RoleHeld, 0)))},
-		row{"the finalizer was removed from a pod that ends", given(stopping, ending(0, build.Finalizers()))},
-		row{"the finalizer was removed during the final pass: the copy counts for nothing", given(final, held(0, build.Finalizers()))},
-		row{"the pod is gone during the final pass", given(final)},
-		row{"the pod was replaced during the final pass", given(final, pod(0, other))},
-		row{"the pod was replaced during the final pass, and the new one is held by another operation", given(final, held(0, other))},
-		row{"a claim is deleted while its pod stops: the operation is given up, and the claim put back", given(
-			append(set(moving0(api.MemberStopping)), append(journal(web0),
-				append(source(web0, build.Deleting()), target(web0)...)...)...), ending(0))},
-		row{"a claim was replaced during the final pass", given(
-			append(set(moving0(api.MemberFinalPass)), append(journal(web0),
-				append(source(web0, build.UID("uid-other")), target(web0)...)...)...), held(0))},
+		testCase{"the pod was deleted before it was held: it is held no more", situation(stopping, pod(0, build.Deleting()))},
+		testCase{"the pod is gone", situation(stopping)},
+		testCase{"the pod was replaced", situation(stopping, pod(0, other))},
+		testCase{"the finalizer was removed before the pod was deleted: it is restored",
+			situation(stopping, pod(0, build.MemberLink(api.RoleHeld, 0)))},
+		testCase{"the finalizer was removed from a terminating pod", situation(stopping, endingPod(0, build.Finalizers()))},
+		testCase{"the finalizer was removed during the final pass: the copy is discarded",
+			situation(final, heldPodOf(0, build.Finalizers()))},
+		testCase{"the pod is gone during the final pass", situation(final)},
+		testCase{"the pod was replaced during the final pass", situation(final, pod(0, other))},
+		testCase{"the pod was replaced during the final pass, and the new one is held by another operation",
+			situation(final, heldPodOf(0, other))},
+		testCase{"a claim is deleted while its pod stops: the operation is given up, and the claim is restored", situation(
+			append(setWith(movingOne(api.MemberStopping)), append(journalOf(web0),
+				append(source(web0, build.Deleting()), target(web0)...)...)...), endingPod(0))},
+		testCase{"a claim was replaced during the final pass", situation(
+			append(setWith(movingOne(api.MemberFinalPass)), append(journalOf(web0),
+				append(source(web0, build.UID("uid-other")), target(web0)...)...)...), heldPodOf(0))},
 	)
 }
 
-// TestPodThatWasDeletedByForceIsReleasedWhenItsContainersHaveEnded: its object goes at once, and the next process must not start beside them.
-func TestPodThatWasDeletedByForceIsReleasedWhenItsContainersHaveEnded(t *testing.T) {
+// TestForceDeletedPodIsReleasedAfterContainersEnd: the object of such a pod disappears immediately after the release, and its replacement
+// must not start beside the old containers.
+func TestForceDeletedPodIsReleasedAfterContainersEnd(t *testing.T) {
 	forced := build.Edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](0) })
 	long := build.Edit(func(p *corev1.Pod) {
 		p.DeletionTimestamp = ptr.To(metav1.NewTime(build.Now.Add(-build.Settings().QuiesceTimeout - time.Second)))
 	})
-	stopping, returned := rolling3(api.MemberStopping), rolling3(api.MemberCopying)
-	reverting := set(build.Operation(api.Reverting, build.Members(api.MemberStopping, web0)))
+	stopping, returned := lastOfThree(api.MemberStopping), lastOfThree(api.MemberCopying)
+	reverting := setWith(build.Operation(api.Reverting, build.Members(api.MemberStopping, web0)))
 	silent := func(in *Input) { in.Nodes = nil }
 	check(t,
-		row{"another member is lost: the pod is not released yet", given(stopping, others(notReady()), ending(2, forced))},
-		row{"the member was given back: the pod is not released yet", given(returned, others(), ending(2, forced))},
-		row{"the member was given back, and the containers have ended", given(returned, others(), held(2, forced))},
-		row{"the node does not report them for long", given(returned, others(), ending(2, forced, long))},
-		row{"the node does not exist", but(given(returned, others(), ending(2, forced)), silent)},
-		row{"the operation is given up: the pod is not released yet", given(reverting, journal(web0), source(web0), ending(0, forced))},
-		row{"the operation is given up, and the containers have ended", given(reverting, journal(web0), source(web0), held(0, forced))},
+		testCase{"another member is lost: the pod is not released yet",
+			situation(stopping, otherMembers(notReady()), endingPod(2, forced))},
+		testCase{"the stop was cancelled: the pod is not released yet", situation(returned, otherMembers(), endingPod(2, forced))},
+		testCase{"the stop was cancelled, and the containers have ended", situation(returned, otherMembers(), heldPodOf(2, forced))},
+		testCase{"the node does not report them for long", situation(returned, otherMembers(), endingPod(2, forced, long))},
+		testCase{"the node does not exist", with(situation(returned, otherMembers(), endingPod(2, forced)), silent)},
+		testCase{"the operation is given up: the pod is not released yet",
+			situation(reverting, journalOf(web0), source(web0), endingPod(0, forced))},
+		testCase{"the operation is given up, and the containers have ended",
+			situation(reverting, journalOf(web0), source(web0), heldPodOf(0, forced))},
 	)
 }
 
-// TestProofThatMemberHasStopped: without it, its volumes may still be written to.
-func TestProofThatMemberHasStopped(t *testing.T) {
-	stopping := alone(api.MemberStopping)
-	edit := func(change func(*corev1.Pod)) objects { return held(0, build.Edit(change)) }
-	unproven := func(objects ...objects) Input { return given(append(objects, stopping)...) }
+// TestMemberNeedsProofOfStop: without the proof, the volumes may still be written to.
+func TestMemberNeedsProofOfStop(t *testing.T) {
+	stopping := onlyMember(api.MemberStopping)
+	edit := func(change func(*corev1.Pod)) objects { return heldPodOf(0, build.Edit(change)) }
+	unproven := func(objects ...objects) Input { return situation(append(objects, stopping)...) }
 	network := func(v *corev1.PersistentVolume) {
 		v.Spec.CSI, v.Spec.NFS = nil, &corev1.NFSVolumeSource{Server: "files", Path: "/a"}
 	}
 	onNFS := func(grace int64) Input {
-		in := given(stopping, edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To(grace) }))
+		in := situation(stopping, edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To(grace) }))
 		network(in.Volumes[old0])
 		return in
 	}
-	away := unproven(held(0))
+	away := unproven(heldPodOf(0))
 	away.Nodes = nil
 	check(t,
-		row{"all containers have ended", unproven(held(0))},
-		row{"a container has not ended",
+		testCase{"all containers have ended", unproven(heldPodOf(0))},
+		testCase{"a container has not ended",
 			unproven(edit(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} }))},
-		row{"the node does not know how a container has ended",
+		testCase{"the node does not know how a container has ended",
 			unproven(edit(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Reason = "ContainerStatusUnknown" }))},
-		row{"the node has not reported all containers", unproven(edit(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }))},
-		row{"a container that was added to the running pod has not ended", unproven(edit(func(p *corev1.Pod) {
+		testCase{"the node has not reported all containers", unproven(edit(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }))},
+		testCase{"a container that was added to the running pod has not ended", unproven(edit(func(p *corev1.Pod) {
 			debug := corev1.EphemeralContainerCommon{Name: "debug"}
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: debug}}
 			p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug",
 				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		}))},
-		row{"the garbage collector of pods has given it up", unproven(edit(func(p *corev1.Pod) {
+		testCase{"the pod garbage collector has deleted it", unproven(edit(func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions,
 				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
 		}))},
-		row{"it was deleted by force, and runs", unproven(ending(0,
+		testCase{"it was deleted by force and still runs", unproven(endingPod(0,
 			build.Edit(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](0) })))},
-		row{"its node does not exist", away},
-		row{"its node does not report", func() Input {
-			in := unproven(held(0))
+		testCase{"its node does not exist", away},
+		testCase{"its node does not report", func() Input {
+			in := unproven(heldPodOf(0))
 			unknown := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
 			in.Nodes[build.NodeName] = build.Node(build.Edit(unknown))
 			return in
 		}()},
-		row{"a network file system is not unmounted yet", onNFS(30)},
-		row{"a network file system is unmounted", onNFS(0)},
+		testCase{"a network file system is not unmounted yet", onNFS(30)},
+		testCase{"a network file system is unmounted", onNFS(0)},
 	)
 }
 
-// TestMembersThatStopTogether: the order of stops is the one of a scale down.
-func TestMembersThatStopTogether(t *testing.T) {
+// TestWholeStopFollowsScaleDownOrder: members stop in the order of a scale down.
+func TestWholeStopFollowsScaleDownOrder(t *testing.T) {
 	both := build.Members(api.MemberStopping, web0, web1)
-	waiting := whole2(build.Members(api.MemberWaiting, web0, web1))
+	waiting := twoTogether(build.Members(api.MemberWaiting, web0, web1))
 	parallel := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement })
 	concurrent := func(record *api.Resize) objects {
-		return append(set(record, build.Replicas(2), parallel), whole2()[1:]...)
+		return append(setWith(record, build.Replicas(2), parallel), twoTogether()[1:]...)
 	}
 	late := build.MemberDue(1, -time.Second)
 	check(t,
-		row{"all have converged: both are held, the highest ordinal is told to stop", given(waiting, pod(0), pod(1))},
-		row{"the pods of a parallel set are told to stop together",
-			given(concurrent(build.Operation(api.Moving, build.Members(api.MemberWaiting, web0, web1))), pod(0), pod(1))},
-		row{"one is copied still", given(whole2(build.Members(api.MemberWaiting, web0), build.Members(api.MemberCopying, web1)), pod(0),
-			pod(1))},
-		row{"the highest one ends, the other waits for it", given(whole2(both), pod(0, build.Held(0)), ending(1))},
-		row{"the highest one has stopped, the other is told to stop", given(whole2(both), pod(0, build.Held(0)), held(1))},
-		row{"the highest one is in its final pass, the other ends",
-			given(whole2(build.Members(api.MemberStopping, web0), build.Members(api.MemberFinalPass, web1)), ending(0), held(1))},
-		row{"one does not stop in time: both are released", given(whole2(both, late), pod(0, build.Held(0)), ending(1))},
-		row{"one is lost: both are released", given(whole2(build.Members(api.MemberFinalPass, web0),
-			build.Members(api.MemberStopping, web1)), held(0), pod(1, build.UID("uid-other")))},
-		row{"one is lost, and the finalizer of the other was removed: it is not put back on a pod that is released",
-			given(whole2(both), pod(0, build.MemberLink(api.RoleHeld, 0)), pod(1, build.UID("uid-other")))},
-		row{"one is lost in a parallel set: the other is not told to stop any more",
-			given(concurrent(build.Operation(api.Moving, both)), pod(0, build.Held(0)), pod(1, build.UID("uid-other")))},
+		testCase{"all have converged: both are held, and the highest ordinal is deleted", situation(waiting, pod(0), pod(1))},
+		testCase{"the pods of a parallel set are told to stop together",
+			situation(concurrent(build.Operation(api.Moving, build.Members(api.MemberWaiting, web0, web1))), pod(0), pod(1))},
+		testCase{"one is still being copied",
+			situation(twoTogether(build.Members(api.MemberWaiting, web0), build.Members(api.MemberCopying, web1)), pod(0),
+				pod(1))},
+		testCase{"the highest one is terminating, the other waits for it",
+			situation(twoTogether(both), pod(0, build.Held(0)), endingPod(1))},
+		testCase{"the highest one has stopped, the other is deleted", situation(twoTogether(both), pod(0, build.Held(0)), heldPodOf(1))},
+		testCase{"the highest one is in its final pass, the other is terminating",
+			situation(twoTogether(build.Members(api.MemberStopping, web0), build.Members(api.MemberFinalPass, web1)), endingPod(0),
+				heldPodOf(1))},
+		testCase{"one does not stop in time: both are released", situation(twoTogether(both, late), pod(0, build.Held(0)), endingPod(1))},
+		testCase{"one is lost: both are released", situation(twoTogether(build.Members(api.MemberFinalPass, web0),
+			build.Members(api.MemberStopping, web1)), heldPodOf(0), pod(1, build.UID("uid-other")))},
+		testCase{"one is lost, and the finalizer of the other was removed: a released pod does not get it back",
+			situation(twoTogether(both), pod(0, build.MemberLink(api.RoleHeld, 0)), pod(1, build.UID("uid-other")))},
+		testCase{"one is lost in a parallel set: the other is no longer deleted",
+			situation(concurrent(build.Operation(api.Moving, both)), pod(0, build.Held(0)), pod(1, build.UID("uid-other")))},
 	)
 }
 
-// TestLockOfMemberWithoutPod: the pod's name is taken, so that none can start.
-func TestLockOfMemberWithoutPod(t *testing.T) {
+// TestMemberWithoutPodIsLocked: a lock takes the pod's name, so that no pod can start.
+func TestMemberWithoutPodIsLocked(t *testing.T) {
 	at := func(phase api.MemberPhase, options ...func(*api.Resize)) objects {
-		record := moving0(phase, append([]func(*api.Resize){build.EditMember(0, func(m *api.Member) {
+		record := movingOne(phase, append([]func(*api.Resize){build.EditMember(0, func(m *api.Member) {
 			if m.Pod = ""; phase != api.MemberWaiting {
 				m.Pod, m.Locked = "uid-lock", true
 			}
 		})}, options...)...)
-		return append(set(record, build.Replicas(0)), append(journal(web0), append(source(web0), target(web0)...)...)...)
+		return append(setWith(record, build.Replicas(0)), append(journalOf(web0), append(source(web0), target(web0)...)...)...)
 	}
 	stopping := at(api.MemberStopping, build.MemberDue(0, time.Minute))
 	check(t,
-		row{"01 no pod is wanted: the name is taken", given(at(api.MemberWaiting))},
-		row{"02 the process died before the name was taken", given(stopping)},
-		row{"03 another pod uses the claim", given(stopping, lock(0), objects{build.Pod("debug", []string{web0})})},
-		row{"03 another pod uses the claim for too long: the name is given back",
-			given(at(api.MemberStopping, build.MemberDue(0, -time.Second)), lock(0), objects{build.Pod("debug", []string{web0})})},
-		row{"04 a node has the volume attached", given(stopping, lock(0), objects{build.Attachment(old0)})},
-		row{"05 the name is taken, and nothing uses the claim: backup copies", given(stopping, lock(0))},
-		row{"06 the set was scaled up before the name was taken: it starts", given(stopping, pod(0))},
-		row{"07 the name could not be taken in time", given(at(api.MemberStopping, build.MemberDue(0, -time.Second)))},
-		row{"08 the lock is gone during the final pass", given(at(api.MemberFinalPass))},
-		row{"09 the lock is being deleted during the final pass, and kept by its finalizer",
-			given(at(api.MemberFinalPass), lock(0, build.Deleting()))},
-		row{"10 the claim is on its new volume: the lock goes",
-			given(append(set(moving0(api.MemberSwapping, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
-				build.Replicas(0)), journal(web0)...), lock(0), switched(web0))},
-		row{"11 the lock is deleted first, then its finalizer goes",
-			given(append(set(moving0(api.MemberStarting, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
-				build.Replicas(0)), journal(web0)...), lock(0, build.Deleting()), switched(web0))},
-		row{"12 no pod is wanted: the member is moved", given(append(set(moving0(api.MemberStarting,
+		testCase{"01 the member needs no pod: its name is locked", situation(at(api.MemberWaiting))},
+		testCase{"02 the process died before the name was locked", situation(stopping)},
+		testCase{"03 another pod uses the claim", situation(stopping, lock(0), objects{build.Pod("debug", []string{web0})})},
+		testCase{"03 another pod uses the claim for too long: the lock is removed",
+			situation(at(api.MemberStopping, build.MemberDue(0, -time.Second)), lock(0), objects{build.Pod("debug", []string{web0})})},
+		testCase{"04 the volume is attached to a node", situation(stopping, lock(0), objects{build.Attachment(old0)})},
+		testCase{"05 the name is locked and nothing uses the claim: backup copies", situation(stopping, lock(0))},
+		testCase{"06 the set was scaled up before the name was locked: the member starts", situation(stopping, pod(0))},
+		testCase{"07 the name could not be locked in time", situation(at(api.MemberStopping, build.MemberDue(0, -time.Second)))},
+		testCase{"08 the lock is gone during the final pass", situation(at(api.MemberFinalPass))},
+		testCase{"09 its finalizer keeps a lock that is deleted during the final pass",
+			situation(at(api.MemberFinalPass), lock(0, build.Deleting()))},
+		testCase{"10 the claim is on its new volume: the lock is deleted",
+			situation(append(setWith(movingOne(api.MemberSwapping, build.EditMember(0, func(m *api.Member) {
+				m.Pod, m.Locked = "uid-lock",
+					true
+			})),
+				build.Replicas(0)), journalOf(web0)...), lock(0), swappedClaim(web0))},
+		testCase{"11 the lock is terminating: its finalizer is removed",
+			situation(append(setWith(movingOne(api.MemberStarting, build.EditMember(0, func(m *api.Member) {
+				m.Pod, m.Locked = "uid-lock",
+					true
+			})),
+				build.Replicas(0)), journalOf(web0)...), lock(0, build.Deleting()), swappedClaim(web0))},
+		testCase{"12 the member needs no pod: it is moved", situation(append(setWith(movingOne(api.MemberStarting,
 			build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true })),
-			build.Replicas(0)), journal(web0)...), switched(web0))},
+			build.Replicas(0)), journalOf(web0)...), swappedClaim(web0))},
 	)
 }
 
-// TestLockThatLostItsFinalizerGoes: it keeps the member's name for as long as it exists, and no controller deletes it.
-func TestLockThatLostItsFinalizerGoes(t *testing.T) {
+// TestLockWithoutFinalizerIsEvicted: the lock keeps the member's name as long as it exists, and no controller deletes it.
+func TestLockWithoutFinalizerIsEvicted(t *testing.T) {
 	bare := lock(0, build.Edit(func(p *corev1.Pod) { p.Finalizers = nil }))
 	for name, at := range map[string]objects{
-		"the member is copied again": append(set(moving0(api.MemberCopying)), journal(web0)...),
-		"the operation has ended":    set(build.Operation(api.Succeeded)),
-		"the operation was given up": append(set(givenUp(api.MemberCopying)), journal(web0)...),
-		"no record tells of it":      {build.Set("web")},
+		"the member is copied again":                append(setWith(movingOne(api.MemberCopying)), journalOf(web0)...),
+		"the operation has ended, and the pod runs": setWith(build.Operation(api.Succeeded)),
+		"the operation was given up":                append(setWith(givenUp(api.MemberCopying)), journalOf(web0)...),
+		"no record knows the operation":             {build.Set("web")},
 	} {
-		p := Decide(given(at, bare, source(web0)))
+		p := Decide(situation(at, bare, source(web0)))
 		if !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbEvict && a.Name == "web-0" }) {
-			t.Errorf("%s, and no pod of the name can ever start: %s", name, p)
+			t.Errorf("%s, and the lock keeps the name for ever: %s", name, p)
 		}
 	}
-	starts := append(set(moving0(api.MemberStarting)), journal(web0)...)
-	if p := Decide(given(starts, bare, oldVolume(web0), copied(web0))); slices.ContainsFunc(p.Actions,
+	starts := append(setWith(movingOne(api.MemberStarting)), journalOf(web0)...)
+	if p := Decide(situation(starts, bare, oldVolume(web0), copyVolume(web0))); slices.ContainsFunc(p.Actions,
 		func(a plan.Action) bool { return a.Verb == plan.VerbEvict }) {
-		t.Errorf("the claim is not there, and its pod may start: %s", p)
+		t.Errorf("the claim is missing, and its pod may start: %s", p)
 	}
 }
 
-// TestHoldsThatNothingNeeds: a pod that is held by an operation that does not hold it would stay for ever when it is deleted.
-func TestHoldsThatNothingNeeds(t *testing.T) {
+// TestStaleHoldsAreReleased: a pod whose hold no operation needs would stay Terminating for ever once it is deleted.
+func TestStaleHoldsAreReleased(t *testing.T) {
 	done := build.Operation(api.Succeeded)
 	another := build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleHeld, Namespace: build.Namespace,
 		Set: api.SetRef{Name: "web"}, Member: ptr.To(0)})
 	check(t,
-		row{"the operation has ended", given(set(done), pod(0, build.Held(0)), source(web0))},
-		row{"it has ended, and the pod ends", given(set(done), held(0), source(web0))},
-		row{"no record tells of it", given(objects{build.Set("web")}, held(0), source(web0))},
-		row{"a lock of an operation that has ended", given(set(done), lock(0), source(web0))},
-		row{"a lock of an operation that has ended, and the claim is gone: a person has to look", given(set(done), lock(0))},
-		row{"a lock that lacks its claim does not keep the next member from being stopped",
-			given(set(build.Operation(api.Moving, build.Members(api.MemberWaiting, web1)), build.Replicas(2)), journal(web1), lock(0, another),
+		testCase{"the operation has ended, and the pod runs", situation(setWith(done), pod(0, build.Held(0)), source(web0))},
+		testCase{"the operation has ended, and the pod has stopped", situation(setWith(done), heldPodOf(0), source(web0))},
+		testCase{"no record knows the operation", situation(objects{build.Set("web")}, heldPodOf(0), source(web0))},
+		testCase{"a lock of an ended operation", situation(setWith(done), lock(0), source(web0))},
+		testCase{"a lock of an ended operation, whose claim is gone: the user gets a warning", situation(setWith(done), lock(0))},
+		testCase{"a lock that lacks its claim does not keep the next member from being stopped",
+			situation(setWith(build.Operation(api.Moving, build.Members(api.MemberWaiting, web1)), build.Replicas(2)), journalOf(web1),
+				lock(0, another),
 				pod(1), source(web1), target(web1))},
-		row{"the journal is there: the undoing of the operation releases it",
-			given(objects{build.Set("web")}, journal(web0), held(0), source(web0))},
-		row{"the member waits at the gate again", given(append(set(moving0(api.MemberWaiting)), journal(web0)...), held(0), source(web0),
-			target(web0))},
-		row{"the member was moved, and its old pod is still held",
-			given(append(set(moving0(api.MemberMoved)), journal(web0)...), held(0), switched(web0))},
-		row{"the pod is held by an operation before this one", given(alone(api.MemberWaiting), held(0, another))},
-		row{"a pod with another finalizer only", given(set(done), pod(0, build.Finalizers("example.com/keep")), source(web0))},
+		testCase{"the journal is there: the undoing of the operation releases it",
+			situation(objects{build.Set("web")}, journalOf(web0), heldPodOf(0), source(web0))},
+		testCase{"the member waits for its stop again",
+			situation(append(setWith(movingOne(api.MemberWaiting)), journalOf(web0)...), heldPodOf(0), source(web0),
+				target(web0))},
+		testCase{"the member was moved, and its old pod is still held",
+			situation(append(setWith(movingOne(api.MemberMoved)), journalOf(web0)...), heldPodOf(0), swappedClaim(web0))},
+		testCase{"the pod is held by an operation before this one", situation(onlyMember(api.MemberWaiting), heldPodOf(0, another))},
+		testCase{"a pod with another finalizer only", situation(setWith(done), pod(0, build.Finalizers("example.com/keep")), source(web0))},
 	)
 }

@@ -17,7 +17,7 @@ import (
 
 const hookTemplate = "spec: {containers: [{name: sh, image: dev.local/any:1}]}"
 
-// hooks gives the set in a world both hooks.
+// hooks gives the set of the input both hooks.
 func hooks(in Input, options ...build.Option) Input {
 	again := *in.Observed
 	again.Set = build.With(in.Set.DeepCopy(), append([]build.Option{build.Annotation(api.BeforeMemberAnnotation, hookTemplate),
@@ -26,7 +26,7 @@ func hooks(in Input, options ...build.Option) Input {
 	return in
 }
 
-// hookJob is the Job of the member's hook in its first attempt, with a condition if one is given.
+// hookJob is the Job of the member's hook in its first attempt, with the conditions.
 func hookJob(hook resources.Hook, ordinal int, conditions ...batchv1.JobConditionType) objects {
 	set := build.Set("web")
 	link := api.Link{Operation: id, Role: api.RoleHook, Namespace: set.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
@@ -56,42 +56,49 @@ const (
 	afterIt  = resources.AfterMember
 )
 
-// TestHookBeforeAMemberIsStopped: it runs when all else lets the member stop.
-func TestHookBeforeAMemberIsStopped(t *testing.T) {
+// TestHookRunsBeforeMemberStops: the hook runs once every other condition for the stop holds.
+func TestHookRunsBeforeMemberStops(t *testing.T) {
 	at := func(more ...objects) Input {
-		return hooks(given(append([]objects{rolling3(api.MemberWaiting), others(), pod(2)}, more...)...))
+		return hooks(situation(append([]objects{lastOfThree(api.MemberWaiting), otherMembers(), pod(2)}, more...)...))
 	}
-	shut := hooks(given(rolling3(api.MemberWaiting), others(notReady()), pod(2)))
+	shut := hooks(situation(lastOfThree(api.MemberWaiting), otherMembers(notReady()), pod(2)))
 	leaving := hookJob(beforeIt, 2)
 	leaving[0] = build.With(leaving[0].(*batchv1.Job), build.Deleting(), build.Finalizers("foregroundDeletion"))
 	check(t,
-		row{"01 the gate is shut for another reason: it is not run", shut},
-		row{"02 the gate is open: the budget is asked, and the hook is run", at()},
-		row{"03 a budget does not allow the stop: it is not run", but(at(), forbidden)},
-		row{"04 it runs", at(hookJob(beforeIt, 2))},
-		row{"05 it is being deleted by hand", at(leaving)},
-		row{"06 it has succeeded: the member is stopped", at(hookJob(beforeIt, 2, batchv1.JobComplete))},
-		row{"07 it has failed: the operation is given up, no pod is stopped", at(hookJob(beforeIt, 2, batchv1.JobFailed))},
-		row{"08 it has failed, and its container has said why", at(hookJob(beforeIt, 2, batchv1.JobFailed), hookPod("no other\nmember\x1b[31m"))},
-		row{"09 it has failed with many words", at(hookJob(beforeIt, 2, batchv1.JobFailed), hookPod(strings.Repeat("word ", 2000)))},
-		row{"10 the template was damaged meanwhile", hooks(at(), build.Annotation(api.BeforeMemberAnnotation, "{"))},
-		row{"11 the annotation was removed while it ran: it does not matter any more",
-			given(rolling3(api.MemberWaiting), others(), pod(2), hookJob(beforeIt, 2))},
-		row{"12 the hook of an earlier attempt does not count", hooks(given(rolling3(api.MemberWaiting,
-			build.EditMember(2, func(m *api.Member) { m.Attempt = 2 })), others(), pod(2), hookJob(beforeIt, 2, batchv1.JobComplete)))},
-		row{"13 the gate is shut after it has succeeded", hooks(given(rolling3(api.MemberWaiting), others(notReady()), pod(2),
-			hookJob(beforeIt, 2, batchv1.JobComplete)))},
-		row{"14 the operation is aborted while it runs", hooks(at(hookJob(beforeIt, 2)), build.Annotation(api.AbortAnnotation, ""))},
-		row{"15 the member has no pod: it has no hook", hooks(given(rolling3(api.MemberWaiting), others()), build.Replicas(2))},
-		row{"16 the others have to have caught up before it", checks(at())},
-		row{"17 the others have fallen behind by it", but(checks(at(hookJob(beforeIt, 2, batchv1.JobComplete))), oneBehind)},
+		testCase{"01 the gate is closed for another reason: the hook does not run", shut},
+		testCase{"02 the gate is open: the budget is asked, and the hook runs", at()},
+		testCase{"03 a budget forbids the stop: the hook does not run", with(at(), budgetForbids)},
+		testCase{"04 the hook is running", at(hookJob(beforeIt, 2))},
+		testCase{"05 the hook is being deleted by hand", at(leaving)},
+		testCase{"06 the hook has succeeded: the member is stopped", at(hookJob(beforeIt, 2, batchv1.JobComplete))},
+		testCase{"07 the hook has failed: the operation is given up, and no pod is stopped", at(hookJob(beforeIt, 2, batchv1.JobFailed))},
+		testCase{"08 the hook has failed, and its container printed the reason",
+			at(hookJob(beforeIt, 2, batchv1.JobFailed), hookPod("no other\nmember\x1b[31m"))},
+		testCase{"09 the hook has failed with long output",
+			at(hookJob(beforeIt, 2, batchv1.JobFailed), hookPod(strings.Repeat("word ", 2000)))},
+		testCase{"10 the template was damaged", hooks(at(), build.Annotation(api.BeforeMemberAnnotation, "{"))},
+		testCase{"11 the annotation was removed while the hook ran: the hook no longer counts",
+			situation(lastOfThree(api.MemberWaiting), otherMembers(), pod(2), hookJob(beforeIt, 2))},
+		testCase{"12 the hook of an earlier attempt does not count", hooks(situation(lastOfThree(api.MemberWaiting,
+			build.EditMember(2,
+				func(m *api.Member) { m.Attempt = 2 })), otherMembers(), pod(2), hookJob(beforeIt, 2, batchv1.JobComplete)))},
+		testCase{"13 the gate closes after the hook has succeeded",
+			hooks(situation(lastOfThree(api.MemberWaiting), otherMembers(notReady()), pod(2),
+				hookJob(beforeIt, 2, batchv1.JobComplete)))},
+		testCase{"14 the operation is aborted while the hook runs",
+			hooks(at(hookJob(beforeIt, 2)), build.Annotation(api.AbortAnnotation, ""))},
+		testCase{"15 the member has no pod: it has no hook",
+			hooks(situation(lastOfThree(api.MemberWaiting), otherMembers()), build.Replicas(2))},
+		testCase{"16 the others must catch up before the hook runs", withCheck(at())},
+		testCase{"17 the others have fallen behind because of the hook",
+			with(withCheck(at(hookJob(beforeIt, 2, batchv1.JobComplete))), oneBehind)},
 	)
 }
 
-// TestHooksBeforeMembersThatStopTogether: all of them run first.
-func TestHooksBeforeMembersThatStopTogether(t *testing.T) {
+// TestHooksRunBeforeMembersStopTogether: the hooks of all members succeed before the first stop.
+func TestHooksRunBeforeMembersStopTogether(t *testing.T) {
 	at := func(more ...objects) Input {
-		return hooks(given(append([]objects{whole2(build.Members(api.MemberWaiting, web0, web1)), pod(0), pod(1)}, more...)...))
+		return hooks(situation(append([]objects{twoTogether(build.Members(api.MemberWaiting, web0, web1)), pod(0), pod(1)}, more...)...))
 	}
 	both := func(of0, of1 []batchv1.JobConditionType) []objects {
 		job1 := hookJob(beforeIt, 1, of1...)
@@ -100,45 +107,47 @@ func TestHooksBeforeMembersThatStopTogether(t *testing.T) {
 	}
 	done := []batchv1.JobConditionType{batchv1.JobComplete}
 	check(t,
-		row{"all are run", at()},
-		row{"one runs still", at(both(done, nil)...)},
-		row{"the process died between the two", at(hookJob(beforeIt, 0, batchv1.JobComplete))},
-		row{"one has failed while the other runs", at(both([]batchv1.JobConditionType{batchv1.JobFailed}, nil)...)},
-		row{"all have succeeded: the members are stopped", at(both(done, done)...)},
+		testCase{"all hooks start", at()},
+		testCase{"one hook is still running", at(both(done, nil)...)},
+		testCase{"the process died between the two", at(hookJob(beforeIt, 0, batchv1.JobComplete))},
+		testCase{"one hook has failed while the other runs", at(both([]batchv1.JobConditionType{batchv1.JobFailed}, nil)...)},
+		testCase{"all hooks have succeeded: the members are stopped", at(both(done, done)...)},
 	)
 }
 
-// TestHookAfterAMemberHasStarted: the next member is not stopped before it has succeeded.
-func TestHookAfterAMemberHasStarted(t *testing.T) {
+// TestHookRunsAfterMemberStarts: the next member is not stopped before the hook has succeeded.
+func TestHookRunsAfterMemberStarts(t *testing.T) {
 	fresh := build.UID("uid-fresh")
 	at := func(options []func(*api.Resize), more ...objects) Input {
-		record := moving0(api.MemberStarting, append([]func(*api.Resize){build.MemberDue(0, time.Minute)}, options...)...)
-		return hooks(given(append([]objects{set(record), journal(web0), pod(0, fresh), switched(web0)}, more...)...))
+		record := movingOne(api.MemberStarting, append([]func(*api.Resize){build.MemberDue(0, time.Minute)}, options...)...)
+		return hooks(situation(append([]objects{setWith(record), journalOf(web0), pod(0, fresh), swappedClaim(web0)}, more...)...))
 	}
 	ready := []func(*api.Resize){build.EditMember(0, func(m *api.Member) { m.Ready = m.Released })}
 	late := append(ready, build.MemberDue(0, -time.Second))
 	check(t,
-		row{"01 the pod is ready: it is run", at(nil)},
-		row{"02 it runs", at(ready, hookJob(afterIt, 0))},
-		row{"03 it runs for longer than the pod may take to be ready", at(late, hookJob(afterIt, 0))},
-		row{"04 it has succeeded: the member is moved", at(ready, hookJob(afterIt, 0, batchv1.JobComplete))},
-		row{"05 it has failed: the operation is given up, the member stays on its new volumes",
+		testCase{"01 the pod is ready: the hook runs", at(nil)},
+		testCase{"02 the hook is running", at(ready, hookJob(afterIt, 0))},
+		testCase{"03 the hook runs past the deadline for readiness", at(late, hookJob(afterIt, 0))},
+		testCase{"04 the hook has succeeded: the member is moved", at(ready, hookJob(afterIt, 0, batchv1.JobComplete))},
+		testCase{"05 the hook has failed: the operation is given up, and the member stays on its new volumes",
 			at(ready, hookJob(afterIt, 0, batchv1.JobFailed))},
-		row{"06 the pod has not caught up: it is not run", but(checks(at(nil)), freshLags)},
-		row{"07 the pod has caught up: it is run", but(checks(at(nil)), freshGood)},
-		row{"08 it runs: the pod is not asked any more", checks(at(ready, hookJob(afterIt, 0)))},
+		testCase{"06 the pod has not caught up: the hook does not run", with(withCheck(at(nil)), freshLags)},
+		testCase{"07 the pod has caught up: the hook runs", with(withCheck(at(nil)), freshGood)},
+		testCase{"08 the hook is running: the pod is not asked again", withCheck(at(ready, hookJob(afterIt, 0)))},
 	)
 }
 
-// TestHooksGoWithTheirOperation: they are removed as movers are.
-func TestHooksGoWithTheirOperation(t *testing.T) {
-	finishing := set(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0), build.Due(time.Minute)))
-	reverts := set(build.Operation(api.Reverting, build.Members(api.MemberKept, web0), build.Due(time.Minute)))
+// TestHooksAreRemovedWithOperation: hooks are removed like movers.
+func TestHooksAreRemovedWithOperation(t *testing.T) {
+	finishing := setWith(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0), build.Due(time.Minute)))
+	reverts := setWith(build.Operation(api.Reverting, build.Members(api.MemberKept, web0), build.Due(time.Minute)))
 	gone := hookJob(beforeIt, 0, batchv1.JobComplete)
 	gone[0] = build.With(gone[0].(*batchv1.Job), build.Deleting(), build.Finalizers("foregroundDeletion"))
 	check(t,
-		row{"the operation has succeeded", hooks(given(finishing, journal(web0), pod(0), tidied(), hookJob(beforeIt, 0, batchv1.JobComplete)))},
-		row{"a hook is being deleted", hooks(given(finishing, journal(web0), pod(0), tidied(), gone))},
-		row{"the operation is given up while a hook runs", hooks(given(reverts, journal(web0), pod(0), source(web0), hookJob(beforeIt, 0)))},
+		testCase{"the operation has succeeded",
+			hooks(situation(finishing, journalOf(web0), pod(0), tidiedClaim(), hookJob(beforeIt, 0, batchv1.JobComplete)))},
+		testCase{"a hook is being deleted", hooks(situation(finishing, journalOf(web0), pod(0), tidiedClaim(), gone))},
+		testCase{"the operation is given up while a hook runs",
+			hooks(situation(reverts, journalOf(web0), pod(0), source(web0), hookJob(beforeIt, 0)))},
 	)
 }

@@ -13,23 +13,24 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// recordIdentity takes over the set that was just created: the journal's order to create it is withdrawn. In the same write the set gets
-// the managedFields of the set before.
+// recordIdentity stores the UID of the set that was just created, and withdraws the journal's order to create it. The same write restores
+// the managedFields of the previous set.
 func recordIdentity(in Input, record *api.Resize) plan.Plan {
 	metadata := setMetadata(in, record)
-	if block := blockOwners(in.Set, metadata.BlockingOwners); in.Rejected == "" && !block.Empty() {
-		return plan.Do(api.SwitchRunning, append(withdraw(in, record), block.Actions()...)...)
+	if block := blockingOwnersPatch(in.Set, metadata.BlockingOwners); in.Rejected == "" && !block.Empty() {
+		return plan.Do(api.SwitchRunning, append(withdrawOrder(in, record), block.Actions()...)...)
 	}
 	next := record.Clone()
 	next.Set.UID = in.Set.UID
 	store := operation.Store(in.Set, next)
 	if len(metadata.ManagedFields) > 0 {
-		store.Replace("/metadata/managedFields", managers(metadata.ManagedFields, in.Set.ManagedFields), "managedFields")
+		store.Replace("/metadata/managedFields", mergedManagers(metadata.ManagedFields, in.Set.ManagedFields), "managedFields")
 	}
-	return plan.Do(api.SwitchRunning, append(withdraw(in, record), store.Actions()...)...)
+	return plan.Do(api.SwitchRunning, append(withdrawOrder(in, record), store.Actions()...)...)
 }
 
-// setMetadata reads the set's metadata from the journal. A set works without it, so an unreadable document is ignored.
+// setMetadata returns the metadata of the previous set from the journal. An unreadable document counts as empty, because a set works
+// without it.
 func setMetadata(in Input, record *api.Resize) api.SetMetadata {
 	journal := in.Journal(record.Operation)
 	if journal == nil {
@@ -42,9 +43,9 @@ func setMetadata(in Input, record *api.Resize) api.SetMetadata {
 	return metadata
 }
 
-// blockOwners sets blockOwnerDeletion of the owner references that had it. The API server may refuse that; then the operator has to
-// do it.
-func blockOwners(set *appsv1.StatefulSet, owners []types.UID) *plan.Patch {
+// blockingOwnersPatch sets blockOwnerDeletion of the owner references that had it before. The API server may refuse that; then the
+// operator must set it.
+func blockingOwnersPatch(set *appsv1.StatefulSet, owners []types.UID) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	for i, owner := range set.OwnerReferences {
 		if slices.Contains(owners, owner.UID) && owner.BlockOwnerDeletion != nil {
@@ -55,9 +56,9 @@ func blockOwners(set *appsv1.StatefulSet, owners []types.UID) *plan.Patch {
 	return patch
 }
 
-// managers returns the managedFields of the set that was created again: each field keeps its manager, and Drydock's creation manages none.
-// Entries of subresources, and of managers that have written since, are taken from the new set.
-func managers(before, now []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+// mergedManagers returns the managedFields for the set that was created again. Each field keeps its manager, and Drydock manages no field
+// because of the creation. Entries of subresources, and of managers that have written since, come from the new set.
+func mergedManagers(before, now []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	kept := slices.DeleteFunc(slices.Clone(before), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource != "" })
 	for _, entry := range now {
 		ours := entry.Manager == api.FieldManager && entry.Subresource == ""

@@ -25,29 +25,31 @@ import (
 
 type objects = []metav1.Object
 
-// row is a situation, its sentence first.
-type row struct {
-	says string
-	in   Input
+// testCase is a situation in a sentence, with the input that shows it.
+type testCase struct {
+	situation string
+	input     Input
 }
 
-func check(t *testing.T, rows ...row) {
+// check compares the decisions with the golden file of the test, and checks that no decision releases a pod without its claims.
+func check(t *testing.T, rows ...testCase) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: told(r.in),
-			Decide: func() plan.Plan { return Decide(r.in) }})
-		if problem := releasesWithoutClaim(r.in, Decide(r.in)); problem != "" {
-			t.Errorf("%s: %s", r.says, problem)
+		cases = append(cases, build.Case{Says: r.situation, World: r.input.Observed, Told: otherInputs(r.input),
+			Decide: func() plan.Plan { return Decide(r.input) }})
+		if problem := releasesWithoutClaim(r.input, Decide(r.input)); problem != "" {
+			t.Errorf("%s: %s", r.situation, problem)
 		}
 	}
 	build.Golden(t, cases)
 }
 
-// told renders what the input says besides what was observed.
-func told(in Input) []string {
+// otherInputs renders what the input contains besides the observed objects.
+func otherInputs(in Input) []string {
 	var words []string
-	for _, w := range []struct{ name, text string }{{"rejected", in.Rejected}, {"refused", in.Refused}, {"failing", in.Failing},
+	for _, w := range []struct{ name, text string }{{"rejected", in.Rejected}, {"refused", in.Refused},
+		{"failing", in.Failing},
 		{"budget", in.Budget}} {
 		if w.text != "" {
 			words = append(words, w.name+": "+w.text)
@@ -62,7 +64,8 @@ func told(in Input) []string {
 	return words
 }
 
-// releasesWithoutClaim says which pod the plan releases while one of its claims is not bound: its controller would create an empty one.
+// releasesWithoutClaim returns which pod the plan releases while one of its claims is not bound, or empty. Its controller would create an
+// empty claim.
 func releasesWithoutClaim(in Input, p plan.Plan) string {
 	for _, a := range p.Actions {
 		if a.Resource != plan.Pods || in.Set == nil || !slices.Contains(a.Words, "-finalizer hold") {
@@ -81,7 +84,8 @@ func releasesWithoutClaim(in Input, p plan.Plan) string {
 	return ""
 }
 
-func given(groups ...objects) Input {
+// situation returns the input with the objects, a node, and the movers of waiting members.
+func situation(groups ...objects) Input {
 	all := objects{build.Node()}
 	for _, g := range groups {
 		all = append(all, g...)
@@ -90,7 +94,7 @@ func given(groups ...objects) Input {
 	return Input{Observed: build.World(all...), Namespace: build.Namespace, Settings: build.Settings()}
 }
 
-// waitingMovers are those of the members that wait to be stopped, where the situation names no mover's Job.
+// waitingMovers returns the movers of the members that wait to be stopped. It returns none if the situation names a mover's Job.
 func waitingMovers(all objects) objects {
 	var movers objects
 	for _, object := range all {
@@ -113,18 +117,19 @@ func waitingMovers(all objects) objects {
 	return movers
 }
 
-// withoutMovers is the situation after all movers' pods have gone.
+// withoutMovers removes the pods of all movers.
 func withoutMovers(in *Input) {
 	in.Pods = slices.DeleteFunc(slices.Clone(in.Pods), func(p *corev1.Pod) bool { return statefulset.IsMoverOf(p, id) })
 }
 
-// but is the input with something else known.
-func but(in Input, change func(*Input)) Input {
+// with returns the changed input.
+func with(in Input, change func(*Input)) Input {
 	change(&in)
 	return in
 }
 
-func waited(in *Input) { in.Waited = time.Minute }
+// longWait lets the event have waited for a minute.
+func longWait(in *Input) { in.Waited = time.Minute }
 
 const (
 	web0 = "data-web-0"
@@ -136,36 +141,37 @@ const (
 	protection = "kubernetes.io/pvc-protection"
 )
 
-// moving0 is an operation whose one member is in the phase.
-func moving0(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+// movingOne is an operation with one member in the phase.
+func movingOne(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
 	return build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, web0)}, options...)...)
 }
 
-// set is StatefulSet web of one replica, whose template asks for what the operation is to reach.
-func set(record *api.Resize, options ...build.Option) objects {
+// setWith is StatefulSet web with one replica and the record. Its template already requests the new size.
+func setWith(record *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Template("data", "128Mi", "fixed"), build.Status(record)}, options...)...)}
 }
 
-// oldSet is the set with the template that it had before.
-func oldSet(record *api.Resize, options ...build.Option) objects {
+// setWithOldTemplate is the set with its previous template.
+func setWithOldTemplate(record *api.Resize, options ...build.Option) objects {
 	return objects{build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"), build.Status(record)}, options...)...)}
 }
 
-func journal(claims ...string) objects {
+// journalOf is the journal of an operation on the claims.
+func journalOf(claims ...string) objects {
 	return objects{build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, claims...)))}
 }
 
-// pod is a pod of the set that runs.
+// pod is a running pod of the set.
 func pod(ordinal int, options ...build.Option) objects {
 	return objects{build.With(build.PodOf("web", ordinal, "data"), options...)}
 }
 
-// held is a pod of the set that has stopped, and is kept.
-func held(ordinal int, options ...build.Option) objects {
+// heldPodOf is a held pod of the set that has stopped.
+func heldPodOf(ordinal int, options ...build.Option) objects {
 	return pod(ordinal, append([]build.Option{build.Held(ordinal), build.Stopped()}, options...)...)
 }
 
-// lock is the pod that keeps the name of a member without a pod.
+// lock is the pod that locks the name of a member without a pod.
 func lock(ordinal int, options ...build.Option) objects {
 	p := resources.MakeLock(build.Set("web"), id, ordinal, build.Settings())
 	p.UID, p.ResourceVersion = "uid-lock", "rv-lock"
@@ -178,7 +184,7 @@ func source(name string, options ...build.Option) objects {
 	return objects{claim, block(build.VolumeOf(claim, build.Retained(api.RoleSource, name)))}
 }
 
-// block makes the volume one that all pods of a node see through one file system.
+// block gives the volume a file system that all pods of a node share.
 func block(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "kit.example.com", VolumeHandle: v.Name, FSType: "ext4"}
 	return v
@@ -196,18 +202,18 @@ func target(name string, options ...build.Option) objects {
 	return objects{claim, build.VolumeOf(claim)}
 }
 
-// copied is the copy after its temporary claim has gone.
-func copied(name string, options ...build.Option) objects {
+// copyVolume is the copy after its temporary claim was deleted.
+func copyVolume(name string, options ...build.Option) objects {
 	volume := build.VolumeOf(build.Target(name, "128Mi"), build.Released(), build.Retained(api.RoleTarget, name))
 	return objects{build.With(volume, options...)}
 }
 
-// doomed is a claim that was marked and deleted.
-func doomed(name string, finalizers ...string) objects {
+// frozenClaim is a claim that has Drydock's finalizer and is being deleted.
+func frozenClaim(name string, finalizers ...string) objects {
 	return source(name, build.Deleting(), build.Finalizers(append([]string{api.SwitchFinalizer}, finalizers...)...))
 }
 
-// manifest is the claim that comes after the old one, on the volume.
+// manifest is the successor of the claim, on the volume.
 func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
 	old := build.Claim(name, "64Mi", build.Annotation("people", "wrote this"), build.Finalizers(protection, "example.com/keep"))
 	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
@@ -217,7 +223,7 @@ func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
 		link))
 }
 
-// successor is the claim that came after the old one, complete.
+// successor is the bound claim that has replaced the old one.
 func successor(name, volume, size string, options ...build.Option) *corev1.PersistentVolumeClaim {
 	claim := manifest(name, volume, size)
 	claim.UID, claim.ResourceVersion = "uid-successor", "rv-successor"
@@ -225,14 +231,14 @@ func successor(name, volume, size string, options ...build.Option) *corev1.Persi
 	return build.With(claim, options...)
 }
 
-// switched is a claim that is on its new volume.
-func switched(name string) objects {
+// swappedClaim is a claim on its new volume.
+func swappedClaim(name string) objects {
 	claim := successor(name, "pv-new-"+name, "128Mi")
 	return append(oldVolume(name), claim, build.VolumeOf(claim, build.Retained(api.RoleTarget, name)))
 }
 
-// ordered stores the order to create the set in the journal, as recreate does.
-func ordered(journal *appsv1.ControllerRevision, from *appsv1.StatefulSet, made *unstructured.Unstructured) *appsv1.ControllerRevision {
+// withOrder stores the order to create the set in the journal, as recreate does.
+func withOrder(journal *appsv1.ControllerRevision, from *appsv1.StatefulSet, made *unstructured.Unstructured) *appsv1.ControllerRevision {
 	return build.With(journal, build.Annotation(api.RecreateAnnotation, api.EncodeManifest(made)),
 		build.Annotation(api.SetMetadataAnnotation, api.SetMetadataOf(from).Encode()))
 }
@@ -253,7 +259,7 @@ func storedOrder(t *testing.T, journal *appsv1.ControllerRevision, p plan.Plan) 
 	return journal
 }
 
-// writesOf returns the actions of a plan without its looks at objects.
+// writesOf returns the actions of a plan without its checks of objects.
 func writesOf(p plan.Plan) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool { return a.Verb == plan.VerbCheck })
 }

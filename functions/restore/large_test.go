@@ -8,8 +8,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestDecisionReadsLinksOnce: of a set with hundreds of members, each look is made while members are stopped. So the links of all
-// claims, Jobs and pods must not be read again for each of them. What remains for each pair of a claim and a volume is a digest of a name.
+// TestDecisionReadsLinksOnce: in a set with hundreds of members, every decision costs downtime of stopped members. So the links of all
+// claims, Jobs and pods must not be read again for each member. Only one digest of a name remains for each pair of a claim and a volume.
 func TestDecisionReadsLinksOnce(t *testing.T) {
 	allocations := func(members int, phase api.MemberPhase) float64 {
 		var claims []string
@@ -18,9 +18,10 @@ func TestDecisionReadsLinksOnce(t *testing.T) {
 			name, job := fmt.Sprintf("data-web-%d", i), build.Job(i, 1)
 			claims = append(claims, name)
 			all = append(all, append(append(source(name), target(name)...), job, build.Mover(job, build.Waits(), onNode))...)
-			all = append(all, held(i)...)
+			all = append(all, heldPodOf(i)...)
 		}
-		in := given(set(build.Operation(api.Moving, build.Members(phase, claims...)), build.Replicas(int32(members))), journal(claims...), all)
+		in := situation(setWith(build.Operation(api.Moving, build.Members(phase, claims...)), build.Replicas(int32(members))),
+			journalOf(claims...), all)
 		return testing.AllocsPerRun(1, func() { Decide(in) })
 	}
 	for _, phase := range []api.MemberPhase{api.MemberSwapping, api.MemberStarting} {

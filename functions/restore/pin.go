@@ -12,10 +12,11 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// pins are the member's mover pods, if all of them have made their copies and only keep the volumes attached to the node, so that the
-// member finds them there; else none. Their protection of the claims is not waited for: nothing in them writes, and once a claim without
-// protection is being deleted, the kubelet starts no container on it (kubernetes pkg/kubelet/volumemanager/populator, getPVCExtractPV). A
-// claim that one pod may use, no second one could use beside them.
+// pins returns the member's mover pods if all of them are pins, else none. A pin has made its copies and only keeps the volumes attached
+// to the node, so that the member finds them there. Restore does not wait for the pins to release the claims, because nothing in them
+// writes. Once a claim without protection is being deleted, the kubelet starts no container on it (kubernetes
+// pkg/kubelet/volumemanager/populator, getPVCExtractPV). A claim with access mode ReadWriteOncePod allows no pin, because no second pod
+// could use it.
 func (s swap) pins() []*corev1.Pod {
 	pods, jobs := s.MoversOfMember(s.record.Operation, s.member.Ordinal)
 	for _, pod := range pods {
@@ -23,9 +24,9 @@ func (s swap) pins() []*corev1.Pod {
 			return nil
 		}
 	}
-	for _, job := range jobs { // a Job without a pod creates one soon
-		made := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, job) })
-		if job.DeletionTimestamp != nil || !made {
+	for _, job := range jobs { // a Job without a pod will create one
+		hasPod := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, job) })
+		if job.DeletionTimestamp != nil || !hasPod {
 			return nil
 		}
 	}
@@ -37,20 +38,23 @@ func (s swap) pins() []*corev1.Pod {
 	return pods
 }
 
-// pinned reports whether movers of the member only keep its volumes attached.
+// pinned reports whether the member has pins.
 func (s swap) pinned() bool { return len(s.pins()) > 0 }
 
-// onlyPinned reports whether nothing but pins holds a temporary claim that is being deleted. That is looked at after the deletion: the
-// scheduler places no pod on such a claim, so none has come since.
-func (s swap) onlyPinned(target *corev1.PersistentVolumeClaim) bool {
+// heldOnlyByPins reports whether only pins hold a terminating temporary claim. This is checked after the deletion: the scheduler places
+// no pod on such a claim, so no new user can have come.
+func (s swap) heldOnlyByPins(target *corev1.PersistentVolumeClaim) bool {
 	pins := s.pins()
-	others := slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return statefulset.Mounts(pod, target.Name) && !slices.Contains(pins, pod) })
+	others := slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool {
+		return statefulset.Mounts(pod, target.Name) &&
+			!slices.Contains(pins, pod)
+	})
 	return len(pins) > 0 && !others && slices.Contains(target.Finalizers, claimProtection) && len(target.Finalizers) == 1
 }
 
-// keptByPin reports whether another process has deleted the claim, and nothing but pins has kept it from going. It is replaced then, under
-// a lock of the member's name, so that the StatefulSet controller makes no empty one.
-func (s swap) keptByPin() bool {
+// keptOnlyByPins reports whether another process has deleted the claim and only pins keep it. The claim is then replaced while the
+// member's name is locked, so that the StatefulSet controller creates no empty one.
+func (s swap) keptOnlyByPins() bool {
 	own := s.MemberPod(s.member.Ordinal)
 	return s.claim != nil && s.claim.DeletionTimestamp != nil && s.pinned() && (own == nil || own.Spec.NodeName == "")
 }
@@ -61,9 +65,9 @@ func endMovers(in Input, record *api.Resize, member *api.Member) []plan.Action {
 	return deleteJobs(jobs)
 }
 
-// unpin ends the movers of a member that starts, where they are in its way: its pod was placed on another node, which the volumes have to
-// be attached to, or finds no room. It reports whether that is not known yet.
-func (w *work) unpin(member *api.Member, pod *corev1.Pod) (undecided bool) {
+// endMoversInTheWay deletes the movers of a starting member if they block its pod. The pod may be on another node, where the volumes must
+// be attached, or it may find no room. It reports true while that is not known yet.
+func (w *work) endMoversInTheWay(member *api.Member, pod *corev1.Pod) (undecided bool) {
 	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
 	if len(jobs) == 0 || pod == nil || pod.UID == member.Pod {
 		return len(jobs) > 0
@@ -78,19 +82,19 @@ func (w *work) unpin(member *api.Member, pod *corev1.Pod) (undecided bool) {
 	return false
 }
 
-// letsClaimGo ends the movers of a member that starts if another process has deleted one of its claims: they name it, so its protection
-// would keep it from being replaced. It reports whether they are still there.
-func (w *work) letsClaimGo(member *api.Member) bool {
+// endMoversOfDeletedClaim deletes the movers of a starting member if another process has deleted one of its claims. The movers name the
+// claim, so its protection would keep it from being replaced. It reports true while movers are still there.
+func (w *work) endMoversOfDeletedClaim(member *api.Member) bool {
 	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
-	leaves := slices.ContainsFunc(member.Claims, func(m api.Move) bool {
+	terminating := slices.ContainsFunc(member.Claims, func(m api.Move) bool {
 		claim := w.Claim(m.Claim)
 		return claim != nil && claim.DeletionTimestamp != nil
 	})
-	if !leaves || len(pods)+len(jobs) == 0 {
+	if !terminating || len(pods)+len(jobs) == 0 {
 		return false
 	}
 	w.do(api.ClaimsSwitched, deleteJobs(jobs)...)
-	w.waitFor(true, "a claim of pod %s-%d is being deleted, and its mover ends first", w.Name, member.Ordinal)
+	w.waitFor(true, "a claim of pod %s-%d is being deleted; its mover must end first", w.Name, member.Ordinal)
 	return true
 }
 

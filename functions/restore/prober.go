@@ -17,14 +17,14 @@ import (
 	"drydock.dev/shared/podprobe"
 )
 
-// forWrites is how much of the event's time the member check leaves for what follows from its answers.
-const forWrites = 5 * time.Second
+// timeForWrites is how much of the event's time the member check leaves for the writes that follow from its answers.
+const timeForWrites = 5 * time.Second
 
-// askMembers asks the pods by the member check of the set, all within the limit, and returns for each why it has not caught up; empty if it
-// has. Of an answer, only the status code is quoted. It asks no pod if the event's time is too short to wait for all.
+// askMembers asks the pods by the member check of the set, all within the limit. It returns for each pod why it has not caught up, or
+// empty. It quotes only the status code of an answer. If the event's time is too short to wait for all answers, it asks no pod.
 func askMembers(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, limit time.Duration) map[types.UID]string {
 	check, err := idle.MemberCheckOf(set)
-	if deadline, ok := ctx.Deadline(); err != nil || check == nil || ok && time.Until(deadline) < limit+forWrites {
+	if deadline, ok := ctx.Deadline(); err != nil || check == nil || ok && time.Until(deadline) < limit+timeForWrites {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -38,7 +38,7 @@ func askMembers(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod
 	return found
 }
 
-// askMember asks one pod. The same answer gives the same words, so that the record is written once.
+// askMember asks one pod. The same answer gives the same words, so that the record is written only once.
 func askMember(ctx context.Context, pod *corev1.Pod, check idle.Probe, limit time.Duration) string {
 	code, err := http.StatusOK, error(nil)
 	if check.Kind == idle.ProbeTCP {
@@ -57,7 +57,7 @@ func askMember(ctx context.Context, pod *corev1.Pod, check idle.Probe, limit tim
 	case ctx.Err() != nil || os.IsTimeout(err):
 		return fmt.Sprintf("pod %s does not answer its member check within %s", pod.Name, limit)
 	case errors.As(err, &number):
-		return fmt.Sprintf("pod %s cannot be asked its member check: %v", pod.Name, number)
+		return fmt.Sprintf("the member check cannot reach pod %s: %v", pod.Name, number)
 	}
-	return fmt.Sprintf("pod %s gives its member check %s no answer that can be read", pod.Name, check.Kind)
+	return fmt.Sprintf("the answer of pod %s to its member check %s cannot be read", pod.Name, check.Kind)
 }

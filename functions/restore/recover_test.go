@@ -10,102 +10,111 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// undoing is a journal whose undoing has waited since so long.
-func undoing(ago time.Duration) objects {
-	return objects{build.With(journal(web0)[0], build.Annotation(api.UndoingSinceAnnotation, build.Now.Add(-ago).Format(time.RFC3339)))}
+// undoingSince is a journal whose undoing has waited for the time.
+func undoingSince(ago time.Duration) objects {
+	return objects{build.With(journalOf(web0)[0], build.Annotation(api.UndoingSinceAnnotation, build.Now.Add(-ago).Format(time.RFC3339)))}
 }
 
-// TestSetThatIsGoneOrAnother: only the journal tells of the operation, which is undone.
-func TestSetThatIsGoneOrAnother(t *testing.T) {
+// TestOperationOfLostSetIsUndone: if only the journal still knows the operation, the operation is undone.
+func TestOperationOfLostSetIsUndone(t *testing.T) {
 	another := objects{build.Set("web", build.Template("data", "64Mi", "fixed"), build.UID("uid-2"))}
-	reserved := copied(web0, build.Reserved(manifest(web0, new0, "128Mi")))
+	reserved := copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi")))
 	back := oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))
 	ends := build.Edit(func(s *appsv1.StatefulSet) { build.Deleting()(s) })
-	stuck := append(doomed(web0, "example.com/keep"), copied(web0)...)
+	stuck := append(frozenClaim(web0, "example.com/keep"), copyVolume(web0)...)
 	late := func(in *Input) { in.Waited = time.Minute }
 	check(t,
-		row{"the set is gone, a mover is there: it goes", given(journal(web0), source(web0), target(web0), objects{build.Job(0, 1)})},
-		row{"the set is gone, the pod is held: it is released", given(journal(web0), held(0), source(web0), target(web0))},
-		row{"the set is gone, a lock is there: it goes", given(journal(web0), lock(0), source(web0), target(web0))},
-		row{"the set is gone, the claim is on its way to the copy, and its pod was held all the time",
-			given(journal(web0), held(0), doomed(web0, protection), reserved)},
-		row{"the set is gone, the claim is on its way to the copy, and its pod is gone",
-			given(journal(web0), doomed(web0, protection), reserved)},
-		row{"the set is gone, the claim's name was given to the copy", given(journal(web0), oldVolume(web0), reserved)},
-		row{"the set is gone, the claim's name was given to the old volume", given(journal(web0), back, copied(web0))},
-		row{"the set is gone, and its claims with it: their volumes are kept", given(journal(web0), oldVolume(web0), copied(web0))},
-		row{"the set is gone, the claim is on the copy", given(journal(web0), switched(web0))},
-		row{"another set of the name: the same", given(another, journal(web0), held(0), source(web0), target(web0))},
-		row{"another set of the name has made the claim first, and it fits",
-			given(another, journal(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""))})},
-		row{"another set of the name has made the claim first, too large for the volume",
-			given(another, journal(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.On(""))})},
-		row{"the set has lost its record: the pod is released",
-			given(objects{build.Set("web", build.Template("data", "128Mi", "fixed"))}, journal(web0), held(0), source(web0), target(web0))},
-		row{"the set is being deleted by another process: the pod is released",
-			given(set(moving0(api.MemberFinalPass), ends), journal(web0), held(0), source(web0), target(web0))},
-		row{"the journal goes last, and it is told", given(journal(web0), bare(web0))},
-		row{"only the journal of an operation that has ended is left: nothing is told",
-			given(set(build.Operation(api.Succeeded)), journal(web0), bare(web0))},
-		row{"a claim does not go: that is waited for", given(journal(web0), stuck)},
-		row{"a claim does not go for long: that is written down", but(given(journal(web0), stuck), late)},
-		row{"a claim does not go, and the time is not over", but(given(undoing(time.Minute), stuck), late)},
-		row{"a claim does not go in time: people are told", but(given(undoing(time.Hour), stuck), late)},
-		row{"the journal cannot be read", given(objects{build.With(journal(web0)[0],
+		testCase{"the set is gone, a mover is there: it goes",
+			situation(journalOf(web0), source(web0), target(web0), objects{build.Job(0, 1)})},
+		testCase{"the set is gone, the pod is held: it is released", situation(journalOf(web0), heldPodOf(0), source(web0), target(web0))},
+		testCase{"the set is gone, a lock is there: it goes", situation(journalOf(web0), lock(0), source(web0), target(web0))},
+		testCase{"the set is gone, the claim is on its way to the copy, and its pod was held all the time",
+			situation(journalOf(web0), heldPodOf(0), frozenClaim(web0, protection), reserved)},
+		testCase{"the set is gone, the claim is on its way to the copy, and its pod is gone",
+			situation(journalOf(web0), frozenClaim(web0, protection), reserved)},
+		testCase{"the set is gone, the claim's name was given to the copy", situation(journalOf(web0), oldVolume(web0), reserved)},
+		testCase{"the set is gone, the claim's name was given to the old volume", situation(journalOf(web0), back, copyVolume(web0))},
+		testCase{"the set is gone, and its claims with it: their volumes are kept",
+			situation(journalOf(web0), oldVolume(web0), copyVolume(web0))},
+		testCase{"the set is gone, the claim is on the copy", situation(journalOf(web0), swappedClaim(web0))},
+		testCase{"another set with the name: the same", situation(another, journalOf(web0), heldPodOf(0), source(web0), target(web0))},
+		testCase{"another set with the name has created the claim first, and it fits",
+			situation(another, journalOf(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""))})},
+		testCase{"another set with the name has created the claim first, too large for the volume",
+			situation(another, journalOf(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.On(""))})},
+		testCase{"the set has lost its record: the pod is released",
+			situation(objects{build.Set("web", build.Template("data", "128Mi", "fixed"))}, journalOf(web0), heldPodOf(0), source(web0),
+				target(web0))},
+		testCase{"the set is being deleted by another process: the pod is released",
+			situation(setWith(movingOne(api.MemberFinalPass), ends), journalOf(web0), heldPodOf(0), source(web0), target(web0))},
+		testCase{"the journal is removed last, with an announcement", situation(journalOf(web0), untouchedClaim(web0))},
+		testCase{"only the journal of an ended operation is left: it is removed without a message",
+			situation(setWith(build.Operation(api.Succeeded)), journalOf(web0), untouchedClaim(web0))},
+		testCase{"a claim stays Terminating: restore waits", situation(journalOf(web0), stuck)},
+		testCase{"a claim stays Terminating for long: the start of the wait is stored", with(situation(journalOf(web0), stuck), late)},
+		testCase{"a claim stays Terminating before the deadline", with(situation(undoingSince(time.Minute), stuck), late)},
+		testCase{"a claim stays Terminating past the deadline: the user gets a warning",
+			with(situation(undoingSince(time.Hour), stuck), late)},
+		testCase{"the journal cannot be read", situation(objects{build.With(journalOf(web0)[0],
 			build.Edit(func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") }))}, source(web0))},
 	)
 }
 
-// TestSetIsCreatedAgain: around its running pods, as the journal says.
-func TestSetIsCreatedAgain(t *testing.T) {
-	record := moving0(api.MemberWaiting, build.ReplacesSet)
+// TestSetIsRecreatedFromJournal: the set is created again around its running pods, from the manifest in the journal.
+func TestSetIsRecreatedFromJournal(t *testing.T) {
+	record := movingOne(api.MemberWaiting, build.ReplacesSet)
 	all := append(append(source(web0), target(web0)...), pod(0)...)
-	at := oldSet(record)
-	order := orderFor(at, record)
-	fresh := moving0(api.MemberWaiting, build.ReplacesSet, func(r *api.Resize) { r.Set.UID = "" })
-	late := moving0(api.MemberWaiting, build.ReplacesSet, build.Due(-time.Second))
-	edited := oldSet(record, build.Annotation("team", "new"))
-	lateOrder := orderFor(oldSet(late), late)
+	at := setWithOldTemplate(record)
+	order := orderInJournal(at, record)
+	fresh := movingOne(api.MemberWaiting, build.ReplacesSet, func(r *api.Resize) { r.Set.UID = "" })
+	late := movingOne(api.MemberWaiting, build.ReplacesSet, build.Due(-time.Second))
+	edited := setWithOldTemplate(record, build.Annotation("team", "new"))
+	lateOrder := orderInJournal(setWithOldTemplate(late), late)
 	check(t,
-		row{"01 what is to be created is written down", given(at, journal(web0), all)},
-		row{"02 the API server is asked, then the set is deleted without its pods, and created", given(at, order, all)},
-		row{"03 the set was edited meanwhile: the order is made anew", given(edited, order, all)},
-		row{"04 the set was scaled meanwhile: the order is made anew",
-			given(objects{build.With(at[0].(*appsv1.StatefulSet).DeepCopy(), build.Replicas(2))}, order, all)},
-		row{"05 it is being deleted", given(objects{build.With(at[0].(*appsv1.StatefulSet).DeepCopy(), build.Deleting())}, order, all)},
-		row{"05a it was scaled since it was deleted: the order follows",
-			given(objects{build.With(at[0].(*appsv1.StatefulSet).DeepCopy(), build.Deleting(), build.Replicas(2))}, order, all)},
-		row{"06 it is being deleted, and a finalizer keeps it beyond the deadline: people are told",
-			but(given(objects{build.With(oldSet(late)[0].(*appsv1.StatefulSet), build.Deleting(), build.Finalizers("example.com/keep"))},
-				lateOrder, all), waited)},
-		row{"07 it is gone: it is created", given(order, all)},
-		row{"08 it is gone, and cannot be created: people are told", but(given(order, all), func(in *Input) { in.Rejected = "no" })},
-		row{"09 it is gone, and the API server fails: the event comes again",
-			but(given(order, all), func(in *Input) { in.Failing = "webhook does not answer" })},
-		row{"10 it is gone, and the API server fails since the end of the operation's time: people are told",
-			but(given(lateOrder, all), func(in *Input) { in.Failing = "webhook does not answer" })},
-		row{"11 it was created: it is taken over, and the order withdrawn", given(set(fresh, build.UID("uid-2")), order, all)},
-		row{"12 another process has created it with its new templates: the operation is undone", given(
+		testCase{"01 the order to create the set is stored", situation(at, journalOf(web0), all)},
+		testCase{"02 after a dry run, the set is deleted without its pods and created", situation(at, order, all)},
+		testCase{"03 the set was edited: the order is made again", situation(edited, order, all)},
+		testCase{"04 the set was scaled: the order is made again",
+			situation(objects{build.With(at[0].(*appsv1.StatefulSet).DeepCopy(), build.Replicas(2))}, order, all)},
+		testCase{"05 the set is being deleted",
+			situation(objects{build.With(at[0].(*appsv1.StatefulSet).DeepCopy(), build.Deleting())}, order, all)},
+		testCase{"05a the set was scaled after its deletion: the order follows",
+			situation(objects{build.With(at[0].(*appsv1.StatefulSet).DeepCopy(), build.Deleting(), build.Replicas(2))}, order, all)},
+		testCase{"06 a finalizer keeps the terminating set past the deadline: the user gets a warning",
+			with(situation(objects{build.With(setWithOldTemplate(late)[0].(*appsv1.StatefulSet), build.Deleting(),
+				build.Finalizers("example.com/keep"))},
+				lateOrder, all), longWait)},
+		testCase{"07 the set is gone: it is created", situation(order, all)},
+		testCase{"08 the set is gone and cannot be created: the user gets a warning",
+			with(situation(order, all), func(in *Input) { in.Rejected = "no" })},
+		testCase{"09 the set is gone and the API server fails: the event is delivered again",
+			with(situation(order, all), func(in *Input) { in.Failing = "webhook does not answer" })},
+		testCase{"10 the set is gone and the API server fails past the deadline: the user gets a warning",
+			with(situation(lateOrder, all), func(in *Input) { in.Failing = "webhook does not answer" })},
+		testCase{"11 the set was created: its UID is stored, and the order is withdrawn",
+			situation(setWith(fresh, build.UID("uid-2")), order, all)},
+		testCase{"12 another process has created the set with the new templates: the operation is undone", situation(
 			objects{build.Set("web", build.UID("uid-2"), build.Template("data", "128Mi", "fixed"))}, order, all)},
-		row{"13 it has its new templates: the order is withdrawn", given(set(record), order, all)},
-		row{"14 the gate is shut meanwhile: the order is withdrawn, or a set that a user deletes would come back",
-			given(oldSet(record, build.Annotation(api.CutoverAnnotation, "approve")), order, all)},
-		row{"15 another controller's finalizer was added meanwhile: the order is withdrawn",
-			given(oldSet(record, build.Finalizers("example.com/keep")), order, all)},
+		testCase{"13 the set has its new templates: the order is withdrawn", situation(setWith(record), order, all)},
+		testCase{"14 the gate closes: the order is withdrawn, because a set that a user deletes would be created again",
+			situation(setWithOldTemplate(record, build.Annotation(api.CutoverAnnotation, "approve")), order, all)},
+		testCase{"15 another controller's finalizer was added: the order is withdrawn",
+			situation(setWithOldTemplate(record, build.Finalizers("example.com/keep")), order, all)},
 	)
 }
 
-// TestNamespaceThatIsDeletedIsNotKept: it waits for pods that are held, and nothing can be created in it that they wait for.
-func TestNamespaceThatIsDeletedIsNotKept(t *testing.T) {
+// TestTerminatingNamespaceIsNotBlocked: the namespace waits for held pods, and these wait for objects that can no longer be created in
+// it.
+func TestTerminatingNamespaceIsNotBlocked(t *testing.T) {
 	leaves := func(groups ...objects) Input {
-		return but(given(groups...), func(in *Input) { in.NamespaceLeaves = true })
+		return with(situation(groups...), func(in *Input) { in.NamespaceLeaves = true })
 	}
-	swapping := alone(api.MemberSwapping)
+	swapping := onlyMember(api.MemberSwapping)
 	check(t,
-		row{"a member waits for a claim that cannot be created", leaves(swapping, held(0), oldVolume(web0),
-			copied(web0, build.Reserved(manifest(web0, new0, "128Mi"))))},
-		row{"a claim is being deleted, and has our finalizer", leaves(swapping, held(0), doomed(web0), copied(web0))},
-		row{"a lock", leaves(swapping, lock(0), doomed(web0), copied(web0))},
-		row{"nothing is left", leaves(swapping, oldVolume(web0), copied(web0))},
+		testCase{"a member waits for a claim that cannot be created", leaves(swapping, heldPodOf(0), oldVolume(web0),
+			copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi"))))},
+		testCase{"a claim with Drydock's finalizer is being deleted", leaves(swapping, heldPodOf(0), frozenClaim(web0), copyVolume(web0))},
+		testCase{"a lock", leaves(swapping, lock(0), frozenClaim(web0), copyVolume(web0))},
+		testCase{"nothing is left", leaves(swapping, oldVolume(web0), copyVolume(web0))},
 	)
 }

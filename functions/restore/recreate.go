@@ -14,26 +14,26 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// recreate replaces the set around its running pods by one of the given shape: the set is deleted without its pods, and the set that
-// is created from the journal adopts them. First the new manifest is stored in the journal. Then the API server is asked by a dry run
-// whether it would create it. Only the very version of the set from which the manifest was made is deleted, so no edit of another process
-// is lost.
+// recreate replaces the set around its running pods with a set of the given shape. The set is deleted without its pods, and the set that
+// is created from the journal adopts them. First the new manifest is stored in the journal, and a dry run asks the API server whether it
+// accepts the manifest. The deletion applies only to the version of the set from which the manifest was made, so no edit of another
+// process is lost.
 func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 	journal := in.Journal(record.Operation)
-	if journal == nil { // of an operation that only changes templates
+	if journal == nil { // the operation only changes templates
 		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, record)))
 	}
 	if finalizer := foreignFinalizer(in.Set); finalizer != "" {
-		if orders := withdraw(in, record); len(orders) > 0 {
+		if orders := withdrawOrder(in, record); len(orders) > 0 {
 			return plan.Do(api.SetHeld, orders...)
 		}
-		return plan.Wait(api.SetHeld, "finalizer %s would hold StatefulSet %s when it is deleted to be created again. Remove it",
-			finalizer, in.Set.Name)
+		return plan.Wait(api.SetHeld, "finalizer %s would block the deletion of StatefulSet %s, which must be created again. "+
+			"Remove the finalizer", finalizer, in.Set.Name)
 	}
 	if release := dropCleanupFinalizer(in.Set); !release.Empty() {
 		return plan.Do(api.SwitchRunning, release.Actions()...)
 	}
-	set := orderOf(in, record, shape)
+	set := makeOrder(in, record, shape)
 	order := plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, api.EncodeManifest(set)).
 		Annotate(api.SetMetadataAnnotation, api.SetMetadataOf(in.Set).Encode())
 	if !order.Empty() {
@@ -41,13 +41,13 @@ func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 	}
 	remove := plan.Delete(plan.StatefulSets, in.Set)
 	remove.Orphan = true
-	return plan.Do(api.SwitchRunning, plan.Try(plan.StatefulSets, created(set)), remove, plan.Create(plan.StatefulSets, created(set)))
+	return plan.Do(api.SwitchRunning, plan.Try(plan.StatefulSets, toCreate(set)), remove, plan.Create(plan.StatefulSets, toCreate(set)))
 }
 
-// orderOf makes the set to create.
-func orderOf(in Input, record *api.Resize, shape api.Shape) *unstructured.Unstructured {
+// makeOrder returns the manifest of the set to create.
+func makeOrder(in Input, record *api.Resize, shape api.Shape) *unstructured.Unstructured {
 	next := record.Clone()
-	next.Set.UID = "" // the new set's identity is not known before it exists
+	next.Set.UID = "" // the new set has no UID yet
 	set := resources.SetFields(resources.MakeSet(in.Manifest, shape.Templates, next), shape.Fields)
 	if cleanup.Finalizes(in.Set) {
 		set = resources.AddCleanupFinalizer(set)
@@ -55,9 +55,9 @@ func orderOf(in Input, record *api.Resize, shape api.Shape) *unstructured.Unstru
 	return set
 }
 
-// withdraw removes the journal's order to create the set, carried out or not. If it stayed, a set that another process deletes later would
-// be created again from an old manifest.
-func withdraw(in Input, record *api.Resize) []plan.Action {
+// withdrawOrder removes the journal's order to create the set, carried out or not. If the order stayed and another process deleted the
+// set later, the set would be created again from an old manifest.
+func withdrawOrder(in Input, record *api.Resize) []plan.Action {
 	journal := in.Journal(record.Operation)
 	if journal == nil {
 		return nil
@@ -65,35 +65,36 @@ func withdraw(in Input, record *api.Resize) []plan.Action {
 	return plan.PatchOf(plan.ControllerRevisions, journal).Unannotate(api.RecreateAnnotation).Actions()
 }
 
-// differ reports whether the set is not of the shape.
-func differ(set *appsv1.StatefulSet, shape api.Shape) bool {
+// differsFrom reports whether the set has another shape.
+func differsFrom(set *appsv1.StatefulSet, shape api.Shape) bool {
 	return len(statefulset.Unmet(set, shape.Fields)) > 0 || slices.ContainsFunc(shape.Templates, func(t api.TemplateTarget) bool {
 		target := t.Target()
-		target.Exact = true // the plan has said what becomes of a template that is larger
+		target.Exact = true // detect-resize has already decided about larger templates
 		return statefulset.Differs(set, t.Name, target)
 	})
 }
 
-// created returns the set without UID and resourceVersion, as a create request needs it.
-func created(set *unstructured.Unstructured) *unstructured.Unstructured {
+// toCreate returns the manifest without UID and resourceVersion, as a create request needs it.
+func toCreate(set *unstructured.Unstructured) *unstructured.Unstructured {
 	fresh := set.DeepCopy()
 	fresh.SetUID("")
 	fresh.SetResourceVersion("")
 	return fresh
 }
 
-// foreignFinalizer returns a finalizer of the set that belongs to another controller than Drydock's and Kubernetes' own; empty if there is
-// none. It would keep the deleted set until its controller removes it.
+// foreignFinalizer returns a finalizer of the set that belongs neither to Drydock nor to Kubernetes itself, or empty. It would keep the
+// deleted set until its controller removes it.
 func foreignFinalizer(set *appsv1.StatefulSet) string {
 	for _, finalizer := range set.Finalizers {
-		if finalizer != api.CleanupFinalizer && finalizer != metav1.FinalizerOrphanDependents && finalizer != metav1.FinalizerDeleteDependents {
+		if finalizer != api.CleanupFinalizer && finalizer != metav1.FinalizerOrphanDependents &&
+			finalizer != metav1.FinalizerDeleteDependents {
 			return finalizer
 		}
 	}
 	return ""
 }
 
-// dropCleanupFinalizer removes cleanup-pod's finalizer, which would keep the deleted set. The set that is created has it again.
+// dropCleanupFinalizer removes cleanup-pod's finalizer, which would keep the deleted set. The new set gets it again.
 func dropCleanupFinalizer(set *appsv1.StatefulSet) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	if !cleanup.Finalized(set) {

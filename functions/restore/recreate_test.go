@@ -14,29 +14,31 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// orderFor is the journal's order to create the set, made from the set as it is.
-func orderFor(from objects, record *api.Resize) objects {
+// orderInJournal is the journal with the order to create the set, made from the present set.
+func orderInJournal(from objects, record *api.Resize) objects {
 	next := record.Clone()
 	next.Set.UID = ""
 	s := from[0].(*appsv1.StatefulSet)
-	return objects{ordered(journal(web0)[0].(*appsv1.ControllerRevision), s, resources.MakeSet(build.Raw(s), record.Templates, next))}
+	return objects{withOrder(journalOf(web0)[0].(*appsv1.ControllerRevision), s, resources.MakeSet(build.Raw(s), record.Templates, next))}
 }
 
-// TestCleanupFinalizerGoesBeforeTheSetAndComesBackWithIt: cleanup-pod would hold the deleted set by it.
-func TestCleanupFinalizerGoesBeforeTheSetAndComesBackWithIt(t *testing.T) {
-	record := moving0(api.MemberWaiting, build.ReplacesSet)
+// TestRecreatedSetKeepsCleanupFinalizer: cleanup-pod's finalizer is removed before the deletion, which it would block, and the new set
+// has it again.
+func TestRecreatedSetKeepsCleanupFinalizer(t *testing.T) {
+	record := movingOne(api.MemberWaiting, build.ReplacesSet)
 	asks := build.Annotation(api.CleanupOnDeleteAnnotation, "true")
 	all := append(append(source(web0), target(web0)...), pod(0)...)
-	at := oldSet(record, asks, build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel, api.FinalizerForCleanup))
+	at := setWithOldTemplate(record, asks, build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel, api.FinalizerForCleanup))
 	check(t,
-		row{"the finalizer goes first", given(at, journal(web0), all)},
-		row{"then the order is written down", given(oldSet(record, asks), journal(web0), all)},
+		testCase{"the finalizer is removed first", situation(at, journalOf(web0), all)},
+		testCase{"then the order is written down", situation(setWithOldTemplate(record, asks), journalOf(web0), all)},
 	)
-	p := Decide(given(oldSet(record, asks), journal(web0), all))
-	set, err := api.LoadManifest(storedOrder(t, journal(web0)[0].(*appsv1.ControllerRevision), p))
+	p := Decide(situation(setWithOldTemplate(record, asks), journalOf(web0), all))
+	set, err := api.LoadManifest(storedOrder(t, journalOf(web0)[0].(*appsv1.ControllerRevision), p))
 	if err != nil || len(set.Finalizers) != 1 || set.Finalizers[0] != api.CleanupFinalizer ||
 		set.Labels[api.FinalizerLabel] != api.FinalizerForCleanup {
 		t.Errorf("it is created with finalizers %v and labels %v (%v)", set.Finalizers, set.Labels, err)
@@ -58,11 +60,11 @@ func managed(o metav1.Object) {
 	})
 }
 
-// asCreated is the set as the API server has just created it for the order in the journal.
+// asCreated is the set as the API server creates it from the order in the journal.
 func asCreated(t *testing.T, order objects) *appsv1.StatefulSet {
 	t.Helper()
-	p := Decide(given(order, source(web0), target(web0)))
-	if p.String() != "do SwitchRunning: create statefulsets web" {
+	p := Decide(situation(order, source(web0), target(web0)))
+	if len(p.Actions) != 1 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[0].Resource != plan.StatefulSets {
 		t.Fatal(p)
 	}
 	made := build.As[appsv1.StatefulSet](p.Actions[0].Object)
@@ -73,30 +75,28 @@ func asCreated(t *testing.T, order objects) *appsv1.StatefulSet {
 	return made
 }
 
-func TestCreatedSetGetsItsManagersAndBlockingOwnersBack(t *testing.T) {
-	status := moving0(api.MemberWaiting, build.ReplacesSet)
-	from := oldSet(status, blocking, managed)
-	order := orderFor(from, status)
+// TestRecreatedSetRestoresManagersAndBlockingOwners checks what the first write after the creation restores.
+func TestRecreatedSetRestoresManagersAndBlockingOwners(t *testing.T) {
+	status := movingOne(api.MemberWaiting, build.ReplacesSet)
+	from := setWithOldTemplate(status, blocking, managed)
+	order := orderInJournal(from, status)
 	made := asCreated(t, order)
 	if len(made.OwnerReferences) != 1 || *made.OwnerReferences[0].BlockOwnerDeletion {
 		t.Fatalf("it is created with owners %v, which the API server may refuse", made.OwnerReferences)
 	}
-	in := given(objects{made}, order, source(web0), target(web0))
-	const withdrawn = "do SwitchRunning: patch controllerrevisions drydock-0123456789ab {-recreate}; patch statefulsets web "
-	const path = "/metadata/ownerReferences/0/blockOwnerDeletion"
-	if p := Decide(in); p.String() != withdrawn+"{blockOwnerDeletion of Database main}" || p.Actions[1].Ops[1].Path != path {
+	in := situation(objects{made}, order, source(web0), target(web0))
+	file := golden.Open(t)
+	p := Decide(in)
+	file.Entry(t, "the set was created: its owner blocks again", p.String())
+	if p.Actions[1].Ops[1].Path != "/metadata/ownerReferences/0/blockOwnerDeletion" {
 		t.Error(p)
 	}
-	const identity = withdrawn + "{+status, managedFields}"
-	if p := Decide(but(in, func(in *Input) { in.Rejected = "you can't set finalizers on" })); p.String() != identity {
-		t.Errorf("refused: %s", p)
-	}
+	refused := Decide(with(in, func(in *Input) { in.Rejected = "you can't set finalizers on" }))
+	file.Entry(t, "the API server refuses a blocking owner", refused.String())
 	blocks := made.DeepCopy()
 	blocks.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
-	p := Decide(given(objects{blocks}, order, source(web0), target(web0)))
-	if p.String() != identity {
-		t.Fatal(p)
-	}
+	p = Decide(situation(objects{blocks}, order, source(web0), target(web0)))
+	file.Entry(t, "the owner blocks: the managers come back", p.String())
 	ops := p.Actions[1].Ops
 	text, err := json.Marshal(ops[len(ops)-1].Value)
 	if err != nil || ops[len(ops)-1].Path != "/metadata/managedFields" || !strings.Contains(string(text),
@@ -106,19 +106,18 @@ func TestCreatedSetGetsItsManagersAndBlockingOwnersBack(t *testing.T) {
 	}
 }
 
-// TestCrashAfterTheCreationIsResumed: the order is withdrawn, the set has no identity yet. The journal still tells its managers.
-func TestCrashAfterTheCreationIsResumed(t *testing.T) {
-	status := moving0(api.MemberWaiting, build.ReplacesSet)
-	order := orderFor(oldSet(status, managed), status)
+// TestCrashAfterCreationIsResumed: the order was withdrawn, but the record has no UID yet. The journal still has the managers of the
+// fields.
+func TestCrashAfterCreationIsResumed(t *testing.T) {
+	status := movingOne(api.MemberWaiting, build.ReplacesSet)
+	order := orderInJournal(setWithOldTemplate(status, managed), status)
 	made := asCreated(t, order)
 	delete(order[0].(*appsv1.ControllerRevision).Annotations, api.RecreateAnnotation)
-	p := Decide(given(objects{made}, order, source(web0), target(web0)))
-	if p.String() != "do SwitchRunning: patch statefulsets web {+status, managedFields}" {
-		t.Error(p)
-	}
+	golden.Equal(t, Decide(situation(objects{made}, order, source(web0), target(web0))).String()+"\n")
 }
 
-func TestManagersOfACreatedSet(t *testing.T) {
+// TestMergedManagers checks which managers the new set has.
+func TestMergedManagers(t *testing.T) {
 	entry := func(manager, subresource string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "apps/v1",
 			Subresource: subresource}
@@ -127,7 +126,7 @@ func TestManagersOfACreatedSet(t *testing.T) {
 	now := []metav1.ManagedFieldsEntry{entry(api.FieldManager, ""), entry("flux", ""), entry("kubectl-annotate", ""),
 		entry("kube-controller-manager", "status")}
 	var got []string
-	for _, e := range managers(before, now) {
+	for _, e := range mergedManagers(before, now) {
 		got = append(got, e.Manager+"/"+e.Subresource)
 	}
 	if want := "flux/ drydock/ kubectl-annotate/ kube-controller-manager/status"; strings.Join(got, " ") != want {
@@ -135,18 +134,18 @@ func TestManagersOfACreatedSet(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsOfASetSurvive: this build knows no field of a newer Kubernetes.
-func TestUnknownFieldsOfASetSurvive(t *testing.T) {
-	status := moving0(api.MemberWaiting, build.ReplacesSet)
-	in := given(oldSet(status), journal(web0), pod(0), source(web0), target(web0))
+// TestRecreatedSetKeepsUnknownFields: this build does not know the fields of a newer Kubernetes.
+func TestRecreatedSetKeepsUnknownFields(t *testing.T) {
+	status := movingOne(api.MemberWaiting, build.ReplacesSet)
+	in := situation(setWithOldTemplate(status), journalOf(web0), pod(0), source(web0), target(web0))
 	future := [][]string{{"spec", "futureSetField"}, {"spec", "template", "spec", "futurePodField"}, {"metadata", "futureField"}}
 	for _, path := range future {
 		if err := unstructured.SetNestedField(in.Manifest.Object, "kept", path...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	order := storedOrder(t, journal(web0)[0].(*appsv1.ControllerRevision), Decide(in))
-	p := Decide(given(objects{order}, source(web0), target(web0)))
+	order := storedOrder(t, journalOf(web0)[0].(*appsv1.ControllerRevision), Decide(in))
+	p := Decide(situation(objects{order}, source(web0), target(web0)))
 	made := p.Actions[0].Object.(*unstructured.Unstructured)
 	for _, path := range future {
 		if value, _, _ := unstructured.NestedString(made.Object, path...); value != "kept" {
@@ -155,21 +154,20 @@ func TestUnknownFieldsOfASetSurvive(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsOfAClaimSurvive from the frozen claim to the one that is created.
-func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
-	frozen := doomed(web0)
+// TestSuccessorClaimKeepsUnknownFields: unknown fields pass from the frozen claim to its successor.
+func TestSuccessorClaimKeepsUnknownFields(t *testing.T) {
+	frozen := frozenClaim(web0)
 	build.Finalizers(api.SwitchFinalizer)(frozen[0])
 	frozen[0].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Backup", Name: "daily", UID: "uid-daily",
 		BlockOwnerDeletion: ptr.To(true)}})
-	in := given(set(moving0(api.MemberSwapping)), journal(web0), held(0), frozen, copied(web0))
+	in := situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0), heldPodOf(0), frozen, copyVolume(web0))
 	if err := unstructured.SetNestedField(in.ClaimManifests[web0].Object, "kept", "spec", "futureField"); err != nil {
 		t.Fatal(err)
 	}
+	file := golden.Open(t)
 	p := Decide(in)
-	if p.String() != "do SwitchRunning: check persistentvolumeclaims data-web-0; patch persistentvolumes pv-new-data-web-0 {+claim, reserved for data-web-0}" {
-		t.Fatal(p)
-	}
-	volume := copied(web0)[0].(*corev1.PersistentVolume)
+	file.Entry(t, "the claim is frozen: its manifest is stored", p.String())
+	volume := copyVolume(web0)[0].(*corev1.PersistentVolume)
 	for _, op := range writesOf(p)[0].Ops {
 		if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "~1claim") {
 			build.Annotation(api.ClaimManifestAnnotation, text)(volume)
@@ -177,10 +175,8 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 	}
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: build.Namespace, Name: web0}
 	volume.Status.Phase = corev1.VolumeAvailable
-	p = Decide(given(set(moving0(api.MemberSwapping)), journal(web0), held(0), oldVolume(web0), objects{volume}))
-	if p.String() != "do SwitchRunning: create persistentvolumeclaims data-web-0" {
-		t.Fatal(p)
-	}
+	p = Decide(situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0), heldPodOf(0), oldVolume(web0), objects{volume}))
+	file.Entry(t, "the claim is gone: its successor is created", p.String())
 	made := p.Actions[0].Object.(*unstructured.Unstructured)
 	if value, _, _ := unstructured.NestedString(made.Object, "spec", "futureField"); value != "kept" {
 		t.Errorf("it is %v", made.Object)
@@ -190,15 +186,15 @@ func TestUnknownFieldsOfAClaimSurvive(t *testing.T) {
 	}
 }
 
-func TestClaimThatHasChangedSinceItWasReadIsReadAgain(t *testing.T) {
-	in := given(set(moving0(api.MemberSwapping)), journal(web0), held(0), doomed(web0), copied(web0))
+// TestChangedClaimIsReadAgain: a manifest of another version must not become the successor.
+func TestChangedClaimIsReadAgain(t *testing.T) {
+	in := situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0), heldPodOf(0), frozenClaim(web0), copyVolume(web0))
 	in.ClaimManifests[web0].SetResourceVersion("another")
-	if p := Decide(in); p.String() != "wait SwitchRunning (claim data-web-0 has changed and is read again)" {
-		t.Error(p)
-	}
+	golden.Equal(t, Decide(in).String()+"\n")
 }
 
-func TestOwnersOfASuccessorComeBack(t *testing.T) {
+// TestSuccessorClaimRestoresOwners checks the owners of a claim and their blockOwnerDeletion.
+func TestSuccessorClaimRestoresOwners(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Backup", Name: "daily", UID: "uid-daily",
 		BlockOwnerDeletion: ptr.To(true)}
 	open := owner
@@ -228,15 +224,14 @@ func TestOwnersOfASuccessorComeBack(t *testing.T) {
 	}
 }
 
-// TestClaimGoesBackWithTheAttributesOfItsVolume: a change of the VolumeAttributesClass that never came true is not asked for again.
-func TestClaimGoesBackWithTheAttributesOfItsVolume(t *testing.T) {
-	frozen := doomed(web0)
+// TestReturnedClaimKeepsAttributesClassOfVolume: a change of the VolumeAttributesClass that never took effect is not requested again.
+func TestReturnedClaimKeepsAttributesClassOfVolume(t *testing.T) {
+	frozen := frozenClaim(web0)
 	claim, old := frozen[0].(*corev1.PersistentVolumeClaim), frozen[1].(*corev1.PersistentVolume)
 	claim.Spec.VolumeAttributesClassName, old.Spec.VolumeAttributesClassName = ptr.To("gold"), ptr.To("silver")
-	p := Decide(given(oldSet(moving0(api.MemberSwapping)), journal(web0), pod(0, build.UID("uid-other")), frozen, copied(web0)))
-	if p.String() != "do SwitchRunning: check persistentvolumeclaims data-web-0; patch persistentvolumes pv-data-web-0 {+claim, reserved for data-web-0}" {
-		t.Fatal(p)
-	}
+	p := Decide(situation(setWithOldTemplate(movingOne(api.MemberSwapping)), journalOf(web0), pod(0, build.UID("uid-other")), frozen,
+		copyVolume(web0)))
+	golden.Equal(t, p.String()+"\n")
 	for _, op := range writesOf(p)[0].Ops {
 		if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "~1claim") && !strings.Contains(text,
 			`"volumeAttributesClassName":"silver"`) {

@@ -12,65 +12,66 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// replace removes the finalizers of a claim that restore or another process has deleted, once a volume is reserved for its name.
-func (s swap) replace() step {
+// finishDeletion removes the finalizers of a terminating claim once a volume is reserved for its name. Restore or another process has
+// deleted the claim.
+func (s swap) finishDeletion() step {
 	if movers := s.endMovers(); len(movers) > 0 {
 		return act(movers)
 	}
-	if why := s.mustStay(); why != "" {
+	if why := s.deletionBlocker(); why != "" {
 		return wait("%s", why)
 	}
 	chosen, size := s.old, api.Target{}
 	if s.old != nil {
-		size.Size = fits(s.claim, s.old)
+		size.Size = fittingSize(s.claim, s.old)
 	}
-	if s.goesOn() {
+	if s.getsNewVolume() {
 		chosen, size = s.new, s.move.Target()
-		if free, done := s.free(); !done || len(free.actions) > 0 {
-			return free // another process may have deleted the claim before begin
+		if freeing, done := s.freeNew(); !done || len(freeing.actions) > 0 {
+			return freeing // begin has not done it if another process deleted the claim
 		}
-	} else if back := s.withdraw(); len(back) > 0 {
+	} else if back := s.withdrawReservation(); len(back) > 0 {
 		return act(back)
 	}
 	switch {
 	case chosen == nil:
-		return wait("volume %s of claim %s does not exist any more", s.move.OldVolume, s.claim.Name)
-	case s.reserved() != chosen:
+		return wait("volume %s of claim %s no longer exists", s.move.OldVolume, s.claim.Name)
+	case s.reservedVolume() != chosen:
 		return s.reserve(chosen, size)
 	case chosen.Spec.ClaimRef.UID != "": // the successor itself is being deleted
-		return s.renew(chosen)
+		return s.reserveAgain(chosen)
 	case chosen.Status.Phase != corev1.VolumeAvailable:
-		return wait("volume %s is not seen to be reserved yet", chosen.Name)
+		return wait("the volume controller has not seen the reservation of volume %s yet", chosen.Name)
 	}
-	if guard, needed := s.guard(); needed {
-		return guard
+	if lock, needed := s.lockName(); needed {
+		return lock
 	}
-	if mark := s.mark(); !mark.Empty() {
-		return act(mark.Actions())
+	if link := s.linkToOperation(); !link.Empty() {
+		return act(link.Actions())
 	}
-	gone := plan.PatchOf(plan.Claims, s.claim).RemoveFinalizers(claimProtection, api.SwitchFinalizer).Actions()
-	return act(append(gone, s.create().actions...))
+	removal := plan.PatchOf(plan.Claims, s.claim).RemoveFinalizers(claimProtection, api.SwitchFinalizer).Actions()
+	return act(append(removal, s.create().actions...))
 }
 
-// mustStay says why the claim, which is being deleted, must not go yet; empty if it may.
-func (s swap) mustStay() string {
+// deletionBlocker returns why the terminating claim must not disappear yet, or empty if it may.
+func (s swap) deletionBlocker() string {
 	if user := s.otherUser(); user != "" {
-		return fmt.Sprintf("claim %s is being deleted and pod %s uses it", s.claim.Name, user)
+		return fmt.Sprintf("claim %s is being deleted, but pod %s uses it", s.claim.Name, user)
 	}
 	for _, finalizer := range s.claim.Finalizers {
 		if finalizer != api.SwitchFinalizer && finalizer != claimProtection {
 			return fmt.Sprintf("claim %s has the finalizer %s: %s", s.claim.Name, finalizer, statefulset.FinalizerHint(finalizer))
 		}
 	}
-	if other := s.first(); other != "" {
-		return fmt.Sprintf("claim %s is deleted before %s is created again", other, s.claim.Name)
+	if other := s.claimToDeleteFirst(); other != "" {
+		return fmt.Sprintf("claim %s must be deleted before claim %s is created again", other, s.claim.Name)
 	}
 	return ""
 }
 
-// mark links a claim that is being deleted to the operation. A claim that the StatefulSet controller has created has no link yet, and
-// Drydock's fence refuses to take the protection off a claim without one.
-func (s swap) mark() *plan.Patch {
+// linkToOperation links a terminating claim to the operation. A claim that the StatefulSet controller created has no link yet, and
+// Drydock's fence allows the removal of the protection only from a linked claim.
+func (s swap) linkToOperation() *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, s.claim)
 	if linked(s.claim.Labels, s.record.Operation) || slices.Contains(s.claim.Finalizers, api.SwitchFinalizer) {
 		return patch
@@ -78,17 +79,17 @@ func (s swap) mark() *plan.Patch {
 	return patch.Link(s.successor())
 }
 
-// goesOn reports whether a claim that is being deleted gets the new volume. A claim that was on the new volume already must get it back:
-// the member may have written to it.
-func (s swap) goesOn() bool {
-	return s.whole && (s.held || s.returns) ||
+// getsNewVolume reports whether a terminating claim gets the new volume. A claim that was already on the new volume must get it back,
+// because the member may have written to it.
+func (s swap) getsNewVolume() bool {
+	return s.newIsComplete && (s.held || s.rollback) ||
 		s.new != nil && s.claim != nil && s.claim.Spec.VolumeName == s.new.Name && !s.misplaced()
 }
 
-// guard keeps the StatefulSet controller from creating an empty claim while the name has none. The controller creates claims for a member
-// without a pod, or with a pod that has not started (kubernetes pkg/controller/statefulset, processReplica). So if another process has
-// taken the hold off, the member's name is locked first.
-func (s swap) guard() (step, bool) {
+// lockName keeps the StatefulSet controller from creating an empty claim while no claim has the name. The controller creates claims for a
+// member without a pod, or with a pod that has not started (kubernetes pkg/controller/statefulset, processReplica). So if another process
+// has removed the hold, the member's name is locked first. It reports whether that step is needed.
+func (s swap) lockName() (step, bool) {
 	pod := s.MemberPod(s.member.Ordinal)
 	switch {
 	case !s.Wants(s.member.Ordinal):
@@ -98,7 +99,7 @@ func (s swap) guard() (step, bool) {
 	case statefulset.Held(pod):
 		return step{}, false
 	case pod.DeletionTimestamp != nil:
-		return wait("pod %s is ending", pod.Name), true
+		return wait("pod %s is terminating", pod.Name), true
 	case !statefulset.Started(pod):
 		return act([]plan.Action{plan.Evict(pod)}), true // the fence lets restore delete held pods only
 	}
@@ -106,9 +107,10 @@ func (s swap) guard() (step, bool) {
 }
 
 // otherUser returns the name of a pod that uses the claim, other than the held pod and the pins; empty if there is none. Where the claim
-// stays on its volume, the member's own pod does not matter: it runs on that volume, or has not started.
+// stays on its volume, the member's own pod does not count: it runs on that volume or has not started.
 func (s swap) otherUser() string {
-	stays := s.old != nil && s.claim.Spec.VolumeName == s.old.Name && !s.goesOn() || s.new != nil && s.claim.Spec.VolumeName == s.new.Name
+	stays := s.old != nil && s.claim.Spec.VolumeName == s.old.Name && !s.getsNewVolume() || s.new != nil &&
+		s.claim.Spec.VolumeName == s.new.Name
 	own, pins := s.MemberPod(s.member.Ordinal), s.pins()
 	for _, pod := range s.Pods {
 		harmless := pod.UID == s.member.Pod && statefulset.Held(pod) || slices.Contains(pins, pod)

@@ -18,23 +18,23 @@ import (
 // PVCProtectionFinalizer).
 const claimProtection = "kubernetes.io/pvc-protection"
 
-// reservation points the volume at the claim's name, and stores the claim to create.
+// reservation points the volume at the claim's name and stores the manifest of the claim to create.
 func reservation(volume *corev1.PersistentVolume, claim *unstructured.Unstructured) []plan.Action {
 	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.GetNamespace(), Name: claim.GetName()}
 	return plan.PatchOf(plan.Volumes, volume).Annotate(api.ClaimManifestAnnotation, api.EncodeClaim(claim)).
 		Replace("/spec/claimRef", ref, "reserved for "+claim.GetName()).Actions()
 }
 
-// reserved is the name that the volume is reserved for, empty if it is for none.
-func reserved(volume *corev1.PersistentVolume) string {
+// reservedFor returns the claim name that the volume is reserved for, or empty.
+func reservedFor(volume *corev1.PersistentVolume) string {
 	if claim, err := api.LoadClaim(volume); err == nil && claim != nil {
 		return claim.Name
 	}
 	return ""
 }
 
-// holderOf says what keeps a claim that is being deleted.
-func holderOf(in Input, claim *corev1.PersistentVolumeClaim) string {
+// deletionHolder returns what keeps a terminating claim.
+func deletionHolder(in Input, claim *corev1.PersistentVolumeClaim) string {
 	for _, pod := range in.Pods {
 		if statefulset.Mounts(pod, claim.Name) {
 			return "pod " + pod.Name
@@ -48,69 +48,73 @@ func holderOf(in Input, claim *corev1.PersistentVolumeClaim) string {
 	return "claim protection"
 }
 
-// ownLink keeps the link that the operation has given the volume before: it may name the set by an older UID, and it says of a volume
-// that comes back whose it was.
-func ownLink(volume *corev1.PersistentVolume, link api.Link) api.Link {
-	if is, err := api.LoadLink(volume); err == nil && is != nil && is.Operation == link.Operation {
-		return *is
+// existingLink returns the link that this operation has already put on the volume, else the given one. The existing link may name the set
+// by an older UID, and on a returning volume it names the operation that retired it.
+func existingLink(volume *corev1.PersistentVolume, link api.Link) api.Link {
+	if existing, err := api.LoadLink(volume); err == nil && existing != nil && existing.Operation == link.Operation {
+		return *existing
 	}
 	return link
 }
 
-// isMade reports whether the volume was provisioned for the operation: it is held for it, and is no old one.
-func isMade(volume *corev1.PersistentVolume, operation, claim string) bool {
+// isNewVolume reports whether the volume was provisioned for the operation: it is linked to the operation and is not an old volume.
+func isNewVolume(volume *corev1.PersistentVolume, operation, claim string) bool {
 	old := api.Linked(volume, operation, api.RoleReturning) || api.Linked(volume, operation, api.RoleRetired) ||
 		api.Linked(volume, operation, api.RoleSource)
 	return !old && linked(volume.Labels, operation) || isCopy(volume, operation, claim)
 }
 
-// isCopy reports whether the volume has, or last had, a temporary claim that the operation creates for the claim.
+// isCopy reports whether the volume has, or last had, a temporary claim of the operation for this claim.
 func isCopy(volume *corev1.PersistentVolume, operation, claim string) bool {
 	ref := volume.Spec.ClaimRef
 	return ref != nil && api.IsTargetName(operation, claim, ref.Name)
 }
 
-// comesBack reports whether an old volume is still kept for the claim. A volume that another process has bound to another claim may have
-// been written to.
-func comesBack(volume *corev1.PersistentVolume, operation string) bool {
-	return api.Linked(volume, operation, api.RoleReturning) && (volume.Status.Phase == corev1.VolumeReleased || reserved(volume) != "")
+// isReturning reports whether an old volume is still kept for its claim. If another process has bound the volume to another claim, it may
+// have been written to.
+func isReturning(volume *corev1.PersistentVolume, operation string) bool {
+	return api.Linked(volume, operation, api.RoleReturning) && (volume.Status.Phase == corev1.VolumeReleased || reservedFor(volume) != "")
 }
 
-// attributes returns the claim's VolumeAttributesClass, attributesOf the volume's; empty if it has none. The volume controller binds a
-// claim only to a volume with the same (kubernetes pkg/controller/volume/persistentvolume/index.go).
-func attributes(claim *corev1.PersistentVolumeClaim) string {
+// claimAttributesClass returns the claim's VolumeAttributesClass, or empty. The volume controller binds a claim only to a volume with the
+// same class (kubernetes pkg/controller/volume/persistentvolume/index.go).
+func claimAttributesClass(claim *corev1.PersistentVolumeClaim) string {
 	return ptr.Deref(claim.Spec.VolumeAttributesClassName, "")
 }
 
-func attributesOf(volume *corev1.PersistentVolume) string {
+// volumeAttributesClass returns the volume's VolumeAttributesClass, or empty.
+func volumeAttributesClass(volume *corev1.PersistentVolume) string {
 	return ptr.Deref(volume.Spec.VolumeAttributesClassName, "")
 }
 
-// offers reports whether the volume has all the access modes: the volume controller binds no other
-// (kubernetes pkg/controller/volume/persistentvolume/index.go).
-func offers(volume *corev1.PersistentVolume, modes []corev1.PersistentVolumeAccessMode) bool {
-	return !slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(volume.Spec.AccessModes, m) })
+// offersModes reports whether the volume has all the access modes. The volume controller binds no other volume (kubernetes
+// pkg/controller/volume/persistentvolume/index.go).
+func offersModes(volume *corev1.PersistentVolume, modes []corev1.PersistentVolumeAccessMode) bool {
+	return !slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return !slices.Contains(volume.Spec.AccessModes,
+			m)
+	})
 }
 
-// fits returns the size that the claim asks for, but at most the volume's capacity. A claim that failed to grow asks for more, and
+// fittingSize returns the size that the claim requests, but at most the volume's capacity. A claim that failed to grow requests more, and
 // Kubernetes binds no claim to a reserved volume that is too small.
-func fits(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) resource.Quantity {
-	return least(statefulset.Requested(claim), volume.Spec.Capacity[corev1.ResourceStorage])
+func fittingSize(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) resource.Quantity {
+	return smaller(statefulset.Requested(claim), volume.Spec.Capacity[corev1.ResourceStorage])
 }
 
-func least(a, b resource.Quantity) resource.Quantity {
+func smaller(a, b resource.Quantity) resource.Quantity {
 	if a.Cmp(b) > 0 {
 		return b
 	}
 	return a
 }
 
-// withdraw takes back the reservation of the new volume. The volume gets a claim UID that no claim has, so that Kubernetes binds it to
-// none.
-func (s swap) withdraw() []plan.Action { return s.ifClaimUnchanged(s.unreserve(s.new)) }
+// withdrawReservation removes the reservation of the new volume. The volume's claimRef gets a UID that no claim has, so that Kubernetes
+// binds the volume to none.
+func (s swap) withdrawReservation() []plan.Action { return s.ifClaimUnchanged(s.unreserve(s.new)) }
 
-// ifClaimUnchanged puts a check of the claim before writes to its volume. Volumes are read after claims, so a reservation on a volume may be of
-// another process, for a newer claim. That claim would become Lost if the reservation was removed (kubernetes
+// ifClaimUnchanged puts a check of the claim before writes to its volume. Volumes are read after claims, so a reservation on a volume may
+// come from another process and belong to a newer claim. That claim would become Lost if the reservation was removed (kubernetes
 // pkg/controller/volume/persistentvolume, syncBoundClaim).
 func (s swap) ifClaimUnchanged(actions []plan.Action) []plan.Action {
 	if len(actions) == 0 {
@@ -123,43 +127,44 @@ func (s swap) ifClaimUnchanged(actions []plan.Action) []plan.Action {
 	return append([]plan.Action{check}, actions...)
 }
 
-// unreserve is withdraw for either of the two volumes.
+// unreserve removes the reservation of either of the two volumes.
 func (s swap) unreserve(volume *corev1.PersistentVolume) []plan.Action {
-	if volume == nil || reserved(volume) == "" {
+	if volume == nil || reservedFor(volume) == "" {
 		return nil
 	}
 	patch := plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation)
 	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" {
-		spent := *ref
-		spent.UID = s.record.Set.UID // that of the live claim would have the volume controller reserve the volume again
-		patch.Replace("/spec/claimRef", &spent, "no longer reserved")
+		released := *ref
+		released.UID = s.record.Set.UID // with the live claim's UID, the volume controller would reserve the volume again
+		patch.Replace("/spec/claimRef", &released, "no longer reserved")
 	}
 	return patch.Actions()
 }
 
-// renew reserves a volume again that was bound to a successor.
-func (s swap) renew(volume *corev1.PersistentVolume) step {
+// reserveAgain reserves a volume again after it was bound to a successor claim.
+func (s swap) reserveAgain(volume *corev1.PersistentVolume) step {
 	again := *volume.Spec.ClaimRef
 	again.UID, again.ResourceVersion = "", ""
-	return act(s.ifClaimUnchanged(plan.PatchOf(plan.Volumes, volume).Replace("/spec/claimRef", &again, "reserved for "+again.Name).Actions()))
+	return act(s.ifClaimUnchanged(plan.PatchOf(plan.Volumes, volume).Replace("/spec/claimRef", &again,
+		"reserved for "+again.Name).Actions()))
 }
 
-// reserved returns the one of the two volumes that is reserved for the claim's name, or nil.
-func (s swap) reserved() *corev1.PersistentVolume {
+// reservedVolume returns which of the two volumes is reserved for the claim's name, or nil.
+func (s swap) reservedVolume() *corev1.PersistentVolume {
 	for _, volume := range []*corev1.PersistentVolume{s.new, s.old} {
-		if volume != nil && reserved(volume) != "" {
+		if volume != nil && reservedFor(volume) != "" {
 			return volume
 		}
 	}
 	return nil
 }
 
-// reserve points the volume at the claim's name, without UID (Kubernetes calls such a volume pre-bound), and stores the claim to create
-// with it in the same write.
+// reserve points the volume at the claim's name without a UID, which Kubernetes calls pre-bound. The same write stores the manifest of
+// the claim to create.
 func (s swap) reserve(volume *corev1.PersistentVolume, target api.Target) step {
 	manifest := s.ClaimManifest(s.claim)
 	if manifest == nil {
-		return wait("claim %s has changed and is read again", s.claim.Name)
+		return wait("claim %s has changed; it is read again", s.claim.Name)
 	}
 	return act(s.ifClaimUnchanged(reservation(volume, resources.MakeSuccessor(manifest, volume, target, s.successor()))))
 }

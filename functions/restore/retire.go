@@ -13,27 +13,27 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// retire gives old volumes their own reclaim policy back when their window is over, unless a rollback puts them back or they are the same
-// storage as a volume in use. An orphan gets a window.
+// retire restores the reclaim policy of old volumes when their retention is over, unless a rollback needs them or they share their
+// storage with a volume in use. An orphaned volume gets a retention.
 func retire(in Input, record *api.Resize) plan.Plan {
 	var released, adopted []plan.Action
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		volume := in.Volumes[name]
 		link, err := api.LoadLink(volume)
 		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
-			continue // the status may name any
+			continue // a record may name any volume
 		}
-		switch over := world.Expired(volume, in.Now) && !awaited(record, name); {
-		case over && shares(in, volume):
-			warning := fmt.Sprintf("the old volume %s stays as it is, with the reclaim policy Retain: it is the same storage as another volume in "+
-				"use, whose data would go with it", name)
-			released = append(released, append(world.LeaveVolume(volume).Actions(), tell(in, api.VolumeReleased, warning))...)
-		case over:
+		switch expired := world.Expired(volume, in.Now) && !neededByRollback(record, name); {
+		case expired && sharesStorage(in, volume):
+			warning := fmt.Sprintf("the old volume %s keeps the reclaim policy Retain: it has the same storage as another volume in use, "+
+				"so its deletion would delete that volume's data", name)
+			released = append(released, append(world.LeaveVolume(volume).Actions(), warnOnSet(in, api.VolumeReleased, warning))...)
+		case expired:
 			released = append(released, world.ReleaseVolume(volume).Actions()...)
-		case orphan(in, record, volume, link) && link.Role == api.RoleForeign:
+		case isOrphan(in, record, volume, link) && link.Role == api.RoleForeign:
 			released = append(released, world.LeaveVolume(volume).Actions()...)
-		case orphan(in, record, volume, link):
-			adopted = append(adopted, adopt(in, volume, *link).Actions()...)
+		case isOrphan(in, record, volume, link):
+			adopted = append(adopted, adoptOrphan(in, volume, *link).Actions()...)
 		}
 	}
 	switch {
@@ -45,9 +45,9 @@ func retire(in Input, record *api.Resize) plan.Plan {
 	return plan.Do(api.VolumeReleased, append(released, adopted...)...)
 }
 
-// shares reports whether another volume, which a claim uses, is the same storage. A provisioner may derive its folder from the claim's
-// name.
-func shares(in Input, volume *corev1.PersistentVolume) bool {
+// sharesStorage reports whether another volume that a claim uses is the same storage. A provisioner may derive its folder from the
+// claim's name.
+func sharesStorage(in Input, volume *corev1.PersistentVolume) bool {
 	for name, other := range in.Volumes {
 		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && statefulset.SameStorage(volume, other) {
 			return true
@@ -56,26 +56,26 @@ func shares(in Input, volume *corev1.PersistentVolume) bool {
 	return false
 }
 
-// orphan reports whether no set and no journal names the operation that holds the volume.
-func orphan(in Input, record *api.Resize, volume *corev1.PersistentVolume, link *api.Link) bool {
-	runs := record != nil && record.Active() && record.Operation == link.Operation
-	return !runs && in.Journal(link.Operation) == nil && world.MayBeOrphan(volume, in.Now)
+// isOrphan reports whether no set and no journal names the operation that holds the volume.
+func isOrphan(in Input, record *api.Resize, volume *corev1.PersistentVolume, link *api.Link) bool {
+	active := record != nil && record.Active() && record.Operation == link.Operation
+	return !active && in.Journal(link.Operation) == nil && world.MayBeOrphan(volume, in.Now)
 }
 
-// adopt gives an orphan its window. If it is reserved for the name of a claim, it gets a claim UID that no claim has, so that Kubernetes
-// does not bind it to the next claim of that name.
-func adopt(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
+// adoptOrphan gives an orphaned volume its retention. A volume that is reserved for a claim's name gets a claimRef with a UID that no
+// claim has. So Kubernetes does not bind it to the next claim with that name.
+func adoptOrphan(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
 	patch := retain(in, volume, link)
 	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" && link.Set.UID != "" {
-		spent := *ref
-		spent.UID = link.Set.UID
-		patch.Replace("/spec/claimRef", &spent, "no longer reserved")
+		released := *ref
+		released.UID = link.Set.UID
+		patch.Replace("/spec/claimRef", &released, "no longer reserved")
 	}
 	return patch
 }
 
-// awaited reports whether the operation under way is to put the volume back: it was asked for in time.
-func awaited(record *api.Resize, volume string) bool {
+// neededByRollback reports whether the active operation is a rollback that needs the volume. It was requested in time.
+func neededByRollback(record *api.Resize, volume string) bool {
 	return record != nil && record.Active() && record.IsRollback() &&
 		slices.ContainsFunc(record.Moves(), func(m *api.Move) bool { return m.NewVolume == volume })
 }

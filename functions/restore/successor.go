@@ -16,31 +16,32 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// successor returns the link of the claim that replaces the old one.
 func (s swap) successor() api.Link {
 	return api.Link{Operation: s.record.Operation, Role: api.RoleSuccessor, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
 }
 
-// create creates the claim on the volume that is reserved for it. If another process deleted the claim, no volume is reserved: then it gets
-// the new volume if the swap was done, else the old one.
+// create creates the claim on the volume that is reserved for it. If another process deleted the claim, no volume is reserved: the claim
+// then gets the new volume if its swap was done, else the old one.
 func (s swap) create() step {
-	if volume := s.reserved(); volume != nil {
-		if volume.Spec.ClaimRef.UID != "" { // its successor was deleted
-			return s.renew(volume)
+	if volume := s.reservedVolume(); volume != nil {
+		if volume.Spec.ClaimRef.UID != "" { // the successor claim was deleted
+			return s.reserveAgain(volume)
 		}
 		manifest, err := api.ClaimManifest(volume)
 		if err != nil {
 			return wait("%v", err)
 		}
-		claim := resources.UnblockOwners(manifest)                                                       // settle blocks them again
-		unstructured.RemoveNestedField(claim.Object, "metadata", "annotations", api.OperationAnnotation) // settle adds it
+		claim := resources.UnblockOwners(manifest)                                                       // settleClaim blocks them again
+		unstructured.RemoveNestedField(claim.Object, "metadata", "annotations", api.OperationAnnotation) // settleClaim adds it
 		return act([]plan.Action{plan.Create(plan.Claims, claim)})
 	}
 	volume, target := s.old, api.Target{Size: s.move.From}
 	switch {
-	case s.new != nil && (s.goesOn() || s.member.Phase == api.MemberStarting):
+	case s.new != nil && (s.getsNewVolume() || s.member.Phase == api.MemberStarting):
 		volume, target = s.new, s.move.Target()
 	case s.move.InPlace && volume != nil: // it may have grown
-		target.Size = least(s.move.To, volume.Spec.Capacity[corev1.ResourceStorage])
+		target.Size = smaller(s.move.To, volume.Spec.Capacity[corev1.ResourceStorage])
 	}
 	if volume == nil || s.Set == nil || statefulset.Template(s.Set, s.move.Template) == nil {
 		return wait("claim %s was deleted; its data is on volume %s", s.move.Claim, s.move.OldVolume)
@@ -49,24 +50,25 @@ func (s swap) create() step {
 	return act(s.ifClaimUnchanged(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor()))))
 }
 
-// unbound handles a claim that the StatefulSet controller has created before restore could. Kubernetes binds it to the reserved volume
-// unless they do not match; then the claim, which has no volume and no data, is deleted.
-func unbound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
+// awaitBinding handles a claim that the StatefulSet controller created before restore could. Kubernetes binds it to the reserved volume
+// if they match. If they do not, the claim has no volume and no data, and is deleted.
+func awaitBinding(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
 	if volume != nil {
-		has, wants := volume.Spec.Capacity[corev1.ResourceStorage], statefulset.Requested(claim)
-		differs := statefulset.ClassOf(claim) != volume.Spec.StorageClassName || attributes(claim) != attributesOf(volume)
-		if differs || wants.Cmp(has) > 0 || !offers(volume, claim.Spec.AccessModes) {
+		capacity, requested := volume.Spec.Capacity[corev1.ResourceStorage], statefulset.Requested(claim)
+		differs := statefulset.ClassOf(claim) != volume.Spec.StorageClassName ||
+			claimAttributesClass(claim) != volumeAttributesClass(volume)
+		if differs || requested.Cmp(capacity) > 0 || !offersModes(volume, claim.Spec.AccessModes) {
 			return act([]plan.Action{plan.Delete(plan.Claims, claim)})
 		}
 	}
 	return wait("claim %s is not bound yet", claim.Name)
 }
 
-// settle finishes a claim on its volume. It merges the stored manifest into the claim as soon as the volume is bound: the volume controller
-// binds a reserved volume in two workers at once, and when they collide, the claim stays Pending until something writes to it, or for 15 s
-// (kubernetes pkg/controller/volume/persistentvolume, bind and syncVolume). The link, which every claim lacks at first, is that write.
-func settle(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
-	if lost(claim, volume) {
+// settleClaim finishes a claim on its volume. It merges the stored manifest into the claim as soon as the volume is bound. The volume
+// controller binds a reserved volume in two workers at once. If they collide, the claim stays Pending until it is written to, or for 15 s
+// (kubernetes pkg/controller/volume/persistentvolume, bind and syncVolume). The link, which every new claim lacks, is that write.
+func settleClaim(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
+	if lostVolume(claim, volume) {
 		return act(plan.PatchOf(plan.Volumes, volume).Replace("/spec/claimRef/uid", claim.UID, "of claim "+claim.Name).Actions())
 	}
 	if volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
@@ -78,12 +80,12 @@ func settle(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.Persis
 	if claim.Status.Phase != corev1.ClaimBound {
 		return wait("claim %s is being bound to volume %s", claim.Name, volume.Name)
 	}
-	return step{actions: plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions(), on: volume}
+	return step{actions: plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions(), settledOn: volume}
 }
 
-// lost reports whether the claim was bound to the volume, and the volume does not name its UID any more. Kubernetes binds no such claim again,
-// but takes the UID for a binding (kubernetes pkg/controller/volume/persistentvolume, syncBoundClaim).
-func lost(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+// lostVolume reports whether the claim was bound to the volume, and the volume no longer names the claim's UID. Kubernetes does not bind
+// such a claim again, but accepts the UID as a binding (kubernetes pkg/controller/volume/persistentvolume, syncBoundClaim).
+func lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
 	return claim.Status.Phase == corev1.ClaimLost && claim.Spec.VolumeName == volume.Name && claim.DeletionTimestamp == nil &&
 		ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && ref.UID == ""
@@ -110,8 +112,7 @@ func mergeManifest(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1
 	return patch.Actions()
 }
 
-// mergeOwners adds the owners that the claim lacks. With block it also sets blockOwnerDeletion where it was found; the API server may
-// refuse that.
+// mergeOwners adds the owners that the claim lacks. With block, it also restores blockOwnerDeletion; the API server may refuse that.
 func mergeOwners(patch *plan.Patch, claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference, block bool) {
 	if len(owners) > 0 && claim.OwnerReferences == nil {
 		patch.Replace("/metadata/ownerReferences", []metav1.OwnerReference{}, "owners")
@@ -120,9 +121,9 @@ func mergeOwners(patch *plan.Patch, claim *corev1.PersistentVolumeClaim, owners 
 		blocks := ptr.Deref(owner.BlockOwnerDeletion, false)
 		i := slices.IndexFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 		if i >= 0 && blocks && block {
-			path, is := fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i),
+			path, present := fmt.Sprintf("/metadata/ownerReferences/%d/blockOwnerDeletion", i),
 				ptr.Deref(claim.OwnerReferences[i].BlockOwnerDeletion, false)
-			plan.Set(patch, path, is, true, "blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
+			plan.Set(patch, path, present, true, "blockOwnerDeletion of "+owner.Kind+" "+owner.Name)
 		}
 		if i < 0 {
 			if blocks {

@@ -12,73 +12,77 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// swap puts another volume behind the name of one claim, while the pod that uses the claim is held. Every step is recognised from the
-// live objects alone:
+// swap puts another volume behind the name of one claim while the pod that uses the claim is held. Each step is recognised from the live
+// objects alone:
 //
-//  1. the temporary claim goes, so that the new volume gets free; both volumes are kept whatever happens to claims. A mover that has made
-//     its copy stays, and keeps both volumes attached (pin.go); any other one goes first;
-//  2. the new volume is reserved for the name, by a claimRef without UID, together with the manifest of the claim to come;
-//  3. the old claim gets Drydock's finalizer and is deleted. The scheduler places no pod on a claim that is being deleted (kubernetes
-//     pkg/scheduler/framework/plugins/volumebinding) and the kubelet starts none (pkg/kubelet/volumemanager/populator), so nothing can
-//     write to the old volume any more. If the same pod is held still, nothing has since the final pass;
-//  4. the protection of the claim and our finalizer are taken off, and with them the claim goes. Kubernetes keeps the protection as long
-//     as a scheduled pod names the claim, running or ended (pkg/controller/volume/pvcprotection);
-//  5. the claim is created from the manifest, and is bound to the reserved volume.
+//  1. Both volumes are retained, whatever happens to claims, and the temporary claim is deleted so that the new volume becomes free. A
+//     mover that has made its copy stays and keeps both volumes attached (pin.go). Any other mover is deleted first.
+//  2. The new volume is reserved for the claim's name by a claimRef without UID. The same write stores the manifest of the successor
+//     claim on the volume.
+//  3. The old claim gets Drydock's finalizer and is deleted. The scheduler places no pod on a terminating claim (kubernetes
+//     pkg/scheduler/framework/plugins/volumebinding), and the kubelet starts none (pkg/kubelet/volumemanager/populator). So nothing can
+//     write to the old volume any more. If the same pod is still held, nothing has written to it since the final pass.
+//  4. Restore removes the claim's protection finalizer and its own, and the claim disappears. Kubernetes itself keeps the protection as
+//     long as a scheduled pod names the claim, running or ended (pkg/controller/volume/pvcprotection).
+//  5. The claim is created from the manifest and is bound to the reserved volume.
 //
-// Where the pod is not held any more at step 3, the copy may be stale: then the old volume is reserved instead, and the claim goes back.
-// The reservation of the new volume is withdrawn first, so a claim that is gone belongs to the volume that is reserved for it.
+// If the pod is no longer held at step 3, the copy may be stale. Then the old volume is reserved instead, and the claim returns to it. The
+// reservation of the new volume is withdrawn first, so a missing claim always belongs to the one volume that is reserved for it.
 type swap struct {
 	Input
 	record *api.Resize
 	member *api.Member
 	move   *api.Move
-	// held: the member's pod has stopped, and is held since before the copy was verified.
+	// held is true if the member's pod has stopped, and has been held since before the copy was verified.
 	held bool
-	// whole: the new volume has all data, or, in a rollback, is the old volume.
-	whole bool
-	// returns: an old volume comes back, so whatever is written to the present one is given up anyway.
-	returns bool
-	// ends: the operation is given up, so nothing is begun.
-	ends bool
-	// half: a rollback has begun to replace claims that must come back together. ownHalf: one of them is this member's. See halfBack.
-	half, ownHalf bool
+	// newIsComplete is true if the new volume has all data. In a rollback, the returning volume counts as complete.
+	newIsComplete bool
+	// rollback is true if an old volume returns. Data written to the present volume is discarded anyway.
+	rollback bool
+	// givingUp is true if the operation is given up, so no new swap begins.
+	givingUp bool
+	// rollbackPartial is true if a rollback has begun to replace claims that must come back together, memberPartial if one of them is this
+	// member's. See rollbackBegan.
+	rollbackPartial, memberPartial bool
 
-	claim    *corev1.PersistentVolumeClaim // nil: there is none of the name
+	claim    *corev1.PersistentVolumeClaim // nil: no claim has the name
 	old, new *corev1.PersistentVolume
 }
 
-// step is the next step of a piece of work, or where it has come to rest.
+// step is the next step of a swap, or its result when nothing is left to do.
 type step struct {
 	actions []plan.Action
-	waiting string // the event that has to happen first
-	// on is the volume of the claim when nothing is left to do.
-	on *corev1.PersistentVolume
+	waiting string // what must happen first
+	// settledOn is the claim's volume once nothing is left to do.
+	settledOn *corev1.PersistentVolume
 }
 
 func act(actions []plan.Action) step { return step{actions: actions} }
 
 func wait(format string, args ...any) step { return step{waiting: fmt.Sprintf(format, args...)} }
 
-// swapOf looks at one claim of a member.
-func swapOf(in Input, record *api.Resize, member *api.Member, move *api.Move) swap {
+// newSwap returns the swap of one claim of a member, as the live objects show it.
+func newSwap(in Input, record *api.Resize, member *api.Member, move *api.Move) swap {
 	s := swap{Input: in, record: record, member: member, move: move, claim: in.Claim(move.Claim), old: in.Volume(move.OldVolume),
 		new: in.Volume(move.NewVolume)}
-	s.held, s.returns = member.Stopped != nil && in.heldPod(member) != nil && in.intruder(record, member.Pod, move) == nil, record.IsRollback()
-	s.whole = s.new != nil && s.new.DeletionTimestamp == nil &&
-		(s.returns && comesBack(s.new, record.Operation) || move.Digest != "" && isMade(s.new, record.Operation, move.Claim) ||
-			reserved(s.new) == move.Claim)
-	if s.returns {
-		s.half, s.ownHalf = in.halfBack(record, member)
-		s.whole = s.whole && in.allComeBack(record, member)
+	s.held = member.Stopped != nil && in.heldPod(member) != nil && in.foreignPod(record, member.Pod, move) == nil
+	s.rollback = record.IsRollback()
+	s.newIsComplete = s.new != nil && s.new.DeletionTimestamp == nil &&
+		(s.rollback && isReturning(s.new, record.Operation) || move.Digest != "" && isNewVolume(s.new, record.Operation, move.Claim) ||
+			reservedFor(s.new) == move.Claim)
+	if s.rollback {
+		s.rollbackPartial, s.memberPartial = in.rollbackBegan(record, member)
+		s.newIsComplete = s.newIsComplete && in.oldVolumesAvailable(record, member)
 	}
 	return s
 }
 
-// intruder returns a pod that uses the claim of a member, other than the member's own and its movers; nil if there is none. A pod that has
-// ended counts, too: it may have written to the volume after the copy.
-func (in Input) intruder(record *api.Resize, own types.UID, move *api.Move) *corev1.Pod {
+// foreignPod returns a pod, other than the member's own pod and its movers, that uses the member's claim; nil if there is none. A pod
+// that has ended counts, too, because it may have written to the volume after the copy.
+func (in Input) foreignPod(record *api.Resize, own types.UID, move *api.Move) *corev1.Pod {
 	for _, pod := range in.Pods {
-		if statefulset.Mounts(pod, move.Claim) && pod.UID != own && pod.Spec.NodeName != "" && !statefulset.IsMoverOf(pod, record.Operation) {
+		if statefulset.Mounts(pod, move.Claim) && pod.UID != own && pod.Spec.NodeName != "" &&
+			!statefulset.IsMoverOf(pod, record.Operation) {
 			return pod
 		}
 	}
@@ -91,20 +95,20 @@ func (s swap) next() step {
 	case s.claim == nil:
 		return s.create()
 	case s.claim.DeletionTimestamp != nil:
-		return s.replace()
+		return s.finishDeletion()
 	case s.misplaced():
-		if held := statefulset.HeldByOthers("claim", s.claim); held != "" {
-			return wait("%s", held)
+		if problem := statefulset.HeldByOthers("claim", s.claim); problem != "" {
+			return wait("%s", problem)
 		}
 		return act([]plan.Action{plan.Delete(plan.Claims, s.claim)})
 	case s.new != nil && s.claim.Spec.VolumeName == s.new.Name:
-		return settle(s.Input, s.claim, s.new)
+		return settleClaim(s.Input, s.claim, s.new)
 	case s.claim.Spec.VolumeName == s.move.OldVolume:
 		return s.begin()
 	case s.claim.Spec.VolumeName == "":
-		return unbound(s.claim, s.reserved())
+		return awaitBinding(s.claim, s.reservedVolume())
 	}
-	if s.ends && !statefulset.Held(s.MemberPod(s.member.Ordinal)) { // the operation is given up, so its volumes wait for no claim any more
+	if s.givingUp && !statefulset.Held(s.MemberPod(s.member.Ordinal)) { // the operation is given up, so its volumes need not stay reserved
 		if back := append(s.unreserve(s.new), s.unreserve(s.old)...); len(back) > 0 {
 			return act(s.ifClaimUnchanged(back))
 		}
@@ -113,59 +117,59 @@ func (s swap) next() step {
 		s.claim.Name, s.claim.Spec.VolumeName, s.move.OldVolume, s.move.NewVolume)
 }
 
-// misplaced reports whether the claim asks for the new volume, was never bound to it, and the old volume is reserved for its name. A process that
-// stood still between its look and its writes has created it, after the hold was lost. Kubernetes does not bind it, so nothing is in it.
+// misplaced reports whether the claim names the new volume and was never bound, while the old volume is reserved for its name. A slow
+// process created it: after that process read the claims, the hold was lost. Kubernetes does not bind such a claim, so nothing is in it.
 func (s swap) misplaced() bool {
 	return s.claim != nil && s.claim.Status.Phase == corev1.ClaimPending && s.new != nil && s.claim.Spec.VolumeName == s.new.Name &&
-		reserved(s.new) == "" && s.old != nil && reserved(s.old) == s.move.Claim
+		reservedFor(s.new) == "" && s.old != nil && reservedFor(s.old) == s.move.Claim
 }
 
-// begin reserves the new volume and deletes the claim that is on its old volume. If the claim does not get another volume, begin withdraws
-// the reservation.
+// begin reserves the new volume and deletes the claim that is on its old volume. If the claim must stay on its old volume, begin
+// withdraws the reservation.
 func (s swap) begin() step {
-	if (s.ends || !s.held || !s.whole) && !s.goesAlong() {
-		return s.stay()
+	if (s.givingUp || !s.held || !s.newIsComplete) && !s.mustFollowRollback() {
+		return s.stayOnOld()
 	}
-	if held := statefulset.HeldByOthers("claim", s.claim); held != "" {
-		return wait("%s", held) // a deletion cannot be taken back
+	if problem := statefulset.HeldByOthers("claim", s.claim); problem != "" {
+		return wait("%s", problem) // a deletion cannot be undone
 	}
-	free, done := s.free()
+	freeing, done := s.freeNew()
 	if !done {
-		return free
+		return freeing
 	}
 	var actions []plan.Action
-	if s.reserved() != s.new {
+	if s.reservedVolume() != s.new {
 		reserve := s.reserve(s.new, s.move.Target())
 		if reserve.waiting != "" {
 			return reserve
 		}
 		actions = reserve.actions
 	}
-	actions = append(actions, free.actions...) // after it: a volume that loses its claim is written to at once by the volume controller
+	actions = append(actions, freeing.actions...) // last, because the volume controller immediately writes to a volume that loses its claim
 	actions = append(actions, plan.PatchOf(plan.Claims, s.claim).AddFinalizer(api.SwitchFinalizer).Actions()...)
-	return act(append(actions, plan.Delete(plan.Claims, s.claim))) // in this state, with no other finalizer
+	return act(append(actions, plan.Delete(plan.Claims, s.claim))) // only in this state, without any other finalizer
 }
 
-// stay leaves the claim on its old volume.
-func (s swap) stay() step {
-	if back := s.withdraw(); len(back) > 0 {
+// stayOnOld leaves the claim on its old volume.
+func (s swap) stayOnOld() step {
+	if back := s.withdrawReservation(); len(back) > 0 {
 		return act(back)
 	}
 	if s.old == nil {
-		return wait("volume %s of claim %s does not exist any more", s.move.OldVolume, s.claim.Name)
+		return wait("volume %s of claim %s no longer exists", s.move.OldVolume, s.claim.Name)
 	}
-	return settle(s.Input, s.claim, s.old)
+	return settleClaim(s.Input, s.claim, s.old)
 }
 
-// free keeps both volumes, and takes the new one from the mover and its temporary claim. It reports whether the step frees the volume, or
-// nothing is left to do for that.
-func (s swap) free() (next step, done bool) {
+// freeNew retains both volumes and frees the new one from the mover and its temporary claim. It reports true if the step frees the
+// volume, or the volume is already free.
+func (s swap) freeNew() (next step, done bool) {
 	link := api.Link{Operation: s.record.Operation, Role: api.RoleTarget, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
 	source := link
 	source.Role = api.RoleSource
-	actions := world.HoldVolume(s.new, ownLink(s.new, link)).Actions()
-	if s.old != nil { // else the copy is all that there is
-		actions = append(actions, world.HoldVolume(s.old, ownLink(s.old, source)).Actions()...)
+	actions := world.HoldVolume(s.new, existingLink(s.new, link)).Actions()
+	if s.old != nil { // else the copy is the only data
+		actions = append(actions, world.HoldVolume(s.old, existingLink(s.old, source)).Actions()...)
 	}
 	actions = append(actions, s.endMovers()...)
 	target := s.TargetClaim(s.record.Operation, s.move)
@@ -177,13 +181,13 @@ func (s swap) free() (next step, done bool) {
 		return act(actions), false
 	case target == nil:
 		return step{}, true
-	case s.onlyPinned(target):
+	case s.heldOnlyByPins(target):
 		return act(plan.PatchOf(plan.Claims, target).RemoveFinalizer(claimProtection).Actions()), true
 	}
-	return wait("temporary claim %s is held by %s", target.Name, holderOf(s.Input, target)), false
+	return wait("temporary claim %s is held by %s", target.Name, deletionHolder(s.Input, target)), false
 }
 
-// endMovers deletes the member's Jobs, whose pods use the claim, unless these only keep the volumes attached.
+// endMovers deletes the member's Jobs, because their pods use the claim. Pins stay, because they only keep the volumes attached.
 func (s swap) endMovers() []plan.Action {
 	if s.pinned() {
 		return nil

@@ -13,15 +13,15 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// tidy removes everything that the operation made, except the terminal record and the old volumes in their window.
-// It reports false when nothing is left to do. The journal goes last: as long as it is there, the sweep finds the rest.
-func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
+// tidy removes everything that the operation made, except the final record and the retained old volumes. It reports false when nothing is
+// left to do. The journal goes last, because the sweep finds the rest by it.
+func tidy(in Input, operation string, parts []endedClaim) (plan.Plan, bool) {
 	jobs := append(in.JobsOf(operation), in.HooksOf(operation)...)
 	actions := deleteJobs(jobs)
 	for _, p := range parts {
 		actions = append(actions, p.tidy(in)...)
 	}
-	for _, target := range in.TargetClaims(operation) { // after the volumes, which they lead to
+	for _, target := range in.TargetClaims(operation) { // after the volumes, because the claims lead to them
 		if target.DeletionTimestamp == nil {
 			actions = append(actions, plan.Delete(plan.Claims, target))
 		}
@@ -44,36 +44,36 @@ func tidy(in Input, operation string, parts []part) (plan.Plan, bool) {
 // clockSkew is how far the clocks of a function and of the API server may differ.
 const clockSkew = time.Minute
 
-// part is one claim with its volumes at the end of an operation.
-type part struct {
+// endedClaim is one claim with its volumes at the end of an operation.
+type endedClaim struct {
 	operation string
 	name      string
 	oldVolume string
 	// started is when the operation began. An older volume is no copy of this operation.
 	started time.Time
-	// copies are the volumes that the operation had provisioned for the claim, or was to put back.
+	// copies are the volumes that the operation had provisioned for the claim, or was to restore.
 	copies []string
-	// returning is the old volume that the claim was to get back, in a rollback.
+	// returning is the old volume that the claim was to get back in a rollback.
 	returning string
-	// replacedSet is the UID of the set that the operation has replaced by the present one; empty if it has not.
+	// replacedSet is the UID of the set that the operation has replaced with the present one, or empty.
 	replacedSet types.UID
 }
 
-// partsOf are the claims of an operation as its journal has them, which is gone once everything is tidied up. Only the record on the set
-// knows which copy a claim was given.
-func partsOf(in Input, record *api.Resize) []part {
-	var parts []part
-	written, started := record, record.Started.Time
+// endedClaims returns the claims of an operation as its journal names them; once everything is tidied, the journal is gone. Only the
+// record on the set knows which copy a claim was given.
+func endedClaims(in Input, record *api.Resize) []endedClaim {
+	var parts []endedClaim
+	planned, started := record, record.Started.Time
 	if journal := in.Recorded(record.Operation); journal != nil {
-		written, started = journal, in.Journal(record.Operation).CreationTimestamp.Time
+		planned, started = journal, in.Journal(record.Operation).CreationTimestamp.Time
 	}
 	replaced := replacedSet(in, record)
-	for _, move := range written.Moves() {
-		p := part{operation: record.Operation, name: move.Claim, oldVolume: move.OldVolume, started: started, replacedSet: replaced}
+	for _, move := range planned.Moves() {
+		p := endedClaim{operation: record.Operation, name: move.Claim, oldVolume: move.OldVolume, started: started, replacedSet: replaced}
 		if record.IsRollback() {
 			p.returning = move.NewVolume
-		} else if now := record.Move(move.Claim); now != nil {
-			move.NewVolume = now.NewVolume
+		} else if current := record.Move(move.Claim); current != nil {
+			move.NewVolume = current.NewVolume
 		}
 		p.copies = copiesOf(in, record.Operation, move)
 		parts = append(parts, p)
@@ -81,17 +81,17 @@ func partsOf(in Input, record *api.Resize) []part {
 	return parts
 }
 
-// replacedSet returns the UID that the set had when the operation began, if the operation has created it again since.
+// replacedSet returns the UID that the set had when the operation began, if the operation has created the set again since.
 func replacedSet(in Input, record *api.Resize) types.UID {
-	written := in.Recorded(record.Operation)
-	if written == nil || in.Set == nil || record.Set.UID != in.Set.UID || written.Set.UID == in.Set.UID {
+	journal := in.Recorded(record.Operation)
+	if journal == nil || in.Set == nil || record.Set.UID != in.Set.UID || journal.Set.UID == in.Set.UID {
 		return ""
 	}
-	return written.Set.UID
+	return journal.Set.UID
 }
 
-// copiesOf returns the volumes that the operation had provisioned for the claim, or was to put back: the volume that the record names, and
-// every volume with such a link or with a temporary claim of the operation.
+// copiesOf returns the volumes that the operation had provisioned for the claim, or was to restore. These are the volume that the record
+// names, and every volume with such a link or with a temporary claim of the operation.
 func copiesOf(in Input, id string, move *api.Move) []string {
 	names := []string{move.NewVolume}
 	for name, volume := range in.Volumes {
@@ -101,7 +101,7 @@ func copiesOf(in Input, id string, move *api.Move) []string {
 		}
 	}
 	for _, target := range in.TargetClaims(id) {
-		if link, _ := api.LoadLink(target); link != nil && link.Claim == move.Claim { // TargetClaims returns linked ones only
+		if link, _ := api.LoadLink(target); link != nil && link.Claim == move.Claim { // TargetClaims returns only linked claims
 			names = append(names, target.Spec.VolumeName)
 		}
 	}
@@ -109,9 +109,8 @@ func copiesOf(in Input, id string, move *api.Move) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
 
-// tidy releases the claim and the volume it has, and lets the other one go: the old volume after its window, an unused
-// copy at once.
-func (p part) tidy(in Input) []plan.Action {
+// tidy releases the claim and its volume, and gives up the other one: an old volume after its retention, an unused copy immediately.
+func (p endedClaim) tidy(in Input) []plan.Action {
 	claim := in.Claim(p.name)
 	var actions []plan.Action
 	if claim != nil {
@@ -119,7 +118,8 @@ func (p part) tidy(in Input) []plan.Action {
 		if linked(claim.Labels, p.operation) {
 			patch.Unlink()
 		}
-		if of := claim.Annotations[api.ReplicaOfAnnotation]; of != "" && of == string(p.replacedSet) { // else it would never be cleaned up
+		// Without this, the claim would never be cleaned up.
+		if uid := claim.Annotations[api.ReplicaOfAnnotation]; uid != "" && uid == string(p.replacedSet) {
 			patch.Annotate(api.ReplicaOfAnnotation, string(in.Set.UID))
 		}
 		actions = patch.Actions()
@@ -128,51 +128,53 @@ func (p part) tidy(in Input) []plan.Action {
 		actions = append(actions, p.tidyOld(in, claim, old).Actions()...)
 	}
 	for _, name := range p.copies {
-		if fresh := in.Volume(name); fresh != nil && name != p.oldVolume {
-			actions = append(actions, p.tidyCopy(in, claim, fresh).Actions()...)
+		if volume := in.Volume(name); volume != nil && name != p.oldVolume {
+			actions = append(actions, p.tidyCopy(in, claim, volume).Actions()...)
 		}
 	}
 	return actions
 }
 
-// tidyOld keeps the volume of a claim that another process deleted during the operation.
-func (p part) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
-	if has(claim, old) {
+// tidyOld releases the old volume if the claim is bound to it, and retains it otherwise. The claim may be missing because another process
+// deleted it during the operation.
+func (p endedClaim) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
+	if boundTo(claim, old) {
 		return world.ReleaseVolume(old)
 	}
-	return p.keep(in, old)
+	return p.retainOld(in, old)
 }
 
-// has reports whether the claim is bound to the volume, and stays so.
-func has(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+// boundTo reports whether the claim is bound to the volume and is not being deleted.
+func boundTo(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
 	return claim != nil && claim.DeletionTimestamp == nil && claim.Spec.VolumeName == volume.Name
 }
 
-// tidyCopy discards a copy only if it says itself that it is one, while the claim is known to be on its old volume or on another
-// round's copy; in any doubt it keeps it for the window, as an old one. A claim that another process deleted takes its volume along, as
-// its reclaim policy says.
-func (p part) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
-	ours := linked(volume.Labels, p.operation)
+// tidyCopy discards a copy only if two things are certain: its own link or claimRef says that it is a copy, and the claim is on its old
+// volume or on another round's copy. In any doubt it retains the copy like an old volume. A claim that another process deleted takes its
+// volume along, by the reclaim policy.
+func (p endedClaim) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
+	ownLink := linked(volume.Labels, p.operation)
 	made := volume.Name != p.returning && (api.Linked(volume, p.operation, api.RoleTarget) || isCopy(volume, p.operation, p.name)) &&
-		!older(in, p.operation, volume)
+		!olderThanJournal(in, p.operation, volume)
 	switch {
 	case api.Linked(volume, p.operation, api.RoleRetired):
-		return plan.PatchOf(plan.Volumes, volume) // kept already
-	case made && claim != nil && claim.Spec.VolumeName != volume.Name && p.knows(claim.Spec.VolumeName):
+		return plan.PatchOf(plan.Volumes, volume) // already retained
+	case made && claim != nil && claim.Spec.VolumeName != volume.Name && p.isOwnVolume(claim.Spec.VolumeName):
 		return world.DiscardVolume(volume, p.started.Add(-clockSkew))
-	case !ours:
+	case !ownLink:
 		return plan.PatchOf(plan.Volumes, volume)
-	case has(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):
+	case boundTo(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):
 		return world.ReleaseVolume(volume)
 	}
-	return p.keep(in, volume) // also an old volume that was to come back: it was never a copy
+	return p.retainOld(in, volume) // this also holds for a returning old volume, which was never a copy
 }
 
-// knows reports whether the volume is one of the claim's, before or after.
-func (p part) knows(volume string) bool {
+// isOwnVolume reports whether the volume is one of the claim's, before or after the operation.
+func (p endedClaim) isOwnVolume(volume string) bool {
 	return volume == p.oldVolume || slices.Contains(p.copies, volume)
 }
 
+// deleteJobs deletes the Jobs that are not being deleted yet.
 func deleteJobs(jobs []*batchv1.Job) []plan.Action {
 	var actions []plan.Action
 	for _, job := range jobs {
@@ -183,26 +185,27 @@ func deleteJobs(jobs []*batchv1.Job) []plan.Action {
 	return actions
 }
 
+// linked reports whether the labels link the object to the operation.
 func linked(labels map[string]string, operation string) bool {
 	return labels[api.OperationLabel] == operation
 }
 
-// keep retains an old volume for its window.
-func (p part) keep(in Input, old *corev1.PersistentVolume) *plan.Patch {
+// retainOld retains an old volume.
+func (p endedClaim) retainOld(in Input, old *corev1.PersistentVolume) *plan.Patch {
 	link, err := api.LoadLink(old)
 	switch {
-	case (err != nil || link == nil) && linked(old.Labels, p.operation): // without it the window would never end
+	case (err != nil || link == nil) && linked(old.Labels, p.operation): // without a link the retention would never end
 		link = &api.Link{Operation: p.operation, Namespace: in.Namespace, Set: api.SetRef{Name: in.Name}, Claim: p.name}
 	case err != nil || link == nil || link.Role == api.RoleRetired:
-		return plan.PatchOf(plan.Volumes, old) // already kept
+		return plan.PatchOf(plan.Volumes, old) // already retained
 	}
-	if link.Before != "" { // it does not come back, so its link is that from before the rollback
+	if link.Before != "" { // the volume does not return, so it gets back its link from before the rollback
 		link.Operation, link.Before = link.Before, ""
 	}
 	return retain(in, old, *link)
 }
 
-// retain gives a volume that an operation has left behind its window.
+// retain starts the retention of a volume that an operation no longer uses.
 func retain(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
 	link.Role = api.RoleRetired
 	until := in.Now.Add(in.Settings.Retention).UTC().Truncate(time.Second).Format(time.RFC3339)

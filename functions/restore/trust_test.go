@@ -11,17 +11,17 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestVolumeIsTrustedOnlyAsFarAsTheJournalAndItsAgeSay: users can write to sets and claims, and create volumes' claims.
-func TestVolumeIsTrustedOnlyAsFarAsTheJournalAndItsAgeSay(t *testing.T) {
-	record, claim := moving0(api.MemberSwapping), build.Claim(web0, "64Mi")
-	written, err := api.LoadResize(set(record)[0].(*appsv1.StatefulSet))
+// TestVolumeTrustNeedsJournalAndAge: users can write to sets and claims, and can create claims that get volumes.
+func TestVolumeTrustNeedsJournalAndAge(t *testing.T) {
+	record, claim := movingOne(api.MemberSwapping), build.Claim(web0, "64Mi")
+	written, err := api.LoadResize(setWith(record)[0].(*appsv1.StatefulSet))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if agrees(written, &api.Link{Claim: "data-payroll-0", Role: api.RoleTarget}, new0) {
-		t.Error("a link names a claim that the journal does not, and is believed")
+	if journalAgrees(written, &api.Link{Claim: "data-payroll-0", Role: api.RoleTarget}, new0) {
+		t.Error("a link is trusted although the journal does not name its claim")
 	}
-	aged := objects{build.With(journal(web0)[0].(*appsv1.ControllerRevision), build.Age(time.Minute))}
+	aged := objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Age(time.Minute))}
 	copyOf := func(age time.Duration) objects {
 		return objects{build.VolumeOf(build.Target(web0, "128Mi"), build.Age(age))}
 	}
@@ -30,40 +30,41 @@ func TestVolumeIsTrustedOnlyAsFarAsTheJournalAndItsAgeSay(t *testing.T) {
 		volume string
 		want   bool
 	}{
-		"it has a temporary claim of the operation":                     {given(aged, target(web0)[:1], copyOf(time.Second)), new0, true},
-		"it has one, and another clock says that it is older":           {given(aged, target(web0)[:1], copyOf(time.Hour)), new0, true},
-		"its temporary claim is gone, and it is younger than that":      {given(aged, copyOf(time.Second)), new0, true},
-		"its temporary claim is gone, and it is older than the journal": {given(aged, copyOf(time.Hour)), new0, false},
+		"it has a temporary claim of the operation": {situation(aged, target(web0)[:1], copyOf(time.Second)), new0,
+			true},
+		"it has one, and another clock says that it is older":           {situation(aged, target(web0)[:1], copyOf(time.Hour)), new0, true},
+		"its temporary claim is gone, and it is younger than that":      {situation(aged, copyOf(time.Second)), new0, true},
+		"its temporary claim is gone, and it is older than the journal": {situation(aged, copyOf(time.Hour)), new0, false},
 		"it is younger than the journal, but was made for another claim": {
-			given(aged, target(web0)[:1], objects{claim, build.VolumeOf(claim, build.Age(time.Second))}), old0, false},
+			situation(aged, target(web0)[:1], objects{claim, build.VolumeOf(claim, build.Age(time.Second))}), old0, false},
 	} {
-		if got := provisioned(row.in, id, web0, row.in.Volumes[row.volume]); got != row.want {
+		if got := provisionedForOperation(row.in, id, web0, row.in.Volumes[row.volume]); got != row.want {
 			t.Errorf("%s: %t, want %t", name, got, row.want)
 		}
 	}
 }
 
-// TestOperationThatHasTouchedSomethingNeedsItsJournal: without the journal nothing says whose the volumes are.
-func TestOperationThatHasTouchedSomethingNeedsItsJournal(t *testing.T) {
+// TestOperationNeedsJournalAfterFirstChange: only the journal shows which volumes belong to the operation.
+func TestOperationNeedsJournalAfterFirstChange(t *testing.T) {
 	for name, row := range map[string]struct {
 		objects objects
 		want    bool
 	}{
-		"its pod runs on its claim":     {append(bare(web0), pod(0)...), true},
-		"its pod is held":               {append(bare(web0), held(0)...), false},
+		"its pod runs on its claim":     {append(untouchedClaim(web0), pod(0)...), true},
+		"its pod is held":               {append(untouchedClaim(web0), heldPodOf(0)...), false},
 		"its claim is gone":             {pod(0), false},
 		"its claim is being deleted":    {append(objects{build.Claim(web0, "64Mi", build.Deleting())}, pod(0)...), false},
-		"it has no pod, and its claim":  {bare(web0), true},
+		"it has no pod, and its claim":  {untouchedClaim(web0), true},
 		"it has neither pod, nor claim": {nil, false},
 	} {
 		record := givenUp(api.MemberPending)
-		if got := untouched(given(set(record), row.objects), record); got != row.want {
+		if got := nothingTouched(situation(setWith(record), row.objects), record); got != row.want {
 			t.Errorf("%s: %t, want %t", name, got, row.want)
 		}
 	}
 }
 
-// TestTidyInRareSituations: what is left of an operation is judged by its journal, and by the links on the volumes.
+// TestTidyInRareSituations: the journal and the links on the volumes decide what happens to the objects of an ended operation.
 func TestTidyInRareSituations(t *testing.T) {
 	finishing := build.Operation(api.Finishing, build.Members(api.MemberMoved, web0))
 	reverting := givenUp(api.MemberKept)
@@ -72,58 +73,65 @@ func TestTidyInRareSituations(t *testing.T) {
 	foreign := build.VolumeOf(ofOthers, build.Label(api.OperationLabel, "ba9876543210"))
 	again := func(r *api.Resize) { r.Members[0].Claims[0].NewVolume = "pv-second" }
 	second := build.VolumeOf(build.Target(web0, "128Mi", build.On("pv-second")), build.Released(), build.Retained(api.RoleTarget, web0))
-	journalOf := func(age time.Duration) objects {
-		return objects{build.With(journal(web0)[0].(*appsv1.ControllerRevision), build.Age(age))}
+	agedJournal := func(age time.Duration) objects {
+		return objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Age(age))}
 	}
 	made := build.With(build.VolumeOf(build.Target(web0, "128Mi"), build.Released(), build.Retained(api.RoleTarget, web0)),
 		build.Age(10*time.Minute))
 	check(t,
-		row{"a copy that is kept for its window already", given(set(finishing), journal(web0), switched(web0),
-			objects{build.VolumeOf(build.Target(web0, "128Mi", build.On("pv-first")), build.Released(), build.Retained(api.RoleRetired, web0),
+		testCase{"a copy that is already retained", situation(setWith(finishing), journalOf(web0), swappedClaim(web0),
+			objects{build.VolumeOf(build.Target(web0, "128Mi", build.On("pv-first")), build.Released(), build.Retained(api.RoleRetired,
+				web0),
 				build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z"))}, pod(0))},
-		row{"the record names the second copy", given(set(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0), again)),
-			journal(web0), source(web0), objects{second}, pod(0))},
-		row{"a volume of another claim that the record names", given(set(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0),
-			func(r *api.Resize) { r.Members[0].Claims[0].NewVolume = "pv-x" })), journal(web0), source(web0), objects{ofOthers, foreign}, pod(0))},
-		row{"an unused copy of an operation that was given up", given(set(reverting), journal(web0), source(web0), objects{unused}, pod(0))},
-		row{"an unused copy that is older than the journal is kept", given(set(reverting), journalOf(time.Minute), source(web0), objects{made},
-			pod(0))},
+		testCase{"the record names the second copy",
+			situation(setWith(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0), again)),
+				journalOf(web0), source(web0), objects{second}, pod(0))},
+		testCase{"a volume of another claim that the record names",
+			situation(setWith(build.Operation(api.Finishing, build.Members(api.MemberMoved, web0),
+				func(r *api.Resize) { r.Members[0].Claims[0].NewVolume = "pv-x" })), journalOf(web0), source(web0),
+				objects{ofOthers, foreign}, pod(0))},
+		testCase{"an unused copy of an operation that was given up",
+			situation(setWith(reverting), journalOf(web0), source(web0), objects{unused}, pod(0))},
+		testCase{"an unused copy that is older than the journal is kept",
+			situation(setWith(reverting), agedJournal(time.Minute), source(web0), objects{made},
+				pod(0))},
 	)
 }
 
-// TestCopiesAreThoseOfTheClaim: a link to another claim makes no copy of this one.
-func TestCopiesAreThoseOfTheClaim(t *testing.T) {
-	in := given(set(moving0(api.MemberSwapping)), journal(web0), target(web0), target(web1))
-	move := moving0(api.MemberSwapping).Move(web0)
+// TestCopiesBelongToOneClaim: a volume that is linked to another claim is no copy for this one.
+func TestCopiesBelongToOneClaim(t *testing.T) {
+	in := situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0), target(web0), target(web1))
+	move := movingOne(api.MemberSwapping).Move(web0)
 	move.NewVolume = "" // only the temporary claim tells
 	if got := copiesOf(in, id, move); len(got) != 1 || got[0] != new0 {
 		t.Errorf("the copies of claim %s are %v, want %s", web0, got, new0)
 	}
 }
 
-// TestSetWithoutJournalIsTakenOver: a set works without the metadata that the journal keeps.
-func TestSetWithoutJournalIsTakenOver(t *testing.T) {
+// TestSetWithoutJournalMetadataIsAccepted: a set works without the metadata that the journal keeps.
+func TestSetWithoutJournalMetadataIsAccepted(t *testing.T) {
 	record := build.Operation(api.Moving, build.ReplacesSet, build.Genuine)
-	if metadata := setMetadata(given(oldSet(record)), record); len(metadata.ManagedFields) > 0 {
-		t.Errorf("there is no journal, and it says %+v", metadata)
+	if metadata := setMetadata(situation(setWithOldTemplate(record)), record); len(metadata.ManagedFields) > 0 {
+		t.Errorf("metadata without a journal: %+v", metadata)
 	}
 	damaged := build.Journal(record, build.Annotation(api.SetMetadataAnnotation, `{"managedFields":[{"manager":"a"}],"blockingOwners":7}`))
-	if metadata := setMetadata(given(oldSet(record), objects{damaged}), record); len(metadata.ManagedFields) > 0 {
-		t.Errorf("the metadata is damaged, and is used: %+v", metadata)
+	if metadata := setMetadata(situation(setWithOldTemplate(record), objects{damaged}), record); len(metadata.ManagedFields) > 0 {
+		t.Errorf("damaged metadata is used: %+v", metadata)
 	}
 }
 
-// TestVolumeThatIsKeptOrOfAnotherOperationIsNotTidied: nothing of it is written, whatever the record names.
-func TestVolumeThatIsKeptOrOfAnotherOperationIsNotTidied(t *testing.T) {
+// TestTidyLeavesRetainedAndForeignVolumes: such volumes are not written to, whatever the record names.
+func TestTidyLeavesRetainedAndForeignVolumes(t *testing.T) {
 	claim := build.Claim(web0, "64Mi")
-	link := api.Link{Operation: "ba9876543210", Role: api.RoleTarget, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: web0}
+	link := api.Link{Operation: "ba9876543210", Role: api.RoleTarget, Namespace: build.Namespace, Set: api.SetRef{Name: "web",
+		UID: "uid-web"}, Claim: web0}
 	for name, volume := range map[string]*corev1.PersistentVolume{
 		"a copy in its window": build.VolumeOf(build.Target(web0, "128Mi"), build.Released(), build.Retained(api.RoleRetired, web0)),
 		"a copy of another operation": build.VolumeOf(build.Claim("data-web-9", "64Mi"), build.Released(), build.LinkOf(link),
 			build.Label(api.OperationLabel, link.Operation)),
 	} {
-		p := part{operation: id, name: web0, oldVolume: old0, copies: []string{volume.Name}}
-		if patch := p.tidyCopy(given(set(moving0(api.MemberSwapping)), journal(web0)), claim, volume); !patch.Empty() {
+		p := endedClaim{operation: id, name: web0, oldVolume: old0, copies: []string{volume.Name}}
+		if patch := p.tidyCopy(situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0)), claim, volume); !patch.Empty() {
 			t.Errorf("%s: %v", name, patch.Actions())
 		}
 	}

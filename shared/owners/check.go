@@ -10,10 +10,10 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// mistake is what is wrong with a field of a row, as it is called in the text of a ConfigMap.
+// mistake is a mistake in a field of a row, with the field's name in the ConfigMap.
 type mistake struct{ field, text string }
 
-// mistakes collects them.
+// mistakes collects the mistakes of a row.
 type mistakes []mistake
 
 func (m *mistakes) add(field string, texts ...string) {
@@ -22,13 +22,13 @@ func (m *mistakes) add(field string, texts ...string) {
 	}
 }
 
-// mistakes are the reasons why the row could not be worked with, or would be a danger.
+// mistakes returns why the row cannot be used or would be dangerous.
 func (r Row) mistakes() mistakes {
 	var found mistakes
 	found.add("operator", operatorMistakes(r.Operator)...)
 	found.add("group", groupMistakes(r.Group)...)
 	if len(r.Kinds) == 0 {
-		found.add("kinds", "there are none")
+		found.add("kinds", "is empty; name at least one kind")
 	}
 	for i, k := range r.Kinds {
 		found.add(fmt.Sprintf("kinds[%d].name", i), kindMistakes(k.Name)...)
@@ -36,19 +36,20 @@ func (r Row) mistakes() mistakes {
 	}
 	switch settings := len(r.Pause) + len(r.Stop); {
 	case settings == 0 && !r.Up:
-		found.add("pause", "the row has neither pause nor stop nor up")
+		found.add("pause", "the row needs pause, stop or up")
 	case settings > 0 && r.Up:
-		found.add("up", "what is written through the resource that controls it has no pause and no stop of its own")
+		found.add("up", "a resource that is paused through its controller has no pause and no stop")
 	}
 	switch {
 	case r.Resume != "" && r.Resume != AtScaled && r.Resume != AtReady:
 		found.add("resume", fmt.Sprintf("%.63q is unknown; write %s or %s", r.Resume, AtScaled, AtReady))
 	case r.Resume != "" && len(r.Pause) == 0:
-		found.add("resume", "only the end of a pause can be chosen, and the row has no pause")
+		found.add("resume", "applies only to a pause, and the row has none")
 	}
 	return slices.Concat(found, settingMistakes(ByPause, r.Pause), settingMistakes(ByStop, r.Stop))
 }
 
+// settingMistakes returns the mistakes in the settings of the means.
 func settingMistakes(by Means, settings []Setting) mistakes {
 	var found mistakes
 	for i, s := range settings {
@@ -57,39 +58,42 @@ func settingMistakes(by Means, settings []Setting) mistakes {
 			found.add(path+m.field, m.text)
 		}
 		if slices.ContainsFunc(settings[:i], func(o Setting) bool { return o.In == s.In && o.Key == s.Key }) {
-			found.add(path+string(s.In), "it is there twice")
+			found.add(path+string(s.In), "is listed twice")
 		}
 	}
 	return found
 }
 
+// operatorMistakes returns the mistakes in an operator's name.
 func operatorMistakes(name string) []string {
 	switch name {
 	case "":
 		return []string{"is missing"}
 	case "all":
-		return []string{"all is the word for every operator; take another name"}
+		return []string{"all stands for every operator; choose another name"}
 	}
 	return validation.IsDNS1123Label(name)
 }
 
-// groupMistakes refuses the groups of Kubernetes itself: no row may make Drydock write Roles or webhooks. A definition's
-// group has a dot (apiextensions), and k8s.io is Kubernetes' own.
+// groupMistakes also refuses the groups of Kubernetes itself, so that no row can make Drydock write Roles or webhooks. The group of a
+// CustomResourceDefinition has a dot (apiextensions), and k8s.io belongs to Kubernetes.
 func groupMistakes(group string) []string {
 	switch {
 	case group == "":
 		return []string{"is missing; the core group has no operators"}
-	case !strings.Contains(group, "."), within(group, "k8s.io"), within(group, "kubernetes.io"):
-		return []string{fmt.Sprintf("%q is one of Kubernetes' own, which has no operators", group)}
-	case within(group, strings.TrimSuffix(api.Prefix, "/")):
-		return []string{"it is Drydock's own"}
+	case !strings.Contains(group, "."), inDomain(group, "k8s.io"), inDomain(group, "kubernetes.io"):
+		return []string{fmt.Sprintf("%q belongs to Kubernetes, which has no operators", group)}
+	case inDomain(group, strings.TrimSuffix(api.Prefix, "/")):
+		return []string{"belongs to Drydock"}
 	}
 	return validation.IsDNS1123Subdomain(group)
 }
 
-func within(name, domain string) bool { return name == domain || strings.HasSuffix(name, "."+domain) }
+// inDomain reports whether the name is the domain or below it.
+func inDomain(name, domain string) bool { return name == domain || strings.HasSuffix(name, "."+domain) }
 
-// kindMistakes are those that the API server finds in a definition. Most kinds begin with a capital, but not all do.
+// kindMistakes returns the mistakes that the API server finds in a CustomResourceDefinition. Most kinds begin with a capital, but not all
+// do.
 func kindMistakes(kind string) []string {
 	if kind == "" {
 		return []string{"is missing"}
@@ -97,7 +101,7 @@ func kindMistakes(kind string) []string {
 	return validation.IsDNS1035Label(strings.ToLower(kind))
 }
 
-// pluralMistakes: a plural is a part of the definition's name, so no wildcard and no subresource.
+// pluralMistakes allows no wildcard and no subresource, because a plural is part of the CustomResourceDefinition's name.
 func pluralMistakes(plural string) []string {
 	if plural == "" {
 		return []string{"is missing"}
@@ -105,31 +109,33 @@ func pluralMistakes(plural string) []string {
 	return validation.IsDNS1035Label(plural)
 }
 
-// mistakes are the reasons why the API server would refuse or drop the setting, or why it must not be made.
+// mistakes returns why the API server would refuse or drop the setting, or why it must not be made.
 func (s Setting) mistakes() mistakes {
 	var found mistakes
 	switch s.In {
 	case Annotation, Label:
 		found.add(string(s.In), keyMistakes(s.Key)...)
 	case Field:
-		if stepsOf(s.Key) == nil || general(s.Key) != s.Key {
-			found.add("field", fmt.Sprintf("%q is not a path below spec, as spec.paused or spec.parts[*].paused", s.Key))
+		if parsePath(s.Key) == nil || withAllItems(s.Key) != s.Key {
+			found.add("field", fmt.Sprintf("%q is not a path below spec, such as spec.paused or spec.parts[*].paused", s.Key))
 		}
 		if s.Presence {
-			found.add("presence", "a field counts by its value")
+			found.add("presence", "applies only to annotations and labels")
 		}
 	}
 	found.add("value", s.valueMistakes()...)
 	return found
 }
 
+// keyMistakes returns the mistakes in the key of an annotation or label.
 func keyMistakes(key string) []string {
 	if strings.HasPrefix(key, api.Prefix) {
-		return []string{fmt.Sprintf("%q is Drydock's own", key)}
+		return []string{fmt.Sprintf("%q belongs to Drydock", key)}
 	}
 	return validation.IsQualifiedName(key)
 }
 
+// valueMistakes returns the mistakes in the setting's value.
 func (s Setting) valueMistakes() []string {
 	switch value := s.Value.(type) {
 	case nil:
@@ -146,7 +152,7 @@ func (s Setting) valueMistakes() []string {
 		if s.In == Field {
 			return nil
 		}
-		return []string{fmt.Sprintf("an annotation and a label have a text; write %q", fmt.Sprint(value))}
+		return []string{fmt.Sprintf("the value of an annotation or label must be text; write %q", fmt.Sprint(value))}
 	}
-	return []string{"it has to be a text, true, false or a whole number"}
+	return []string{"must be text, true, false or a whole number"}
 }

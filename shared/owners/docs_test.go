@@ -18,8 +18,8 @@ const (
 	tableEnds   = "<!-- The end of the table -->\n"
 )
 
-// TestDocsShowEveryRow compares the table in docs/owners.md with the one in the code.
-func TestDocsShowEveryRow(t *testing.T) {
+// TestDocsListEveryRow compares the table in docs/owners.md with the built-in table.
+func TestDocsListEveryRow(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "owners.md")
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -38,12 +38,12 @@ func TestDocsShowEveryRow(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, is); diff != "" {
-		t.Errorf("%s (-want +got; if it is meant: go test ./shared/owners -update):\n%s", path, diff)
+		t.Errorf("%s (-want +got; to accept: go test ./shared/owners -update):\n%s", path, diff)
 	}
 }
 
-// TestDocsExampleIsRight: what people copy can be read, and passes.
-func TestDocsExampleIsRight(t *testing.T) {
+// TestDocsExampleIsValid parses the example that users copy.
+func TestDocsExampleIsValid(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join("..", "..", "docs", "owners.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +58,7 @@ func TestDocsExampleIsRight(t *testing.T) {
 	}
 }
 
+// markdown renders the table for the docs.
 func markdown(registry Registry) string {
 	var b strings.Builder
 	b.WriteString("| operator | group | kinds | pause | stop | resumed | source |\n|---|---|---|---|---|---|---|\n")
@@ -77,12 +78,13 @@ func markdown(registry Registry) string {
 		if len(row.Pause) > 0 {
 			resume = stdcmp.Or(resume, AtScaled)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", operator, row.Group, strings.Join(names, ", "), pause, cell(row.Stop), resume, row.Source)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", operator, row.Group, strings.Join(names, ", "), pause, cell(row.Stop),
+			resume, row.Source)
 	}
 	return b.String()
 }
 
-// cell is what is written to pause or to stop.
+// cell renders the settings that pause or stop.
 func cell(settings []Setting) string {
 	var texts []string
 	for _, s := range settings {

@@ -1,13 +1,12 @@
-// Package owners knows how the operators that create StatefulSets are paused, and how they stop by themselves: a table of
-// settings on their custom resources, and what to write to make them and to put back what was there. It is pure; the
-// functions read and write.
+// Package owners has a table of the settings that pause or stop the operators of StatefulSets, and makes the patches that write these
+// settings to a custom resource and restore the previous ones. It is pure; the functions read and write.
 package owners
 
 import (
 	"slices"
 )
 
-// Place is where in an object a setting stands.
+// Place says whether a setting is an annotation, a label or a field.
 type Place string
 
 const (
@@ -19,22 +18,22 @@ const (
 // Setting is a value on a custom resource that its operator acts on.
 type Setting struct {
 	In Place
-	// Key is the annotation's or label's key, or the field's path with dots, as "spec.clusterOperation.reconciliationPaused".
-	// Behind a list's name [*] stands for each of its items: "spec.cassandra.datacenters[*].stopped".
+	// Key is the annotation's or label's key, or the field's path with dots, such as "spec.clusterOperation.reconciliationPaused". After a
+	// list's name, [*] stands for each of its items: "spec.cassandra.datacenters[*].stopped".
 	Key string
-	// Value is what pauses or stops: a string for annotations and labels; a string, a bool or an int64 for fields.
+	// Value is the value that pauses or stops: a string for annotations and labels; a string, a bool or an int64 for fields.
 	Value any
-	// Presence marks a key that counts whatever its value is, also "false".
+	// Presence marks a key that counts with any value, even "false".
 	Presence bool
 }
 
-// Means is what keeps an operator from running a StatefulSet's pods.
+// Means is a way to keep an operator from running a StatefulSet's pods.
 type Means string
 
 const (
-	// ByPause makes the operator look away. Somebody else has to scale the StatefulSets.
+	// ByPause makes the operator ignore its resource. Drydock then scales the StatefulSets itself.
 	ByPause Means = "pause"
-	// ByStop makes the operator scale its StatefulSets to zero in its own order, and up again when the stop is taken back.
+	// ByStop makes the operator scale its StatefulSets to zero in its own order, and up again when the stop is undone.
 	ByStop Means = "stop"
 )
 
@@ -42,46 +41,47 @@ const (
 type Moment string
 
 const (
-	// AtScaled: as soon as the StatefulSet has its replicas back. Many operators have to help pods to get ready. The default.
+	// AtScaled ends the pause as soon as the StatefulSet has its replicas back, because many operators must help pods to become ready. It
+	// is the default.
 	AtScaled Moment = "scaled"
-	// AtReady: when the StatefulSet is ready.
+	// AtReady ends the pause when the StatefulSet is ready.
 	AtReady Moment = "ready"
 )
 
-// Kind is a custom resource.
+// Kind is a kind of custom resource.
 type Kind struct {
 	Name string
 	// Plural is the resource's name in URLs and RBAC rules.
 	Plural string
 }
 
-// Row is what is known of one operator's custom resources.
+// Row describes how one operator's custom resources are paused and stopped.
 type Row struct {
-	// Operator names the row, in lower case with dashes: redis-operator. It is what --owners takes.
+	// Operator names the row in lower case with dashes, such as redis-operator. The flag --owners takes it.
 	Operator string
 	// Group is the API group of the resources. The version is taken from the owner reference.
 	Group string
 	Kinds []Kind
-	// Pause holds the settings that are made together to pause; none if it cannot be paused.
+	// Pause holds the settings that together pause the operator; empty if it cannot be paused.
 	Pause []Setting
-	// Stop holds the settings that are made together to stop; none if the operator cannot do it by itself.
+	// Stop holds the settings that together make the operator stop its sets; empty if it cannot.
 	Stop []Setting
-	// Resume is when a pause ends; empty means AtScaled. A stop ends before the set starts, because the operator starts it.
+	// Resume says when a pause ends; empty means AtScaled. A stop ends before the set starts, because the operator starts the set.
 	Resume Moment
-	// Up marks a resource that is always controlled by another one, which is to be written instead. It has no settings.
+	// Up marks a resource that always has a controller with a row. Drydock writes to the controller instead, so the row has no settings.
 	Up bool
-	// Off marks a row that nobody has verified in the operator's source or documentation; a ConfigMap can repeat it.
+	// Off marks a row that was not verified in the operator's source or documentation. A row of a user's ConfigMap can replace it.
 	Off bool
 	// Source says where the facts come from.
 	Source string
 }
 
-// Has reports whether the row is about the kind.
+// Has reports whether the row names the kind.
 func (r Row) Has(kind string) bool {
 	return slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Name == kind })
 }
 
-// Plural is the resource's name of the kind.
+// Plural returns the resource name of the kind, or empty.
 func (r Row) Plural(kind string) string {
 	for _, k := range r.Kinds {
 		if k.Name == kind {
@@ -91,9 +91,10 @@ func (r Row) Plural(kind string) string {
 	return ""
 }
 
-// Can reports whether the row knows the means.
+// Can reports whether the row has settings for the means.
 func (r Row) Can(by Means) bool { return len(r.settings(by)) > 0 }
 
+// settings returns the row's settings for the means.
 func (r Row) settings(by Means) []Setting {
 	switch by {
 	case ByPause:
@@ -104,10 +105,10 @@ func (r Row) settings(by Means) []Setting {
 	return nil
 }
 
-// Registry is the table of all that can be paused or stopped.
+// Registry is a table of rows.
 type Registry []Row
 
-// FromSettings is the table that Drydock comes with, changed by the rows that the text has (Parse).
+// FromSettings returns the built-in table with the rows of the text, which Parse reads.
 func FromSettings(text string) (Registry, error) {
 	rows, err := Parse(text)
 	if err != nil {
@@ -116,11 +117,11 @@ func FromSettings(text string) (Registry, error) {
 	return BuiltIn().With(rows), nil
 }
 
-// With is the registry with other rows. They stand for those about the same kinds, also for those that are off.
+// With returns the registry with additional rows. They replace the present rows of the same kinds, even rows that are off.
 func (r Registry) With(rows Registry) Registry {
 	var all Registry
 	for _, row := range r {
-		row.Kinds = slices.DeleteFunc(slices.Clone(row.Kinds), func(k Kind) bool { return rows.about(row.Group, k.Name) })
+		row.Kinds = slices.DeleteFunc(slices.Clone(row.Kinds), func(k Kind) bool { return rows.hasKind(row.Group, k.Name) })
 		if len(row.Kinds) > 0 {
 			all = append(all, row)
 		}
@@ -128,12 +129,12 @@ func (r Registry) With(rows Registry) Registry {
 	return append(all, rows...)
 }
 
-// about reports whether a row is about the kind in the API group, on or off.
-func (r Registry) about(group, kind string) bool {
+// hasKind reports whether a row names the kind in the API group, on or off.
+func (r Registry) hasKind(group, kind string) bool {
 	return slices.ContainsFunc(r, func(row Row) bool { return row.Group == group && row.Has(kind) })
 }
 
-// Find returns the row about the kind in the API group. Rows that are off are not found.
+// Find returns the row that names the kind in the API group. It does not find rows that are off.
 func (r Registry) Find(group, kind string) (Row, bool) {
 	i := slices.IndexFunc(r, func(row Row) bool { return row.Group == group && row.Has(kind) && !row.Off })
 	if i < 0 {
@@ -142,12 +143,12 @@ func (r Registry) Find(group, kind string) (Row, bool) {
 	return r[i], true
 }
 
-// Unknown says that no row is about the kind.
+// Unknown returns the message that no row names the kind.
 func Unknown(group, kind string) string {
 	return "Drydock does not know how to pause a " + kind + " of " + group
 }
 
-// Operators are the names of the rows that are on, in order, each once.
+// Operators returns the sorted names of the rows that are on, without duplicates.
 func (r Registry) Operators() []string {
 	var names []string
 	for _, row := range r {

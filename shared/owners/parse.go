@@ -1,12 +1,10 @@
 package owners
 
 import (
-	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	numbers "k8s.io/apimachinery/pkg/util/json"
@@ -14,13 +12,48 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// mostRows bounds the list. A row has some 200 bytes.
-const mostRows = 200
+// maxRows bounds the list. A row has some 200 bytes.
+const maxRows = 200
 
-// Parse reads rows that people have written: a list in YAML, as docs/owners.md has it. The error has all mistakes, each
-// with the number of its row, from 1, and the field. No text is no rows.
-func Parse(text string) (Registry, error) {
-	list, err := rows(text)
+// userRow is a row as users write it. The tags are the names of its fields.
+type userRow struct {
+	Operator string        `json:"operator"`
+	Group    string        `json:"group"`
+	Kinds    []userKind    `json:"kinds"`
+	Pause    []userSetting `json:"pause"`
+	Stop     []userSetting `json:"stop"`
+	Resume   Moment        `json:"resume"`
+	Up       bool          `json:"up"`
+	Source   string        `json:"source"`
+}
+
+// builtInRow is a row of the built-in table.
+type builtInRow struct {
+	userRow
+	// Unverified switches the row off. YAML reads the word off as false, also as a name.
+	Unverified bool `json:"unverified"`
+}
+
+type userKind struct {
+	Name   string `json:"name"`
+	Plural string `json:"plural"`
+}
+
+type userSetting struct {
+	Annotation *string `json:"annotation"`
+	Label      *string `json:"label"`
+	Field      *string `json:"field"`
+	Value      any     `json:"value"`
+	Presence   bool    `json:"presence"`
+}
+
+// Parse reads the rows of users: a YAML list, as docs/owners.md describes it. The error names all mistakes, each with the number of its
+// row, from 1, and the field. Empty text means no rows.
+func Parse(text string) (Registry, error) { return parse(text, reflect.TypeFor[userRow]()) }
+
+// parse reads rows that have the fields of the type.
+func parse(text string, fields reflect.Type) (Registry, error) {
+	contents, rows, err := parseList(text)
 	if err != nil {
 		return nil, err
 	}
@@ -28,46 +61,111 @@ func Parse(text string) (Registry, error) {
 		registry Registry
 		all      []error
 	)
-	for i, content := range list {
-		row, errs := parseRow(i+1, content)
-		registry, all = append(registry, row), append(all, errs...)
+	for i, content := range contents {
+		row, found := parseRow(content, rows[i], fields)
+		registry = append(registry, row)
+		for _, m := range found {
+			all = append(all, rowError(i+1, row, m.field, m.text))
+		}
 	}
-	all = append(all, registry.twice()...)
+	all = append(all, registry.duplicateKinds()...)
 	if len(all) > 0 {
 		return nil, errors.Join(all...)
 	}
 	return registry, nil
 }
 
-// rows reads the list.
-func rows(text string) ([]any, error) {
+// parseList reads the list of rows. It returns each row twice: as content of any form, and as JSON.
+func parseList(text string) (contents []any, rows []json.RawMessage, err error) {
 	doc, err := bounded.ToJSON(text)
 	if err != nil {
-		return nil, fmt.Errorf("reading the rows of owners: %w", err)
+		return nil, nil, fmt.Errorf("reading the rows of owners: %w", err)
 	}
 	var content any
 	if err := numbers.Unmarshal(doc, &content); err != nil {
-		return nil, fmt.Errorf("reading the rows of owners: %w", err)
+		return nil, nil, fmt.Errorf("reading the rows of owners: %w", err)
 	}
-	list, ok := content.([]any)
-	if !ok && content != nil {
-		return nil, errors.New("the rows of owners are no list; write each row as in docs/owners.md")
+	contents, isList := content.([]any)
+	switch {
+	case content == nil:
+		return nil, nil, nil
+	case !isList:
+		return nil, nil, errors.New("the rows of owners must be a list; write each row as in docs/owners.md")
+	case len(contents) > maxRows:
+		return nil, nil, fmt.Errorf("there are %d rows of owners, at most %d are read", len(contents), maxRows)
 	}
-	if len(list) > mostRows {
-		return nil, fmt.Errorf("there are %d rows of owners, at most %d are read", len(list), mostRows)
+	if err := json.Unmarshal(doc, &rows); err != nil {
+		return nil, nil, fmt.Errorf("reading the rows of owners: %w", err)
 	}
-	return list, nil
+	return contents, rows, nil
 }
 
-// twice are the kinds that more than one row is about.
-func (r Registry) twice() []error {
+// parseRow reads one row that has the fields of the type. A field of a wrong form is a mistake and counts as empty.
+func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
+	found := formMistakes(content, fields, "")
+	object, isObject := content.(map[string]any)
+	if !isObject {
+		return Row{}, found
+	}
+	var decoded builtInRow
+	var wrongType *json.UnmarshalTypeError // it is among the mistakes
+	if err := numbers.Unmarshal(text, &decoded); err != nil && !errors.As(err, &wrongType) {
+		found.add("row", err.Error())
+	}
+	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, Up: decoded.Up, Off: decoded.Unverified, Source: decoded.Source}
+	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
+		row.Kinds = append(row.Kinds, Kind(kind))
+	}
+	row.Pause = settingsOf(ByPause, objectsOf(object["pause"], decoded.Pause), &found)
+	row.Stop = settingsOf(ByStop, objectsOf(object["stop"], decoded.Stop), &found)
+	return row, append(found, row.mistakes()...)
+}
+
+// objectsOf returns the items that are objects in the content. The others are mistakes already.
+func objectsOf[T any](content any, items []T) []T {
+	list, _ := content.([]any)
+	var objects []T
+	for i, item := range items {
+		if _, isObject := list[i].(map[string]any); isObject {
+			objects = append(objects, item)
+		}
+	}
+	return objects
+}
+
+// settingsOf returns the settings for the means. A setting must name exactly one place.
+func settingsOf(by Means, decoded []userSetting, found *mistakes) []Setting {
+	var all []Setting
+	for i, d := range decoded {
+		s, places := Setting{Value: d.Value, Presence: d.Presence}, 0
+		if s.Presence && s.Value == nil {
+			s.Value = "true"
+		}
+		for _, p := range []struct {
+			place Place
+			key   *string
+		}{{Annotation, d.Annotation}, {Label, d.Label}, {Field, d.Field}} {
+			if p.key != nil {
+				s.In, s.Key, places = p.place, *p.key, places+1
+			}
+		}
+		if places != 1 {
+			found.add(fmt.Sprintf("%s[%d].%s", by, i, Annotation), "name one annotation, one label or one field")
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// duplicateKinds returns an error for each kind that more than one row names.
+func (r Registry) duplicateKinds() []error {
 	var all []error
 	seen := map[schema.GroupKind]int{}
 	for i, row := range r {
 		for _, k := range row.Kinds {
 			kind := schema.GroupKind{Group: row.Group, Kind: k.Name}
 			if before, ok := seen[kind]; ok && k.Name != "" {
-				all = append(all, wrong(i+1, row, "kinds", fmt.Sprintf("row %d is about %s of the same group already", before, k.Name)))
+				all = append(all, rowError(i+1, row, "kinds", fmt.Sprintf("row %d already names %s of the same group", before, k.Name)))
 			}
 			seen[kind] = i + 1
 		}
@@ -75,111 +173,7 @@ func (r Registry) twice() []error {
 	return all
 }
 
-// fields reads an object of the text, and collects what is wrong with it.
-type fields struct {
-	content map[string]any
-	path    string // in the row, with a dot at its end; empty for the row itself
-	found   *mistakes
-}
-
-func parseRow(number int, content any) (Row, []error) {
-	var found mistakes
-	f := fieldsOf(content, "", &found)
-	f.only("operator", "group", "kinds", "pause", "stop", "resume", "up", "source")
-	row := Row{Operator: f.text("operator"), Group: f.text("group"), Resume: Moment(f.text("resume")), Up: f.flag("up"), Source: f.text("source")}
-	for _, kind := range f.list("kinds") {
-		kind.only("name", "plural")
-		row.Kinds = append(row.Kinds, Kind{Name: kind.text("name"), Plural: kind.text("plural")})
-	}
-	row.Pause, row.Stop = f.settings(ByPause), f.settings(ByStop)
-	if f.content != nil {
-		found = append(found, row.mistakes()...)
-	}
-	var errs []error
-	for _, m := range found {
-		errs = append(errs, wrong(number, row, m.field, m.text))
-	}
-	return row, errs
-}
-
-// wrong names the row by as much of its operator as a name may have.
-func wrong(number int, row Row, field, text string) error {
+// rowError names the row by as much of its operator as a name may have.
+func rowError(number int, row Row, field, text string) error {
 	return fmt.Errorf("row %d (operator %.63q): %s: %s", number, row.Operator, field, text)
-}
-
-func fieldsOf(content any, path string, found *mistakes) fields {
-	m, ok := content.(map[string]any)
-	if !ok {
-		found.add(cmp.Or(path, "row"), "it has no fields; write names with values")
-	}
-	if path != "" {
-		path += "."
-	}
-	return fields{content: m, path: path, found: found}
-}
-
-func (f fields) add(field, text string, args ...any) {
-	f.found.add(f.path+field, fmt.Sprintf(text, args...))
-}
-
-// only refuses all other fields.
-func (f fields) only(known ...string) {
-	for _, field := range slices.Sorted(maps.Keys(f.content)) {
-		if !slices.Contains(known, field) {
-			f.add(field, "there is no such field; there are %s", strings.Join(known, ", "))
-		}
-	}
-}
-
-func (f fields) text(field string) string {
-	text, ok := f.content[field].(string)
-	if !ok && f.content[field] != nil {
-		f.add(field, "it is no text; put it in quotes")
-	}
-	return text
-}
-
-func (f fields) flag(field string) bool {
-	flag, ok := f.content[field].(bool)
-	if !ok && f.content[field] != nil {
-		f.add(field, "write true or false")
-	}
-	return flag
-}
-
-func (f fields) list(field string) []fields {
-	list, ok := f.content[field].([]any)
-	if !ok && f.content[field] != nil {
-		f.add(field, "it is no list")
-	}
-	var items []fields
-	for i, content := range list {
-		if item := fieldsOf(content, fmt.Sprintf("%s[%d]", field, i), f.found); item.content != nil {
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-// settings reads the list of the means.
-func (f fields) settings(by Means) []Setting {
-	var all []Setting
-	for _, item := range f.list(string(by)) {
-		item.only(string(Annotation), string(Label), string(Field), "value", "presence")
-		s := Setting{Value: item.content["value"], Presence: item.flag("presence")}
-		if s.Presence && s.Value == nil {
-			s.Value = "true"
-		}
-		places := 0
-		for _, place := range []Place{Annotation, Label, Field} {
-			if key := item.text(string(place)); item.content[string(place)] != nil {
-				s.In, s.Key, places = place, key, places+1
-			}
-		}
-		if places != 1 {
-			item.add(string(Annotation), "name one annotation, one label or one field")
-		}
-		all = append(all, s)
-	}
-	return all
 }

@@ -1,13 +1,15 @@
 package owners
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"drydock.dev/shared/bounded"
+	"drydock.dev/test/golden"
 )
 
 const acme = `
@@ -38,6 +40,7 @@ const acme = `
   up: true
 `
 
+// TestParse shows how each field of a row is read.
 func TestParse(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
@@ -57,7 +60,8 @@ func TestParse(t *testing.T) {
 			},
 			{Operator: "acme", Group: "inner.example.com", Kinds: kinds("Part", "parts"), Up: true},
 		}},
-		"JSON is YAML too": {`[{"operator":"a","group":"a.b","kinds":[{"name":"A","plural":"as"}],"pause":[{"field":"spec.x","value":-1}]}]`,
+		"JSON is YAML": {
+			`[{"operator":"a","group":"a.b","kinds":[{"name":"A","plural":"as"}],"pause":[{"field":"spec.x","value":-1}]}]`,
 			Registry{{Operator: "a", Group: "a.b", Kinds: kinds("A", "as"), Pause: []Setting{field("spec.x", int64(-1))}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,8 +76,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// with is a row that is right but for what the test changes: each pair is a text and what stands in its place.
-func with(pairs ...string) string {
+// rowWith is a valid row with changes: each pair is a text and its replacement.
+func rowWith(pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(`- operator: acme
   group: acme.example.com
   kinds: [{name: Anvil, plural: anvils}]
@@ -81,100 +85,106 @@ func with(pairs ...string) string {
 `)
 }
 
-func TestMistakesAreNamed(t *testing.T) {
+// TestParseNamesMistakes shows the message for each mistake.
+func TestParseNamesMistakes(t *testing.T) {
 	const setting = "{field: spec.paused, value: true}"
-	if _, err := Parse(with()); err != nil {
+	if _, err := Parse(rowWith()); err != nil {
 		t.Fatal(err)
 	}
-	for name, tc := range map[string]struct{ text, want string }{
-		"no YAML":                        {"- operator: [", "reading the rows of owners: "},
-		"a key twice":                    {"- operator: a\n  operator: b", `key "operator" already set`},
-		"no list":                        {"operator: acme", "are no list"},
-		"a row that is text":             {"- acme", `row 1 (operator ""): row: it has no fields`},
-		"a row that is empty":            {"-", `row 1 (operator ""): row: it has no fields`},
-		"an unknown field":               {with("pause:", "pauses:"), `row 1 (operator "acme"): pauses: there is no such field; there are operator, `},
-		"an unknown field of a kind":     {with("plural:", "plurals:"), `kinds[0].plurals: there is no such field; there are name, plural`},
-		"an unknown field of a setting":  {with("value:", "is:"), `pause[0].is: there is no such field; there are annotation, `},
-		"a field of nobody's":            {with("group:", "hidden: true\n  group:"), `hidden: there is no such field`},
-		"no operator":                    {with("operator: acme", "source: x"), `row 1 (operator ""): operator: is missing`},
-		"an operator with capitals":      {with("operator: acme", "operator: Acme"), `row 1 (operator "Acme"): operator: a lowercase RFC 1123 label`},
-		"an operator that is the word":   {with("operator: acme", "operator: all"), `operator: all is the word for every operator`},
-		"an operator that is a number":   {with("operator: acme", "operator: 7"), `operator: it is no text; put it in quotes`},
-		"no group":                       {with("acme.example.com", `""`), `group: is missing`},
-		"a group of no name":             {with("acme.example.com", "acme_.example.com"), `group: a lowercase RFC 1123 subdomain`},
-		"every group":                    {with("acme.example.com", `"*.example.com"`), `group: a lowercase RFC 1123 subdomain`},
-		"the group of StatefulSets":      {with("acme.example.com", "apps"), `group: "apps" is one of Kubernetes' own`},
-		"the group of Jobs":              {with("acme.example.com", "batch"), `group: "batch" is one of Kubernetes' own`},
-		"the group of Roles":             {with("acme.example.com", "rbac.authorization.k8s.io"), `group: "rbac.authorization.k8s.io" is one of Kubernetes' own`},
-		"the group of webhooks":          {with("acme.example.com", "admissionregistration.k8s.io"), `is one of Kubernetes' own`},
-		"Kubernetes itself":              {with("acme.example.com", "k8s.io"), `is one of Kubernetes' own`},
-		"our own group":                  {with("acme.example.com", "x.drydock.dev"), `group: it is Drydock's own`},
-		"no kinds":                       {with("kinds: [{name: Anvil, plural: anvils}]", "kinds: []"), `kinds: there are none`},
-		"kinds that are text":            {with("[{name: Anvil, plural: anvils}]", "Anvil"), `kinds: it is no list`},
-		"a kind that is text":            {with("{name: Anvil, plural: anvils}", "Anvil"), `kinds[0]: it has no fields`},
-		"a kind without a name":          {with("name: Anvil, ", ""), `kinds[0].name: is missing`},
-		"a kind of no name":              {with("name: Anvil", "name: An-vil!"), `kinds[0].name: a DNS-1035 label`},
-		"a kind without a plural":        {with(", plural: anvils", ""), `kinds[0].plural: is missing`},
-		"every kind":                     {with("plural: anvils", `plural: "*"`), `kinds[0].plural: a DNS-1035 label`},
-		"a subresource":                  {with("plural: anvils", "plural: anvils/status"), `kinds[0].plural: a DNS-1035 label`},
-		"neither pause nor stop nor up":  {with("  pause: ["+setting+"]\n", ""), `pause: the row has neither pause nor stop nor up`},
-		"an end of nobody's":             {with("group:", "resume: later\n  group:"), `resume: "later" is unknown; write scaled or ready`},
-		"up, and a pause":                {with("group:", "up: true\n  group:"), `up: what is written through the resource`},
-		"up that is text":                {with("group:", "up: \"true\"\n  group:"), `up: write true or false`},
-		"settings that are no list":      {with("["+setting+"]", setting), `pause: it is no list`},
-		"a setting that is text":         {with(setting, "spec.paused"), `pause[0]: it has no fields`},
-		"a setting of no place":          {with("field: spec.paused, ", ""), `pause[0].annotation: name one annotation, one label or one field`},
-		"a setting of two places":        {with("field:", "label: a, field:"), `pause[0].annotation: name one annotation, one label or one field`},
-		"a setting twice":                {with(setting, setting+", "+setting), `pause[1].field: it is there twice`},
-		"a key of no name":               {with(setting, `{annotation: "a b", value: x}`), `pause[0].annotation: name part must consist of`},
-		"a key that is empty":            {with(setting, `{annotation: "", value: x}`), `pause[0].annotation: name part must be non-empty`},
-		"a key with capitals":            {with(setting, `{label: Acme.com/paused, value: x}`), `pause[0].label: prefix part a lowercase RFC 1123`},
-		"a key of ours":                  {with(setting, `{annotation: drydock.dev/owner-paused, value: x}`), `pause[0].annotation: "drydock.dev/owner-paused" is Drydock's own`},
-		"a label of ours":                {with(setting, `{label: drydock.dev/managed, value: x}`), `is Drydock's own`},
-		"a label's value that is none":   {with(setting, `{label: paused, value: a b}`), `pause[0].value: a valid label must be`},
-		"a value that is missing":        {with(", value: true", ""), `pause[0].value: is missing`},
-		"a value that is empty":          {with(setting, `{annotation: paused, value: ""}`), `pause[0].value: is empty`},
-		"a value that needs quotes":      {with(setting, `{annotation: paused, value: yes}`), `pause[0].value: an annotation and a label have a text; write "true"`},
-		"a number that needs quotes":     {with(setting, `{label: paused, value: 1}`), `pause[0].value: an annotation and a label have a text; write "1"`},
-		"a value that is a list":         {with("value: true", "value: [true]"), `pause[0].value: it has to be a text, true, false or a whole number`},
-		"a value that is a part":         {with("value: true", "value: 0.5"), `pause[0].value: it has to be a text`},
-		"a value that is too large":      {with("value: true", "value: 9223372036854775808"), `pause[0].value: it has to be a text`},
-		"a field that counts by being":   {with("value: true", "presence: true"), `pause[0].presence: a field counts by its value`},
-		"presence that is text":          {with(setting, `{annotation: paused, presence: "yes"}`), `pause[0].presence: write true or false`},
-		"the finalizers":                 {with("spec.paused", "metadata.finalizers"), `pause[0].field: "metadata.finalizers" is not a path below spec`},
-		"the owners":                     {with("spec.paused", "metadata.ownerReferences"), `is not a path below spec`},
-		"the status":                     {with("spec.paused", "status.paused"), `is not a path below spec`},
-		"a field like spec":              {with("spec.paused", "specs.paused"), `is not a path below spec`},
-		"the whole spec":                 {with("spec.paused", "spec"), `is not a path below spec`},
-		"a path with an end of a name":   {with("spec.paused", "spec."), `is not a path below spec`},
-		"a path with an empty name":      {with("spec.paused", "spec..paused"), `is not a path below spec`},
-		"a path of another kind":         {with("spec.paused", "/spec/paused"), `is not a path below spec`},
-		"an item by its index":           {with("field: spec.paused", `field: "spec.parts[0].paused"`), `is not a path below spec`},
-		"an item by its name":            {with("field: spec.paused", `field: "spec.parts[name=a].paused"`), `is not a path below spec`},
-		"an item itself":                 {with("field: spec.paused", `field: "spec.parts[*]"`), `is not a path below spec`},
-		"a kind in two rows":             {with() + with("acme\n", "other\n"), `row 2 (operator "other"): kinds: row 1 is about Anvil of the same group already`},
-		"a kind twice in a row":          {with("}]\n  pause", "}, {name: Anvil, plural: anvils}]\n  pause"), `kinds: row 1 is about Anvil`},
-		"an anchor":                      {with("acme\n", "&a acme\n"), `has an anchor or an alias`},
-		"more rows than anybody needs":   {strings.Repeat("- {}\n", mostRows+1), "there are 201 rows of owners, at most 200 are read"},
-		"more text than anybody needs":   {strings.Repeat("#", bounded.MaxYAML+1), "has 65537 bytes, at most 65536 are read"},
-		"an operator that is too long":   {with("operator: acme", "operator: "+strings.Repeat("a", 100)), fmt.Sprintf("row 1 (operator %q): operator: must be no more than 63", strings.Repeat("a", 63))},
-		"a list in a list, and so on on": {strings.Repeat("[", 20000), "reading the rows of owners: "},
-	} {
+	texts := map[string]string{
+		"no YAML":                             "- operator: [",
+		"a key twice":                         "- operator: a\n  operator: b",
+		"no list":                             "operator: acme",
+		"a row that is text":                  "- acme",
+		"a row that is empty":                 "-",
+		"an unknown field":                    rowWith("pause:", "pauses:"),
+		"an unknown field of a kind":          rowWith("plural:", "plurals:"),
+		"an unknown field of a setting":       rowWith("value:", "is:"),
+		"an unused field name":                rowWith("group:", "hidden: true\n  group:"),
+		"a field of built-in rows only":       rowWith("group:", "unverified: true\n  group:"),
+		"no operator":                         rowWith("operator: acme", "source: x"),
+		"an operator with capitals":           rowWith("operator: acme", "operator: Acme"),
+		"an operator called all":              rowWith("operator: acme", "operator: all"),
+		"an operator that is a number":        rowWith("operator: acme", "operator: 7"),
+		"no group":                            rowWith("acme.example.com", `""`),
+		"an invalid group":                    rowWith("acme.example.com", "acme_.example.com"),
+		"every group":                         rowWith("acme.example.com", `"*.example.com"`),
+		"the group of StatefulSets":           rowWith("acme.example.com", "apps"),
+		"the group of Jobs":                   rowWith("acme.example.com", "batch"),
+		"the group of Roles":                  rowWith("acme.example.com", "rbac.authorization.k8s.io"),
+		"the group of webhooks":               rowWith("acme.example.com", "admissionregistration.k8s.io"),
+		"Kubernetes itself":                   rowWith("acme.example.com", "k8s.io"),
+		"a group of Drydock":                  rowWith("acme.example.com", "x.drydock.dev"),
+		"no kinds":                            rowWith("kinds: [{name: Anvil, plural: anvils}]", "kinds: []"),
+		"kinds that are text":                 rowWith("[{name: Anvil, plural: anvils}]", "Anvil"),
+		"a kind that is text":                 rowWith("{name: Anvil, plural: anvils}", "Anvil"),
+		"a kind without a name":               rowWith("name: Anvil, ", ""),
+		"an invalid kind":                     rowWith("name: Anvil", "name: An-vil!"),
+		"a kind without a plural":             rowWith(", plural: anvils", ""),
+		"every kind":                          rowWith("plural: anvils", `plural: "*"`),
+		"a subresource":                       rowWith("plural: anvils", "plural: anvils/status"),
+		"no pause, stop or up":                rowWith("  pause: ["+setting+"]\n", ""),
+		"an unknown resume":                   rowWith("group:", "resume: later\n  group:"),
+		"up, and a pause":                     rowWith("group:", "up: true\n  group:"),
+		"up that is text":                     rowWith("group:", "up: \"true\"\n  group:"),
+		"settings that are not a list":        rowWith("["+setting+"]", setting),
+		"a setting that is text":              rowWith(setting, "spec.paused"),
+		"a setting without a place":           rowWith("field: spec.paused, ", ""),
+		"a setting with two places":           rowWith("field:", "label: a, field:"),
+		"a setting twice":                     rowWith(setting, setting+", "+setting),
+		"an invalid key":                      rowWith(setting, `{annotation: "a b", value: x}`),
+		"a key that is empty":                 rowWith(setting, `{annotation: "", value: x}`),
+		"a key with capitals":                 rowWith(setting, `{label: Acme.com/paused, value: x}`),
+		"a key of Drydock":                    rowWith(setting, `{annotation: drydock.dev/owner-paused, value: x}`),
+		"a label of Drydock":                  rowWith(setting, `{label: drydock.dev/managed, value: x}`),
+		"an invalid label value":              rowWith(setting, `{label: paused, value: a b}`),
+		"a value that is missing":             rowWith(", value: true", ""),
+		"a value that is empty":               rowWith(setting, `{annotation: paused, value: ""}`),
+		"a value that needs quotes":           rowWith(setting, `{annotation: paused, value: yes}`),
+		"a number that needs quotes":          rowWith(setting, `{label: paused, value: 1}`),
+		"a value that is a list":              rowWith("value: true", "value: [true]"),
+		"a fraction as value":                 rowWith("value: true", "value: 0.5"),
+		"a value that is too large":           rowWith("value: true", "value: 9223372036854775808"),
+		"presence of a field":                 rowWith("value: true", "presence: true"),
+		"presence that is text":               rowWith(setting, `{annotation: paused, presence: "yes"}`),
+		"the finalizers":                      rowWith("spec.paused", "metadata.finalizers"),
+		"the owners":                          rowWith("spec.paused", "metadata.ownerReferences"),
+		"the status":                          rowWith("spec.paused", "status.paused"),
+		"a field whose name begins like spec": rowWith("spec.paused", "specs.paused"),
+		"the whole spec":                      rowWith("spec.paused", "spec"),
+		"a path that ends with a dot":         rowWith("spec.paused", "spec."),
+		"a path with an empty name":           rowWith("spec.paused", "spec..paused"),
+		"a path with slashes":                 rowWith("spec.paused", "/spec/paused"),
+		"an item by its index":                rowWith("field: spec.paused", `field: "spec.parts[0].paused"`),
+		"an item by its name":                 rowWith("field: spec.paused", `field: "spec.parts[name=a].paused"`),
+		"an item itself":                      rowWith("field: spec.paused", `field: "spec.parts[*]"`),
+		"a kind in two rows":                  rowWith() + rowWith("acme\n", "other\n"),
+		"a kind twice in a row":               rowWith("}]\n  pause", "}, {name: Anvil, plural: anvils}]\n  pause"),
+		"an anchor":                           rowWith("acme\n", "&a acme\n"),
+		"too many rows":                       strings.Repeat("- {}\n", maxRows+1),
+		"too much text":                       strings.Repeat("#", bounded.MaxYAML+1),
+		"an operator that is too long":        rowWith("operator: acme", "operator: "+strings.Repeat("a", 100)),
+		"deeply nested lists":                 strings.Repeat("[", 20000),
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse(tc.text)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
-				t.Errorf("%v, %v; want %q", got, err, tc.want)
+			got, err := Parse(texts[name])
+			if err == nil || got != nil {
+				t.Fatalf("%v, %v", got, err)
 			}
-			if _, err := FromSettings(tc.text); err == nil {
-				t.Error("a table is made of it all the same")
+			file.Entry(t, name, err.Error())
+			if _, err := FromSettings(texts[name]); err == nil {
+				t.Error("a table is made of it")
 			}
 		})
 	}
 }
 
-// TestAllMistakesAtOnce: nobody wants to find them one by one.
-func TestAllMistakesAtOnce(t *testing.T) {
-	_, err := Parse(with("acme.example.com", "apps", "value: true", "value: 0.5") + with("acme\n", "ACME\n", "spec.paused", "status.x", "Anvil", "Hammer") + "- 7\n")
+// TestParseNamesAllMistakesAtOnce: users must not have to find the mistakes one by one.
+func TestParseNamesAllMistakesAtOnce(t *testing.T) {
+	_, err := Parse(rowWith("acme.example.com", "apps", "value: true", "value: 0.5") + rowWith("acme\n", "ACME\n", "spec.paused",
+		"status.x", "Anvil", "Hammer") + "- 7\n")
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -189,6 +199,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
+// TestFromSettings adds rows to the built-in table.
 func TestFromSettings(t *testing.T) {
 	none, err := FromSettings("")
 	if diff := cmp.Diff(BuiltIn(), none); err != nil || diff != "" {
@@ -209,14 +220,16 @@ func TestFromSettings(t *testing.T) {
 		}
 	}
 	if _, ok := registry.Find("kubedb.com", "Redis"); ok {
-		t.Error("the other kinds of the row are on too")
+		t.Error("the other kinds of the row are also on")
 	}
 }
 
-// FuzzParse: whatever the text, it is rows that can be worked with, or an error.
+// FuzzParse: any text leads to valid rows or to an error.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", acme, with(), with("acme.example.com", "apps"), "- {}", "- 7", "[[", "{}", "a: b", "- kinds: [[{}]]", "- pause: {}",
-		"- {pause: [{field: spec.a, value: 1e999}]}", "- {stop: [{label: a, presence: true}]}", "- !!binary x", "- ? {a: b}\n  : c", "--- a\n--- b", "- 0x7fffffffffffffff",
+	for _, seed := range []string{"", acme, rowWith(), rowWith("acme.example.com", "apps"), "- {}", "- 7", "[[", "{}", "a: b",
+		"- kinds: [[{}]]", "- pause: {}",
+		"- {pause: [{field: spec.a, value: 1e999}]}", "- {stop: [{label: a, presence: " +
+			"true}]}", "- !!binary x", "- ? {a: b}\n  : c", "--- a\n--- b", "- 0x7fffffffffffffff",
 		"- <<: {operator: a}", "\x00", "- \xff", "- *a", "%YAML 9.9\n---\n", "- {1: 2, null: 3, true: 4}"} {
 		f.Add(seed)
 	}
@@ -230,8 +243,8 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s: %s", m.field, m.text)
 			}
 			for _, by := range []Means{ByPause, ByStop} {
-				object := custom(row, nil)
-				if actions, err := row.Hold(by, "x", object, first); err == nil && !row.Held(by, after(t, object, actions, nil)) {
+				object := customResource(row, nil)
+				if actions, err := row.Hold(by, "x", object, first); err == nil && !row.Held(by, patched(t, object, actions, nil)) {
 					t.Errorf("%s of %s does not hold", by, row.Operator)
 				}
 			}

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	fieldName = `[A-Za-z_][A-Za-z0-9_-]*`
-	// anItem is [*] for each item of a list, or its name: an index would be another item's when the list has changed.
-	anItem = `\*|(?:metadata\.)?name=` + itemName
-	// itemName is what may stand in a path: no brackets.
-	itemName = `[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`
+	fieldNamePattern = `[A-Za-z_][A-Za-z0-9_-]*`
+	// itemPattern matches [*] or an item's name. An index would belong to another item after a change of the list.
+	itemPattern = `\*|(?:metadata\.)?name=` + itemNamePattern
+	// itemNamePattern matches a name that may be part of a path: it has no brackets.
+	itemNamePattern = `[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`
 )
 
 var (
-	fieldPath = regexp.MustCompile(`^spec(?:\.` + fieldName + `(?:\[(?:` + anItem + `)\])?)*\.` + fieldName + `$`)
-	fieldStep = regexp.MustCompile(`(` + fieldName + `)(?:\[(` + anItem + `)\])?(?:\.|$)`)
-	itemNames = regexp.MustCompile(`^` + itemName + `$`)
+	fieldPath = regexp.MustCompile(`^spec(?:\.` + fieldNamePattern + `(?:\[(?:` + itemPattern + `)\])?)*\.` + fieldNamePattern + `$`)
+	fieldStep = regexp.MustCompile(`(` + fieldNamePattern + `)(?:\[(` + itemPattern + `)\])?(?:\.|$)`)
+	itemNames = regexp.MustCompile(`^` + itemNamePattern + `$`)
 	brackets  = regexp.MustCompile(`\[[^]]*\]`)
 )
 
-// each is the item of a step that stands for all of a list's.
-const each = "*"
+// everyItem stands for all items of a list in a path.
+const everyItem = "*"
 
-// step is one name of a field's path, with the item if it is a list's: each, or name=NAME or metadata.name=NAME.
+// step is one name of a field's path. For a list, item is everyItem, name=NAME or metadata.name=NAME.
 type step struct{ name, item string }
 
-// stepsOf takes a path apart. It has none if it is not the path of a field below spec.
-func stepsOf(path string) []step {
+// parsePath splits a path into steps. It returns none if the path does not name a field below spec.
+func parsePath(path string) []step {
 	if !fieldPath.MatchString(path) {
 		return nil
 	}
@@ -42,20 +42,20 @@ func stepsOf(path string) []step {
 	return steps
 }
 
-// general is the path with [*] for the items of lists.
-func general(path string) string { return brackets.ReplaceAllString(path, "["+each+"]") }
+// withAllItems returns the path with [*] in place of each item's name.
+func withAllItems(path string) string { return brackets.ReplaceAllString(path, "["+everyItem+"]") }
 
-// expand puts the names of the items in the place of each [*] in a path. What was done so far leads to the node.
-func expand(node any, done string, rest []step) ([]string, error) {
+// expandItems replaces each [*] of a path with the names of the items in the object. The path done so far leads to the node.
+func expandItems(node any, done string, rest []step) ([]string, error) {
 	if len(rest) == 0 {
 		return []string{done}, nil
 	}
 	if _, ok := node.(map[string]any); !ok && node != nil {
-		return nil, fmt.Errorf("%s is no object", done)
+		return nil, fmt.Errorf("%s is not an object", done)
 	}
 	next, here := plan.Child(node, rest[0].name), strings.TrimPrefix(done+"."+rest[0].name, ".")
-	if rest[0].item != each {
-		return expand(next, here, rest[1:])
+	if rest[0].item != everyItem {
+		return expandItems(next, here, rest[1:])
 	}
 	items, _ := next.([]any)
 	if len(items) == 0 {
@@ -63,11 +63,11 @@ func expand(node any, done string, rest []step) ([]string, error) {
 	}
 	var all []string
 	for i, item := range items {
-		name, err := nameOf(items, i)
+		name, err := itemKey(items, i)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", here, err)
 		}
-		paths, err := expand(item, here+"["+name+"]", rest[1:])
+		paths, err := expandItems(item, here+"["+name+"]", rest[1:])
 		if err != nil {
 			return nil, err
 		}
@@ -76,27 +76,27 @@ func expand(node any, done string, rest []step) ([]string, error) {
 	return all, nil
 }
 
-// nameOf is what the item is found by again, when others have been put before it.
-func nameOf(items []any, i int) (string, error) {
+// itemKey returns the key by which the item is found again after other items were put before it.
+func itemKey(items []any, i int) (string, error) {
 	for _, key := range []string{"metadata.name", "name"} {
-		name, ok := called(items[i], key)
+		name, ok := nameAt(items[i], key)
 		if !ok {
 			continue
 		}
 		if !itemNames.MatchString(name) {
-			return "", fmt.Errorf("item %d has the %s %q, which cannot stand in a path", i, key, name)
+			return "", fmt.Errorf("item %d has the %s %q, which cannot be part of a path", i, key, name)
 		}
 		item := key + "=" + name
-		if _, found := indexOf(items, item); !found {
+		if _, found := findItem(items, item); !found {
 			return "", fmt.Errorf("more than one item has the %s %s", key, name)
 		}
 		return item, nil
 	}
-	return "", fmt.Errorf("item %d has no name, so it would not be found again", i)
+	return "", fmt.Errorf("item %d has no name, so it could not be found again", i)
 }
 
-// called is the item's name: a text at the key.
-func called(item any, key string) (string, bool) {
+// nameAt returns the text at the key of an item, which is the item's name.
+func nameAt(item any, key string) (string, bool) {
 	for _, part := range strings.Split(key, ".") {
 		item = plan.Child(item, part)
 	}
@@ -104,22 +104,22 @@ func called(item any, key string) (string, bool) {
 	return name, ok
 }
 
-// indexOf returns the index of the item that has the name (key=name). It reports false if there is none, or another one too.
-func indexOf(items []any, item string) (int, bool) {
+// findItem returns the index of the item with the name (key=name). It reports false if there is none, or more than one.
+func findItem(items []any, item string) (int, bool) {
 	key, name, _ := strings.Cut(item, "=")
 	found, count := 0, 0
 	for i := range items {
-		if is, ok := called(items[i], key); ok && is == name {
+		if itemName, ok := nameAt(items[i], key); ok && itemName == name {
 			found, count = i, count+1
 		}
 	}
 	return found, count == 1
 }
 
-// pointer leads to the field in the object as it is now: names, and indexes of items. It reports false if an item of the
-// path is not there, or not the only one of its name: nothing is written into another one.
-func pointer(object map[string]any, path string) ([]string, bool) {
-	steps := stepsOf(path)
+// resolvePath returns the field's names and item indexes in the object as it is now. It reports false if an item of the path is missing
+// or its name is not unique, so that no other item is written to.
+func resolvePath(object map[string]any, path string) ([]string, bool) {
+	steps := parsePath(path)
 	var names []string
 	node := any(object)
 	for _, s := range steps {
@@ -129,7 +129,7 @@ func pointer(object map[string]any, path string) ([]string, bool) {
 			continue
 		}
 		items, _ := node.([]any)
-		i, found := indexOf(items, s.item)
+		i, found := findItem(items, s.item)
 		if !found {
 			return nil, false
 		}
@@ -139,8 +139,8 @@ func pointer(object map[string]any, path string) ([]string, bool) {
 	return names, len(steps) > 0
 }
 
-// at is what the object has there; nil if nothing.
-func at(object map[string]any, names []string) any {
+// valueAt returns the value at the names, or nil.
+func valueAt(object map[string]any, names []string) any {
 	node := any(object)
 	for _, name := range names {
 		node = plan.Child(node, name)

@@ -16,56 +16,58 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Resource names the kind's resource as the API server knows it: plural, version of the owner reference, group.
+// Resource returns the kind's resource as the API server names it: plural, version of the owner reference, group.
 func (r Row) Resource(ref metav1.OwnerReference) (plan.Resource, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil || gv.Version == "" {
-		return "", fmt.Errorf("owner %s %s has the API version %q, which is none", ref.Kind, ref.Name, ref.APIVersion)
+		return "", fmt.Errorf("owner %s %s has the invalid API version %q", ref.Kind, ref.Name, ref.APIVersion)
 	}
 	return plan.CustomResource(r.Plural(ref.Kind), gv), nil
 }
 
-// Held reports whether the object is paused or stopped, whoever has asked for it.
+// Held reports whether the object is paused or stopped, by Drydock or by another process or user.
 func (r Row) Held(by Means, object *unstructured.Unstructured) bool {
-	settings, err := r.on(by, object)
-	return err == nil && hold(settings, object)
+	settings, err := r.settingsOn(by, object)
+	return err == nil && allSet(settings, object)
 }
 
-func hold(settings []Setting, object *unstructured.Unstructured) bool {
-	return !slices.ContainsFunc(settings, func(s Setting) bool { return !s.holds(object) })
+// allSet reports whether all the settings are made in the object.
+func allSet(settings []Setting, object *unstructured.Unstructured) bool {
+	return !slices.ContainsFunc(settings, func(s Setting) bool { return !s.isSetOn(object) })
 }
 
-// Paused reports whether the operator leaves the object's StatefulSets alone, whoever has asked it to.
+// Paused reports whether the operator leaves the object's StatefulSets alone, by Drydock's request or another's.
 func (r Row) Paused(object *unstructured.Unstructured) bool { return r.Held(ByPause, object) }
 
-// Hold pauses or stops the object for an operation. No actions means that it is already: for this operation, or by
-// somebody else before it, whose setting is left alone. What one operation holds by a pause no other can hold by a stop:
-// an operator that looks away does not stop.
+// Hold pauses or stops the object for an operation. It returns no actions if the object is already held, either for this operation or by
+// a user or another process, whose setting stays. While one operation pauses the object, no other one can stop it, because a paused
+// operator does not obey a stop.
 func (r Row) Hold(by Means, resource plan.Resource, object *unstructured.Unstructured, holder api.Holder) ([]plan.Action, error) {
-	pause, err := load(object)
+	pause, err := loadPause(object)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.apart(by, object, pause); err != nil {
+	if err := r.checkOtherHolds(by, object, pause); err != nil {
 		return nil, err
 	}
-	settings, err := r.on(by, object)
-	if err != nil || pause == nil && hold(settings, object) {
+	settings, err := r.settingsOn(by, object)
+	if err != nil || pause == nil && allSet(settings, object) {
 		return nil, err
 	}
-	if by == ByStop && !hold(settings, object) && r.Paused(object) {
-		return nil, fmt.Errorf("%s: it is paused, so its operator would not stop it; end the pause and ask again", nameFor(object))
+	if by == ByStop && !allSet(settings, object) && r.Paused(object) {
+		return nil, fmt.Errorf("%s is paused, so its operator would ignore a stop. End the pause, then ask again", describe(object))
 	}
 	if pause == nil {
 		pause = &api.Pause{Version: api.PauseVersion}
 	}
 	patch := plan.PatchOf(resource, object)
 	for _, s := range settings {
-		if s.holds(object) {
+		if s.isSetOn(object) {
 			continue
 		}
 		if !slices.ContainsFunc(pause.Made, func(m api.Made) bool { return string(s.In) == m.In && s.Key == m.Key }) {
-			pause.Made = append(pause.Made, api.Made{In: string(s.In), Key: s.Key, Value: s.Value, Was: s.is(object), Parents: s.missing(object)})
+			pause.Made = append(pause.Made, api.Made{In: string(s.In), Key: s.Key, Value: s.Value, Was: s.valueOn(object),
+				Parents: s.missingParents(object)})
 		}
 		s.write(patch, object, s.Value)
 	}
@@ -75,35 +77,35 @@ func (r Row) Hold(by Means, resource plan.Resource, object *unstructured.Unstruc
 	return patch.Annotate(api.OwnerPausedAnnotation, pause.Encode()).Actions(), nil
 }
 
-// apart refuses the means when the object is held already with a setting that they do not make.
-func (r Row) apart(by Means, object *unstructured.Unstructured, pause *api.Pause) error {
+// checkOtherHolds refuses the means if the object is already held with a setting that the means does not make.
+func (r Row) checkOtherHolds(by Means, object *unstructured.Unstructured, pause *api.Pause) error {
 	if pause == nil {
 		return nil
 	}
 	for _, m := range pause.Made {
-		if slices.ContainsFunc(r.settings(by), func(s Setting) bool { return s.made(m) }) {
+		if slices.ContainsFunc(r.settings(by), func(s Setting) bool { return s.matches(m) }) {
 			continue
 		}
 		var holders []string
 		for _, h := range pause.For {
 			holders = append(holders, h.Operation+" of StatefulSet "+h.Set)
 		}
-		return fmt.Errorf("%s: Drydock holds it with the %s %s for operation %s, and no %s goes with that; ask again when that has ended",
-			nameFor(object), m.In, m.Key, strings.Join(holders, ", "), by)
+		return fmt.Errorf("%s is held by the %s %s for operation %s, which excludes a %s. Ask again when that operation has ended",
+			describe(object), m.In, m.Key, strings.Join(holders, ", "), by)
 	}
 	return nil
 }
 
-// Release ends the hold for an operation, by whatever means it was. The last operation puts back what was there before,
-// except what somebody else has changed since. No actions means that the object is not held for it.
+// Release ends the hold for an operation, by either means. The last operation restores the previous settings. A setting that a user or
+// another process has changed since keeps its value. It returns no actions if the object is not held for the operation.
 func Release(resource plan.Resource, object *unstructured.Unstructured, operation string) ([]plan.Action, error) {
-	pause, err := load(object)
+	pause, err := loadPause(object)
 	if err != nil || pause == nil {
 		return nil, err
 	}
 	others := slices.DeleteFunc(slices.Clone(pause.For), func(h api.Holder) bool { return h.Operation == operation })
 	if len(others) == 0 {
-		return putBack(resource, object, pause.Made), nil
+		return restoreSettings(resource, object, pause.Made), nil
 	}
 	if len(others) == len(pause.For) {
 		return nil, nil
@@ -112,26 +114,26 @@ func Release(resource plan.Resource, object *unstructured.Unstructured, operatio
 	return plan.PatchOf(resource, object).Annotate(api.OwnerPausedAnnotation, pause.Encode()).Actions(), nil
 }
 
-// ReleaseAll ends the hold for every operation: an operator's stop is for all of its StatefulSets, so the first one that
-// is needed again ends it. No actions means that nobody holds the object.
+// ReleaseAll ends the hold for every operation. An operator's stop applies to all of its StatefulSets, so the first set that is needed
+// again ends it. It returns no actions if Drydock does not hold the object.
 func ReleaseAll(resource plan.Resource, object *unstructured.Unstructured) ([]plan.Action, error) {
-	pause, err := load(object)
+	pause, err := loadPause(object)
 	if err != nil || pause == nil {
 		return nil, err
 	}
-	return putBack(resource, object, pause.Made), nil
+	return restoreSettings(resource, object, pause.Made), nil
 }
 
-// putBack undoes what was made, in the one patch that removes the record of it. Nothing before is nothing afterwards: the
-// API server or the operator fills in the same default as before.
-func putBack(resource plan.Resource, object *unstructured.Unstructured, made []api.Made) []plan.Action {
-	patch, left := plan.PatchOf(resource, object), object.DeepCopy()
+// restoreSettings undoes the settings in the same patch that removes their record. A setting without a previous value is removed, so that
+// the API server or the operator fills in the same default as before.
+func restoreSettings(resource plan.Resource, object *unstructured.Unstructured, made []api.Made) []plan.Action {
+	patch, remainder := plan.PatchOf(resource, object), object.DeepCopy()
 	for _, m := range made {
 		s := Setting{In: Place(m.In), Key: m.Key}
 		switch {
-		case !reflect.DeepEqual(s.is(object), m.Value): // somebody else's now, or gone with its item of a list
+		case !reflect.DeepEqual(s.valueOn(object), m.Value): // changed by a user or another process, or removed with its list item
 		case m.Was == nil:
-			s.remove(patch, left, m.Parents)
+			s.remove(patch, remainder, m.Parents)
 		default:
 			s.write(patch, object, m.Was)
 		}
@@ -139,9 +141,9 @@ func putBack(resource plan.Resource, object *unstructured.Unstructured, made []a
 	return patch.Unannotate(api.OwnerPausedAnnotation).Actions()
 }
 
-// load reads what Drydock did to the object, with its numbers as the object has them, as int64 or float64: with those that
-// encoding/json makes, 3 replicas would not be equal to 3, and a large number would come back as another.
-func load(object *unstructured.Unstructured) (*api.Pause, error) {
+// loadPause reads the record of the settings that Drydock made in the object. Its numbers are int64 or float64, as in the object. With
+// the numbers of encoding/json, 3 replicas would not equal 3, and a large number would be restored as another one.
+func loadPause(object *unstructured.Unstructured) (*api.Pause, error) {
 	pause, err := api.LoadPause(object)
 	if err != nil || pause == nil {
 		return nil, err
@@ -150,19 +152,20 @@ func load(object *unstructured.Unstructured) (*api.Pause, error) {
 	decoder := json.NewDecoder(strings.NewReader(object.GetAnnotations()[api.OwnerPausedAnnotation]))
 	decoder.UseNumber()
 	if err := decoder.Decode(exact); err != nil {
-		return nil, fmt.Errorf("reading annotation %s of %s: %w", api.OwnerPausedAnnotation, nameFor(object), err)
+		return nil, fmt.Errorf("reading annotation %s of %s: %w", api.OwnerPausedAnnotation, describe(object), err)
 	}
 	for i := range exact.Made {
-		if err := understood(&exact.Made[i]); err != nil {
-			return nil, fmt.Errorf("annotation %s of %s: made[%d]: %w; put back by hand what it says, and remove the annotation",
-				api.OwnerPausedAnnotation, nameFor(object), i, err)
+		if err := checkMade(&exact.Made[i]); err != nil {
+			return nil, fmt.Errorf("annotation %s of %s: made[%d]: %w. Restore the settings that it names by hand, then remove the "+
+				"annotation",
+				api.OwnerPausedAnnotation, describe(object), i, err)
 		}
 	}
 	return exact, nil
 }
 
-// understood reads the record's numbers, and refuses one that this package has not written.
-func understood(m *api.Made) error {
+// checkMade converts the recorded numbers, and refuses a record that this package has not written.
+func checkMade(m *api.Made) error {
 	if m.Value == nil {
 		return fmt.Errorf("the %s %s has no value", m.In, m.Key)
 	}
@@ -171,17 +174,17 @@ func understood(m *api.Made) error {
 			return err
 		}
 		if _, isText := (*value).(string); !isText && *value != nil && Place(m.In) != Field {
-			return fmt.Errorf("the value of the %s %s is %v, not a text", m.In, m.Key, *value)
+			return fmt.Errorf("the value of the %s %s is %v and not text", m.In, m.Key, *value)
 		}
 	}
 	switch Place(m.In) {
 	case Annotation, Label:
 		return nil
 	case Field:
-		if steps := stepsOf(m.Key); steps == nil || strings.Contains(m.Key, "["+each+"]") {
+		if steps := parsePath(m.Key); steps == nil || strings.Contains(m.Key, "["+everyItem+"]") {
 			return fmt.Errorf("%q is not the path of one field below spec", m.Key)
 		}
 		return nil
 	}
-	return fmt.Errorf("there is no place %q", m.In)
+	return fmt.Errorf("%q is no annotation, label or field", m.In)
 }

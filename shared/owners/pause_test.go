@@ -19,8 +19,8 @@ var (
 	second = api.Holder{Operation: "two", Set: "web-1"}
 )
 
-// custom is a custom resource of the row's first kind.
-func custom(row Row, content map[string]any) *unstructured.Unstructured {
+// customResource is a custom resource of the row's first kind.
+func customResource(row Row, content map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	if content != nil {
 		object = (&unstructured.Unstructured{Object: content}).DeepCopy()
@@ -33,8 +33,8 @@ func custom(row Row, content map[string]any) *unstructured.Unstructured {
 	return object
 }
 
-// after is the object as the API server has it after the actions.
-func after(t *testing.T, object *unstructured.Unstructured, actions []plan.Action, err error) *unstructured.Unstructured {
+// patched is the object after the actions.
+func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Action, err error) *unstructured.Unstructured {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func resourceOf(t *testing.T, row Row, object *unstructured.Unstructured) plan.R
 	return resource
 }
 
-// withLists gives the object two items in each list that a setting of the row goes through.
+// withLists gives the object two items in each list of the row's settings.
 func withLists(object *unstructured.Unstructured, row Row) *unstructured.Unstructured {
 	for _, s := range append(row.Pause, row.Stop...) {
 		path, _, list := strings.Cut(s.Key, "[*]")
@@ -83,9 +83,9 @@ func named(name string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name}, "size": int64(3)}
 }
 
-// TestI5EveryRowHoldsAndPutsBack, by each of its means: nothing is left of it, whatever the object had.
+// TestEveryRowRestoresPreviousSettings: after a hold by any means, the object has its previous content again.
 // Invariants: I5.
-func TestI5EveryRowHoldsAndPutsBack(t *testing.T) {
+func TestEveryRowRestoresPreviousSettings(t *testing.T) {
 	for _, row := range BuiltIn() {
 		for _, by := range []Means{ByPause, ByStop} {
 			for name, content := range map[string]map[string]any{
@@ -99,7 +99,7 @@ func TestI5EveryRowHoldsAndPutsBack(t *testing.T) {
 			} {
 				if row.Can(by) {
 					t.Run(row.Operator+"/"+row.Kinds[0].Name+"/"+string(by)+"/"+name, func(t *testing.T) {
-						holdsAndPutsBack(t, row, by, withLists(custom(row, content), row))
+						checkHoldAndRelease(t, row, by, withLists(customResource(row, content), row))
 					})
 				}
 			}
@@ -107,14 +107,15 @@ func TestI5EveryRowHoldsAndPutsBack(t *testing.T) {
 	}
 }
 
-func holdsAndPutsBack(t *testing.T, row Row, by Means, object *unstructured.Unstructured) {
+// checkHoldAndRelease holds the object, and checks that each kind of release restores its content.
+func checkHoldAndRelease(t *testing.T, row Row, by Means, object *unstructured.Unstructured) {
 	t.Helper()
 	resource := resourceOf(t, row, object)
 	if row.Held(by, object) {
 		t.Fatal("it is held already")
 	}
 	actions, err := row.Hold(by, resource, object, first)
-	held := after(t, object, actions, err)
+	held := patched(t, object, actions, err)
 	if !row.Held(by, held) {
 		t.Errorf("it is not held: %v", held.Object)
 	}
@@ -122,17 +123,17 @@ func holdsAndPutsBack(t *testing.T, row Row, by Means, object *unstructured.Unst
 		t.Errorf("held again: %v, %v", again, err)
 	}
 	actions, err = Release(resource, held, first.Operation)
-	if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
-		t.Errorf("it is not what it was (-before +after)\n%s", diff)
+	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
+		t.Errorf("its content has changed (-before +after)\n%s", diff)
 	}
 	actions, err = ReleaseAll(resource, held)
-	if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
-		t.Errorf("released for all, it is not what it was (-before +after)\n%s", diff)
+	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
+		t.Errorf("released for all, its content has changed (-before +after)\n%s", diff)
 	}
 }
 
-// stripped is the content without an empty map of annotations or labels, which the API server does not keep.
-func stripped(object *unstructured.Unstructured) map[string]any {
+// withoutEmptyMaps returns the content without empty annotations and labels, which the API server does not keep.
+func withoutEmptyMaps(object *unstructured.Unstructured) map[string]any {
 	o := object.DeepCopy()
 	o.SetAnnotations(o.GetAnnotations())
 	o.SetLabels(o.GetLabels())
@@ -144,20 +145,20 @@ func stripped(object *unstructured.Unstructured) map[string]any {
 	return o.Object
 }
 
-func find(t *testing.T, group, kind string) Row {
+func findRow(t *testing.T, group, kind string) Row {
 	t.Helper()
 	row, ok := BuiltIn().Find(group, kind)
 	if !ok {
-		t.Fatalf("no row about %s of %s", kind, group)
+		t.Fatalf("no row names %s of %s", kind, group)
 	}
 	return row
 }
 
-// TestI5APauseOfSomebodyElseStays: neither is it marked as ours, nor ended.
+// TestForeignPauseStays: Drydock does not record or end a pause by a user.
 // Invariants: I5.
-func TestI5APauseOfSomebodyElseStays(t *testing.T) {
-	row := find(t, "monitoring.coreos.com", "Prometheus")
-	object := custom(row, map[string]any{"spec": map[string]any{"paused": true}})
+func TestForeignPauseStays(t *testing.T) {
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
+	object := customResource(row, map[string]any{"spec": map[string]any{"paused": true}})
 	resource := resourceOf(t, row, object)
 	if actions, err := row.Hold(ByPause, resource, object, first); err != nil || len(actions) > 0 {
 		t.Errorf("held: %v, %v", actions, err)
@@ -167,48 +168,49 @@ func TestI5APauseOfSomebodyElseStays(t *testing.T) {
 	}
 }
 
-// TestI5WhatWasThereComesBack, also where it was no pause: "false", or another state.
+// TestPreviousValueIsRestored: this also holds for a value that was no pause, such as "managed".
 // Invariants: I5.
-func TestI5WhatWasThereComesBack(t *testing.T) {
-	row := find(t, "opentelemetry.io", "OpenTelemetryCollector")
-	object := custom(row, map[string]any{"spec": map[string]any{"managementState": "managed"}})
+func TestPreviousValueIsRestored(t *testing.T) {
+	row := findRow(t, "opentelemetry.io", "OpenTelemetryCollector")
+	object := customResource(row, map[string]any{"spec": map[string]any{"managementState": "managed"}})
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
-	held := after(t, object, actions, err)
+	held := patched(t, object, actions, err)
 	actions, err = Release(resource, held, first.Operation)
-	if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
+	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-before +after)\n%s", diff)
 	}
 }
 
-// TestI5WhatSomebodyElseChangedSinceStays: a person has ended our pause, or made it another.
+// TestForeignChangeStays: a user has ended Drydock's pause or changed its value.
 // Invariants: I5.
-func TestI5WhatSomebodyElseChangedSinceStays(t *testing.T) {
-	row := find(t, "redis.redis.opstreelabs.in", "RedisCluster")
-	object := custom(row, nil)
+func TestForeignChangeStays(t *testing.T) {
+	row := findRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
+	object := customResource(row, nil)
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
-	held := after(t, object, actions, err)
-	held.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: held.GetAnnotations()[api.OwnerPausedAnnotation], row.Pause[0].Key: "false"})
+	held := patched(t, object, actions, err)
+	held.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: held.GetAnnotations()[api.OwnerPausedAnnotation],
+		row.Pause[0].Key: "false"})
 	actions, err = Release(resource, held, first.Operation)
-	got := after(t, held, actions, err).GetAnnotations()
+	got := patched(t, held, actions, err).GetAnnotations()
 	if diff := cmp.Diff(map[string]string{row.Pause[0].Key: "false"}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// TestI5TheLastOperationResumes: two sets of one owner may be resized at once.
+// TestLastOperationResumes: two sets of one owner may be resized at the same time.
 // Invariants: I5.
-func TestI5TheLastOperationResumes(t *testing.T) {
-	row := find(t, "redis.redis.opstreelabs.in", "RedisCluster")
-	object := custom(row, nil)
+func TestLastOperationResumes(t *testing.T) {
+	row := findRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
+	object := customResource(row, nil)
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
-	held := after(t, object, actions, err)
+	held := patched(t, object, actions, err)
 	actions, err = row.Hold(ByPause, resource, held, second)
-	held = after(t, held, actions, err)
+	held = patched(t, held, actions, err)
 	actions, err = Release(resource, held, first.Operation)
-	held = after(t, held, actions, err)
+	held = patched(t, held, actions, err)
 	if !row.Paused(held) {
 		t.Fatal("the other operation needs the pause")
 	}
@@ -216,33 +218,33 @@ func TestI5TheLastOperationResumes(t *testing.T) {
 		t.Errorf("released again: %v, %v", again, err)
 	}
 	actions, err = Release(resource, held, second.Operation)
-	if got := after(t, held, actions, err); row.Paused(got) || len(got.GetAnnotations()) > 0 {
+	if got := patched(t, held, actions, err); row.Paused(got) || len(got.GetAnnotations()) > 0 {
 		t.Errorf("still %v", got.GetAnnotations())
 	}
 }
 
-// TestUndonePauseIsMadeAgain: the first value found stays what comes back.
-func TestUndonePauseIsMadeAgain(t *testing.T) {
-	row := find(t, "monitoring.coreos.com", "Prometheus")
-	object := custom(row, map[string]any{"spec": map[string]any{"paused": false}})
+// TestUndonePauseIsRepeated: the first value found is still restored at the end.
+func TestUndonePauseIsRepeated(t *testing.T) {
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
+	object := customResource(row, map[string]any{"spec": map[string]any{"paused": false}})
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
-	held := after(t, object, actions, err)
+	held := patched(t, object, actions, err)
 	unstructured.RemoveNestedField(held.Object, "spec", "paused")
 	actions, err = row.Hold(ByPause, resource, held, first)
-	held = after(t, held, actions, err)
+	held = patched(t, held, actions, err)
 	if !row.Paused(held) {
 		t.Error("it is not paused again")
 	}
 	actions, err = Release(resource, held, first.Operation)
-	if diff := cmp.Diff(stripped(object), stripped(after(t, held, actions, err))); diff != "" {
+	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-before +after)\n%s", diff)
 	}
 }
 
-// TestUnreadablePauseIsAnError: who cannot read what was done must not act.
+// TestUnreadablePauseIsAnError: without a readable record, nothing may be written.
 func TestUnreadablePauseIsAnError(t *testing.T) {
-	row := find(t, "monitoring.coreos.com", "Prometheus")
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
 	for _, text := range []string{"", "{", `{"version":9}`,
 		`{"version":1,"made":[{"in":"annotation","key":"a","value":"b","was":5}]}`,
 		`{"version":1,"made":[{"in":"label","key":"a","value":true}]}`,
@@ -253,7 +255,7 @@ func TestUnreadablePauseIsAnError(t *testing.T) {
 		`{"version":1,"made":[{"in":"","key":"spec.a","value":true}]}`,
 		`{"version":1,"made":[{"in":"status","key":"spec.a","value":true}]}`,
 	} {
-		object := custom(row, nil)
+		object := customResource(row, nil)
 		object.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: text})
 		if _, err := row.Hold(ByPause, "x", object, first); err == nil {
 			t.Errorf("%q: held", text)

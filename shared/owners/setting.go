@@ -10,10 +10,10 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// on are the settings of the means with the object's own items in the place of each [*].
-func (r Row) on(by Means, object *unstructured.Unstructured) ([]Setting, error) {
+// settingsOn returns the settings for the means, with the object's own items in place of each [*].
+func (r Row) settingsOn(by Means, object *unstructured.Unstructured) ([]Setting, error) {
 	if !r.Can(by) {
-		return nil, fmt.Errorf("%s: Drydock knows no %s for it", nameFor(object), by)
+		return nil, fmt.Errorf("%s has no %s in the table of operators", describe(object), by)
 	}
 	var all []Setting
 	for _, s := range r.settings(by) {
@@ -21,9 +21,9 @@ func (r Row) on(by Means, object *unstructured.Unstructured) ([]Setting, error) 
 			all = append(all, s)
 			continue
 		}
-		paths, err := expand(object.Object, "", stepsOf(s.Key))
+		paths, err := expandItems(object.Object, "", parsePath(s.Key))
 		if err != nil {
-			return nil, fmt.Errorf("%s: field %s cannot be set: %w", nameFor(object), s.Key, err)
+			return nil, fmt.Errorf("%s: field %s cannot be set: %w", describe(object), s.Key, err)
 		}
 		for _, path := range paths {
 			all = append(all, Setting{In: Field, Key: path, Value: s.Value})
@@ -32,25 +32,27 @@ func (r Row) on(by Means, object *unstructured.Unstructured) ([]Setting, error) 
 	return all, nil
 }
 
-func nameFor(object *unstructured.Unstructured) string {
+// describe returns the object's kind, namespace and name.
+func describe(object *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
 }
 
-// is reads the setting's value in the object; nil when it has none. A null is none.
-func (s Setting) is(object *unstructured.Unstructured) any {
+// valueOn returns the setting's value in the object, or nil. A null counts as no value.
+func (s Setting) valueOn(object *unstructured.Unstructured) any {
 	switch s.In {
 	case Annotation:
 		return valueIn(object.GetAnnotations(), s.Key)
 	case Label:
 		return valueIn(object.GetLabels(), s.Key)
 	}
-	names, _ := pointer(object.Object, s.Key)
+	names, _ := resolvePath(object.Object, s.Key)
 	if names == nil {
 		return nil
 	}
-	return at(object.Object, names)
+	return valueAt(object.Object, names)
 }
 
+// valueIn returns the value of the key, or nil.
 func valueIn(m map[string]string, key string) any {
 	if value, ok := m[key]; ok {
 		return value
@@ -58,13 +60,13 @@ func valueIn(m map[string]string, key string) any {
 	return nil
 }
 
-// holds reports whether the operator takes the setting as made.
-func (s Setting) holds(object *unstructured.Unstructured) bool {
-	is := s.is(object)
-	return is != nil && (s.Presence || reflect.DeepEqual(is, s.Value))
+// isSetOn reports whether the operator sees the setting as made.
+func (s Setting) isSetOn(object *unstructured.Unstructured) bool {
+	value := s.valueOn(object)
+	return value != nil && (s.Presence || reflect.DeepEqual(value, s.Value))
 }
 
-// write makes the setting. The value of an annotation and a label is a string (understood, mistakes).
+// write makes the setting. The value of an annotation or label is a string, as checkMade and mistakes ensure.
 func (s Setting) write(p *plan.Patch, object *unstructured.Unstructured, value any) {
 	switch s.In {
 	case Annotation:
@@ -72,14 +74,14 @@ func (s Setting) write(p *plan.Patch, object *unstructured.Unstructured, value a
 	case Label:
 		p.Label(s.Key, value.(string))
 	case Field:
-		if names, found := pointer(object.Object, s.Key); found {
+		if names, found := resolvePath(object.Object, s.Key); found {
 			p.SetField(object.Object, names, value)
 		}
 	}
 }
 
-// remove takes the setting away, with as many of a field's parents as were made for it and hold nothing else. The object is
-// what the patch has left so far, and loses the field, too.
+// remove takes the setting away, together with those of a field's parents that were created for it and hold nothing else. The object is
+// the remainder after the patch so far; the field is also removed from it.
 func (s Setting) remove(p *plan.Patch, left *unstructured.Unstructured, parents int) {
 	switch s.In {
 	case Annotation:
@@ -87,35 +89,35 @@ func (s Setting) remove(p *plan.Patch, left *unstructured.Unstructured, parents 
 	case Label:
 		p.Unlabel(s.Key)
 	case Field:
-		names, found := pointer(left.Object, s.Key)
+		names, found := resolvePath(left.Object, s.Key)
 		if !found {
 			return
 		}
-		around, _ := at(left.Object, names[:len(names)-1]).(map[string]any)
-		for ; parents > 0 && len(around) == 1; parents-- {
+		parent, _ := valueAt(left.Object, names[:len(names)-1]).(map[string]any)
+		for ; parents > 0 && len(parent) == 1; parents-- {
 			names = names[:len(names)-1]
-			around, _ = at(left.Object, names[:len(names)-1]).(map[string]any)
+			parent, _ = valueAt(left.Object, names[:len(names)-1]).(map[string]any)
 		}
-		delete(around, names[len(names)-1])
+		delete(parent, names[len(names)-1])
 		p.RemoveField(names)
 	}
 }
 
-// missing counts the parents that a field lacks in the object.
-func (s Setting) missing(object *unstructured.Unstructured) int {
+// missingParents returns how many parents of a field the object lacks.
+func (s Setting) missingParents(object *unstructured.Unstructured) int {
 	if s.In != Field {
 		return 0
 	}
-	names, _ := pointer(object.Object, s.Key)
+	names, _ := resolvePath(object.Object, s.Key)
 	for i := range names {
-		if at(object.Object, names[:i+1]) == nil {
+		if valueAt(object.Object, names[:i+1]) == nil {
 			return len(names) - 1 - i
 		}
 	}
 	return 0
 }
 
-// made reports whether the setting is what the record says, in whatever item of a list.
-func (s Setting) made(m api.Made) bool {
-	return string(s.In) == m.In && s.Key == general(m.Key) && reflect.DeepEqual(s.Value, m.Value)
+// matches reports whether the setting is the recorded one, in any item of a list.
+func (s Setting) matches(m api.Made) bool {
+	return string(s.In) == m.In && s.Key == withAllItems(m.Key) && reflect.DeepEqual(s.Value, m.Value)
 }

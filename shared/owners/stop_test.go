@@ -2,81 +2,86 @@ package owners
 
 import (
 	"encoding/json"
-	"strings"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 )
 
-// TestI4ReplicasComeBackExactly: what was there is recorded as JSON, and comes back as the number that it was.
+// TestReplicasAreRestoredExactly: the previous value is recorded as JSON and restored as the same number.
 // Invariants: I4.
-func TestI4ReplicasComeBackExactly(t *testing.T) {
-	row := find(t, "rabbitmq.com", "RabbitmqCluster")
+func TestReplicasAreRestoredExactly(t *testing.T) {
+	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
 	for name, spec := range map[string]map[string]any{
 		"a number":                            {"replicas": int64(5)},
 		"a number that no float64 has":        {"replicas": int64(9007199254740993)},
 		"nothing, and the operator's default": {"image": "rabbitmq"},
 		"no spec at all":                      nil,
-		"something that is no whole number":   {"replicas": 1.5},
-		"something that is no number":         {"replicas": map[string]any{"min": int64(9007199254740993), "of": []any{int64(1), 2.5, "x", true}}},
+		"a number that is not whole":          {"replicas": 1.5},
+		"something that is not a number": {"replicas": map[string]any{"min": int64(9007199254740993), "of": []any{int64(1), 2.5, "x",
+			true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			content := map[string]any{}
 			if spec != nil {
 				content["spec"] = spec
 			}
-			object := custom(row, content)
-			holdsAndPutsBack(t, row, ByStop, object)
+			object := customResource(row, content)
+			checkHoldAndRelease(t, row, ByStop, object)
 			actions, err := row.Hold(ByStop, resourceOf(t, row, object), object, first)
-			if got := at(after(t, object, actions, err).Object, []string{"spec", "replicas"}); got != none {
+			if got := valueAt(patched(t, object, actions, err).Object, []string{"spec", "replicas"}); got != zeroReplicas {
 				t.Errorf("held at %v (%T), want 0", got, got)
 			}
 		})
 	}
 }
 
-// TestI4WhatSomebodyElseScaledToStays.
+// TestForeignReplicasStay: a user has scaled the resource during the hold.
 // Invariants: I4.
-func TestI4WhatSomebodyElseScaledToStays(t *testing.T) {
-	row := find(t, "rabbitmq.com", "RabbitmqCluster")
-	object := custom(row, map[string]any{"spec": map[string]any{"replicas": int64(5)}})
+func TestForeignReplicasStay(t *testing.T) {
+	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
+	object := customResource(row, map[string]any{"spec": map[string]any{"replicas": int64(5)}})
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByStop, resource, object, first)
-	held := after(t, object, actions, err)
+	held := patched(t, object, actions, err)
 	_ = unstructured.SetNestedField(held.Object, int64(2), "spec", "replicas")
 	actions, err = Release(resource, held, first.Operation)
-	got := after(t, held, actions, err)
-	if replicas := at(got.Object, []string{"spec", "replicas"}); replicas != int64(2) || len(got.GetAnnotations()) > 0 {
+	got := patched(t, held, actions, err)
+	if replicas := valueAt(got.Object, []string{"spec", "replicas"}); replicas != int64(2) || len(got.GetAnnotations()) > 0 {
 		t.Errorf("%v replicas, annotations %v", replicas, got.GetAnnotations())
 	}
 }
 
-// TestI5AStopOfSomebodyElseStays: 0 replicas were there before.
+// TestForeignStopStays: a user had already scaled the resource to 0 replicas.
 // Invariants: I5.
-func TestI5AStopOfSomebodyElseStays(t *testing.T) {
-	row := find(t, "rabbitmq.com", "RabbitmqCluster")
-	object := custom(row, map[string]any{"spec": map[string]any{"replicas": int64(0)}})
-	if actions, err := row.Hold(ByStop, resourceOf(t, row, object), object, first); err != nil || len(actions) > 0 || !row.Held(ByStop, object) {
+func TestForeignStopStays(t *testing.T) {
+	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
+	object := customResource(row, map[string]any{"spec": map[string]any{"replicas": int64(0)}})
+	if actions, err := row.Hold(ByStop, resourceOf(t, row, object), object, first); err != nil || len(actions) > 0 || !row.Held(ByStop,
+		object) {
 		t.Errorf("%v, %v", actions, err)
 	}
 }
 
-// TestI5TheFirstThatWakesEndsTheStop, for all sets of the owner; the others find nothing to end.
+// TestFirstWakingSetEndsStop: the stop ends for all sets of the owner, and the others find nothing to end.
 // Invariants: I5.
-func TestI5TheFirstThatWakesEndsTheStop(t *testing.T) {
-	row := find(t, "postgres-operator.crunchydata.com", "PostgresCluster")
-	object := custom(row, nil)
+func TestFirstWakingSetEndsStop(t *testing.T) {
+	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
+	object := customResource(row, nil)
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByStop, resource, object, first)
-	held := after(t, object, actions, err)
+	held := patched(t, object, actions, err)
 	actions, err = row.Hold(ByStop, resource, held, second)
-	held = after(t, held, actions, err)
+	held = patched(t, held, actions, err)
 	actions, err = ReleaseAll(resource, held)
-	free := after(t, held, actions, err)
-	if diff := cmp.Diff(stripped(object), stripped(free)); diff != "" {
+	free := patched(t, held, actions, err)
+	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(free)); diff != "" {
 		t.Errorf("(-before +after)\n%s", diff)
 	}
 	if again, err := ReleaseAll(resource, free); err != nil || len(again) > 0 {
@@ -87,46 +92,48 @@ func TestI5TheFirstThatWakesEndsTheStop(t *testing.T) {
 	}
 }
 
-// TestMeansAreNotMixed: an operator that looks away does not stop, and what puts things back would be somebody's guess.
-func TestMeansAreNotMixed(t *testing.T) {
-	row := find(t, "postgres-operator.crunchydata.com", "PostgresCluster")
-	for by, other := range map[Means]Means{ByPause: ByStop, ByStop: ByPause} {
-		object := custom(row, nil)
+// TestPauseAndStopExcludeEachOther: a paused operator does not stop its sets, and nothing could tell which settings to restore.
+func TestPauseAndStopExcludeEachOther(t *testing.T) {
+	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
+	file := golden.Open(t)
+	for _, by := range []Means{ByPause, ByStop} {
+		other := ByStop
+		if by == ByStop {
+			other = ByPause
+		}
+		object := customResource(row, nil)
 		resource := resourceOf(t, row, object)
 		actions, err := row.Hold(by, resource, object, first)
-		held := after(t, object, actions, err)
+		held := patched(t, object, actions, err)
 		_, err = row.Hold(other, resource, held, second)
-		if err == nil || !strings.Contains(err.Error(), "PostgresCluster shop/main") || !strings.Contains(err.Error(), "operation one of StatefulSet web-0") {
-			t.Errorf("%s after %s: %v", other, by, err)
-		}
+		file.Entry(t, fmt.Sprintf("%s after %s", other, by), fmt.Sprint(err))
 		if row.Held(other, held) {
-			t.Errorf("held by %s, it passes as held by %s", by, other)
+			t.Errorf("held by %s, it counts as held by %s", by, other)
 		}
 	}
 }
 
-// TestSomebodyElsesPauseKeepsAStopFromWorking.
-func TestSomebodyElsesPauseKeepsAStopFromWorking(t *testing.T) {
-	row := find(t, "postgres-operator.crunchydata.com", "PostgresCluster")
-	object := custom(row, map[string]any{"spec": map[string]any{"paused": true}})
-	if _, err := row.Hold(ByStop, resourceOf(t, row, object), object, first); err == nil || !strings.Contains(err.Error(), "it is paused") {
-		t.Errorf("%v", err)
-	}
+// TestForeignPausePreventsStop: a user's pause makes the operator ignore a stop.
+func TestForeignPausePreventsStop(t *testing.T) {
+	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
+	object := customResource(row, map[string]any{"spec": map[string]any{"paused": true}})
+	_, err := row.Hold(ByStop, resourceOf(t, row, object), object, first)
+	golden.Equal(t, fmt.Sprintln(err))
 }
 
-func TestMeansThatTheRowLacks(t *testing.T) {
-	row := find(t, "pxc.percona.com", "PerconaXtraDBCluster")
-	object := custom(row, nil)
-	if _, err := row.Hold(ByPause, resourceOf(t, row, object), object, first); err == nil || !strings.Contains(err.Error(), "knows no pause") {
-		t.Errorf("%v", err)
-	}
+// TestRowWithoutPauseIsNotPaused: such a resource never counts as paused.
+func TestRowWithoutPauseIsNotPaused(t *testing.T) {
+	row := findRow(t, "pxc.percona.com", "PerconaXtraDBCluster")
+	object := customResource(row, nil)
+	_, err := row.Hold(ByPause, resourceOf(t, row, object), object, first)
+	golden.Equal(t, fmt.Sprintln(err))
 	if row.Paused(object) {
-		t.Error("what cannot be paused passes as paused")
+		t.Error("a resource without a pause counts as paused")
 	}
 }
 
-// lists is a row with a stop that goes through two lists.
-var lists = Row{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"),
+// rowWithLists has a stop that goes through two lists.
+var rowWithLists = Row{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"),
 	Stop: []Setting{field("spec.sites[*].parts[*].off.now", true)}}
 
 func site(name string, parts ...any) map[string]any {
@@ -134,14 +141,15 @@ func site(name string, parts ...any) map[string]any {
 }
 
 func anvil(sites ...any) *unstructured.Unstructured {
-	return custom(lists, map[string]any{"spec": map[string]any{"sites": sites}})
+	return customResource(rowWithLists, map[string]any{"spec": map[string]any{"sites": sites}})
 }
 
-func TestListItems(t *testing.T) {
+// TestStopSetsEveryListItem: the record names each item of the lists.
+func TestStopSetsEveryListItem(t *testing.T) {
 	object := anvil(site("east", named("a"), named("b")), site("west", map[string]any{"name": "a.1", "off": map[string]any{"now": "no"}}))
-	holdsAndPutsBack(t, lists, ByStop, object)
-	actions, err := lists.Hold(ByStop, "x", object, first)
-	pause, _ := api.LoadPause(after(t, object, actions, err))
+	checkHoldAndRelease(t, rowWithLists, ByStop, object)
+	actions, err := rowWithLists.Hold(ByStop, "x", object, first)
+	pause, _ := api.LoadPause(patched(t, object, actions, err))
 	var got []string
 	for _, m := range pause.Made {
 		got = append(got, m.Key)
@@ -153,41 +161,41 @@ func TestListItems(t *testing.T) {
 	}
 }
 
-// TestListItemsThatCannotBeHeld: not all of them, or not to be found again. Nothing is written then.
-func TestListItemsThatCannotBeHeld(t *testing.T) {
-	for name, tc := range map[string]struct {
-		object *unstructured.Unstructured
-		want   string
-	}{
-		"no list":                        {custom(lists, map[string]any{"spec": map[string]any{}}), "spec.sites has no items"},
-		"no spec":                        {custom(lists, nil), "spec.sites has no items"},
-		"an empty list":                  {anvil(), "spec.sites has no items"},
-		"a list that is something else":  {custom(lists, map[string]any{"spec": map[string]any{"sites": "x"}}), "spec.sites has no items"},
-		"an item with an empty list":     {anvil(site("east", named("a")), site("west")), "spec.sites[name=west].parts has no items"},
-		"an item without a name":         {anvil(map[string]any{"parts": []any{named("a")}}), "item 0 has no name"},
-		"an item that is no object":      {anvil("east"), "item 0 has no name"},
-		"two items of one name":          {anvil(site("east", named("a")), site("east", named("b"))), "more than one item has the name east"},
-		"a name that is no part of path": {anvil(site("a].b", named("a"))), "cannot stand in a path"},
-		"a name with the items' sign":    {anvil(site("*", named("a"))), "cannot stand in a path"},
-		"a parent that is no object":     {anvil(site("east", map[string]any{"name": "a", "off": "yes"})), "off is no object"},
-	} {
+// TestUnfindableListItemsAreRefused: if not every item can be set and found again, nothing is written.
+func TestUnfindableListItemsAreRefused(t *testing.T) {
+	objects := map[string]*unstructured.Unstructured{
+		"no list":                        customResource(rowWithLists, map[string]any{"spec": map[string]any{}}),
+		"no spec":                        customResource(rowWithLists, nil),
+		"an empty list":                  anvil(),
+		"a list that is something else":  customResource(rowWithLists, map[string]any{"spec": map[string]any{"sites": "x"}}),
+		"an item with an empty list":     anvil(site("east", named("a")), site("west")),
+		"an item without a name":         anvil(map[string]any{"parts": []any{named("a")}}),
+		"an item that is not an object":  anvil("east"),
+		"two items with one name":        anvil(site("east", named("a")), site("east", named("b"))),
+		"a name with a bracket":          anvil(site("a].b", named("a"))),
+		"a name that is *":               anvil(site("*", named("a"))),
+		"a parent that is not an object": anvil(site("east", map[string]any{"name": "a", "off": "yes"})),
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
 		t.Run(name, func(t *testing.T) {
-			actions, err := lists.Hold(ByStop, "x", tc.object, first)
-			if err == nil || len(actions) > 0 || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "Anvil shop/main") {
-				t.Errorf("%v, %v; want %q", actions, err, tc.want)
+			actions, err := rowWithLists.Hold(ByStop, "x", objects[name], first)
+			if err == nil || len(actions) > 0 {
+				t.Fatalf("%v, %v", actions, err)
 			}
-			if lists.Held(ByStop, tc.object) {
-				t.Error("it passes as held")
+			file.Entry(t, name, err.Error())
+			if rowWithLists.Held(ByStop, objects[name]) {
+				t.Error("it counts as held")
 			}
 		})
 	}
 }
 
-// TestListsThatChangeMeanwhile: what was held is found by its name, and nothing else is written.
-func TestListsThatChangeMeanwhile(t *testing.T) {
+// TestChangedListIsRestoredByName: held items are found by their names, and nothing else is written.
+func TestChangedListIsRestoredByName(t *testing.T) {
 	object := anvil(site("east", named("a")), site("west", named("b")))
-	actions, err := lists.Hold(ByStop, "x", object, first)
-	held := after(t, object, actions, err)
+	actions, err := rowWithLists.Hold(ByStop, "x", object, first)
+	held := patched(t, object, actions, err)
 	items, _, _ := unstructured.NestedSlice(held.Object, "spec", "sites")
 	off := func(name string) map[string]any {
 		part := named(name)
@@ -195,19 +203,20 @@ func TestListsThatChangeMeanwhile(t *testing.T) {
 		return part
 	}
 	for name, tc := range map[string]struct{ now, want []any }{
-		"one was put before them": {[]any{site("new", off("x")), items[0], items[1]}, []any{site("new", off("x")), site("east", named("a")), site("west", named("b"))}},
-		"they changed places":     {[]any{items[1], items[0]}, []any{site("west", named("b")), site("east", named("a"))}},
-		"one has gone":            {[]any{items[1]}, []any{site("west", named("b"))}},
-		"there are two of a name": {[]any{items[0], site("west", off("b")), site("west", off("b"))},
+		"one was put before them": {[]any{site("new", off("x")), items[0], items[1]}, []any{site("new", off("x")),
+			site("east", named("a")), site("west", named("b"))}},
+		"they changed places": {[]any{items[1], items[0]}, []any{site("west", named("b")), site("east", named("a"))}},
+		"one has gone":        {[]any{items[1]}, []any{site("west", named("b"))}},
+		"two have the same name": {[]any{items[0], site("west", off("b")), site("west", off("b"))},
 			[]any{site("east", named("a")), site("west", off("b")), site("west", off("b"))}},
-		"one was named otherwise": {[]any{items[0], site("south", off("b"))}, []any{site("east", named("a")), site("south", off("b"))}},
-		"all have gone":           {[]any{}, []any{}},
+		"one was renamed": {[]any{items[0], site("south", off("b"))}, []any{site("east", named("a")), site("south", off("b"))}},
+		"all have gone":   {[]any{}, []any{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := held.DeepCopy()
 			_ = unstructured.SetNestedSlice(changed.Object, tc.now, "spec", "sites")
 			actions, err := Release("x", changed, first.Operation)
-			got, _, _ := unstructured.NestedSlice(after(t, changed, actions, err).Object, "spec", "sites")
+			got, _, _ := unstructured.NestedSlice(patched(t, changed, actions, err).Object, "spec", "sites")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -215,31 +224,33 @@ func TestListsThatChangeMeanwhile(t *testing.T) {
 	}
 }
 
-// TestANewItemIsHeldToo, and put back with the others.
-func TestANewItemIsHeldToo(t *testing.T) {
+// TestNewListItemIsHeld: an item that was added later is held and restored with the others.
+func TestNewListItemIsHeld(t *testing.T) {
 	object := anvil(site("east", named("a")))
-	actions, err := lists.Hold(ByStop, "x", object, first)
-	held := after(t, object, actions, err)
+	actions, err := rowWithLists.Hold(ByStop, "x", object, first)
+	held := patched(t, object, actions, err)
 	items, _, _ := unstructured.NestedSlice(held.Object, "spec", "sites")
 	_ = unstructured.SetNestedSlice(held.Object, append([]any{site("new", named("n"))}, items...), "spec", "sites")
-	if lists.Held(ByStop, held) {
-		t.Fatal("an item that runs passes as held")
+	if rowWithLists.Held(ByStop, held) {
+		t.Fatal("a running item counts as held")
 	}
-	actions, err = lists.Hold(ByStop, "x", held, first)
-	held = after(t, held, actions, err)
-	if !lists.Held(ByStop, held) {
+	actions, err = rowWithLists.Hold(ByStop, "x", held, first)
+	held = patched(t, held, actions, err)
+	if !rowWithLists.Held(ByStop, held) {
 		t.Fatal("it is not held")
 	}
 	actions, err = Release("x", held, first.Operation)
-	if diff := cmp.Diff(stripped(anvil(site("new", named("n")), site("east", named("a")))), stripped(after(t, held, actions, err))); diff != "" {
+	if diff := cmp.Diff(withoutEmptyMaps(anvil(site("new", named("n")), site("east", named("a")))),
+		withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// TestParentsOfSeveralFields go with the last one that is in them.
-func TestParentsOfSeveralFields(t *testing.T) {
+// TestSharedParentsAreRemovedLast: a created parent is removed with the last field in it.
+func TestSharedParentsAreRemovedLast(t *testing.T) {
 	row := Row{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"),
-		Stop: []Setting{field("spec.power.main.off", true), field("spec.power.spare", "off"), field("spec.power.main.locked", true), field("spec.size", none)}}
+		Stop: []Setting{field("spec.power.main.off", true), field("spec.power.spare", "off"), field("spec.power.main.locked", true),
+			field("spec.size", zeroReplicas)}}
 	for name, content := range map[string]map[string]any{
 		"nothing was there":         nil,
 		"the spec was there":        {"spec": map[string]any{"size": int64(3)}},
@@ -247,34 +258,35 @@ func TestParentsOfSeveralFields(t *testing.T) {
 		"a parent was there":        {"spec": map[string]any{"power": map[string]any{"main": map[string]any{"off": false}, "spare": "on"}}},
 		"something else is in it":   {"spec": map[string]any{"power": map[string]any{"main": map[string]any{"cable": "red"}}}},
 	} {
-		t.Run(name, func(t *testing.T) { holdsAndPutsBack(t, row, ByStop, custom(row, content)) })
+		t.Run(name, func(t *testing.T) { checkHoldAndRelease(t, row, ByStop, customResource(row, content)) })
 	}
 }
 
-// TestNullIsNothing: Stackable's definitions keep one where nothing is said.
-func TestNullIsNothing(t *testing.T) {
-	row := find(t, "hdfs.stackable.tech", "HdfsCluster")
-	object := custom(row, map[string]any{"spec": map[string]any{"clusterOperation": nil, "image": "x"}})
+// TestNullCountsAsMissing: Stackable's definitions store null for an unset field.
+func TestNullCountsAsMissing(t *testing.T) {
+	row := findRow(t, "hdfs.stackable.tech", "HdfsCluster")
+	object := customResource(row, map[string]any{"spec": map[string]any{"clusterOperation": nil, "image": "x"}})
 	actions, err := row.Hold(ByStop, "x", object, first)
-	held := after(t, object, actions, err)
+	held := patched(t, object, actions, err)
 	if !row.Held(ByStop, held) {
 		t.Errorf("it is not held: %v", held.Object)
 	}
 	actions, err = Release("x", held, first.Operation)
-	want := custom(row, map[string]any{"spec": map[string]any{"image": "x"}})
-	if diff := cmp.Diff(stripped(want), stripped(after(t, held, actions, err))); diff != "" {
+	want := customResource(row, map[string]any{"spec": map[string]any{"image": "x"}})
+	if diff := cmp.Diff(withoutEmptyMaps(want), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// TestParentsOfARecordAreBelieved only as far as there is nothing else in them.
-func TestParentsOfARecordAreBelieved(t *testing.T) {
-	row := find(t, "monitoring.coreos.com", "Prometheus")
-	object := custom(row, map[string]any{"spec": map[string]any{"paused": true}})
-	doc, _ := json.Marshal(map[string]any{"version": 1, "made": []any{map[string]any{"in": "field", "key": "spec.paused", "value": true, "parents": 1000}}})
+// TestRecordedParentsAreChecked: a recorded parent is removed only if nothing else is in it.
+func TestRecordedParentsAreChecked(t *testing.T) {
+	row := findRow(t, "monitoring.coreos.com", "Prometheus")
+	object := customResource(row, map[string]any{"spec": map[string]any{"paused": true}})
+	doc, _ := json.Marshal(map[string]any{"version": 1, "made": []any{map[string]any{"in": "field", "key": "spec.paused", "value": true,
+		"parents": 1000}}})
 	object.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: string(doc)})
 	actions, err := Release("x", object, "one")
-	if got := after(t, object, actions, err); got.GetName() != "main" || got.Object["spec"] != nil {
+	if got := patched(t, object, actions, err); got.GetName() != "main" || got.Object["spec"] != nil {
 		t.Errorf("%v", got.Object)
 	}
 }

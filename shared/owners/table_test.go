@@ -1,13 +1,17 @@
 package owners
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"drydock.dev/test/golden"
 )
 
-// TestEachRowIsRight: our own rows pass the checks of those in a ConfigMap.
-func TestEachRowIsRight(t *testing.T) {
+// TestBuiltInRowsAreValid: the built-in rows pass the checks for rows of a ConfigMap.
+func TestBuiltInRowsAreValid(t *testing.T) {
 	for _, row := range BuiltIn() {
 		for _, m := range row.mistakes() {
 			t.Errorf("%s %s: %s: %s", row.Operator, row.Group, m.field, m.text)
@@ -17,25 +21,27 @@ func TestEachRowIsRight(t *testing.T) {
 		}
 		for _, s := range append(row.Pause, row.Stop...) {
 			if s.Presence && s.Value != "true" {
-				t.Errorf("%s: the key %s alone counts, the value is to be true", row.Operator, s.Key)
+				t.Errorf("%s: the key %s counts alone, so its value must be true", row.Operator, s.Key)
 			}
 		}
 	}
 }
 
-func TestEachKindStandsInOneRow(t *testing.T) {
+// TestEachKindHasOneRow: no kind is in two built-in rows.
+func TestEachKindHasOneRow(t *testing.T) {
 	seen := map[string]string{}
 	for _, row := range BuiltIn() {
 		for _, k := range row.Kinds {
 			name := row.Group + "/" + k.Name
 			if before, ok := seen[name]; ok {
-				t.Errorf("%s is in a row of %s and in a row of %s", name, before, row.Operator)
+				t.Errorf("%s is in rows of both %s and %s", name, before, row.Operator)
 			}
 			seen[name] = row.Operator
 		}
 	}
 }
 
+// TestFind shows which rows are found.
 func TestFind(t *testing.T) {
 	off := Registry{{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"), Off: true}}
 	for name, tc := range map[string]struct {
@@ -71,9 +77,11 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestWith shows how rows of users replace built-in ones.
 func TestWith(t *testing.T) {
 	base := Registry{
-		{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils", "Hammer", "hammers"), Pause: []Setting{field("spec.paused", true)}},
+		{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils", "Hammer", "hammers"),
+			Pause: []Setting{field("spec.paused", true)}},
 		{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}, Off: true},
 	}
 	anvil := Row{Operator: "ours", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"), Stop: []Setting{field("spec.stop", true)}}
@@ -99,7 +107,8 @@ func TestWith(t *testing.T) {
 	}
 }
 
-func TestMeansOfARow(t *testing.T) {
+// TestRowKnowsItsMeans shows rows with a pause, a stop, both or none.
+func TestRowKnowsItsMeans(t *testing.T) {
 	for name, tc := range map[string]struct {
 		group, kind string
 		pause, stop bool
@@ -112,13 +121,28 @@ func TestMeansOfARow(t *testing.T) {
 		"TiDB's suspension is no stop": {"pingcap.com", "TidbCluster", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			row := find(t, tc.group, tc.kind)
+			row := findRow(t, tc.group, tc.kind)
 			if row.Can(ByPause) != tc.pause || row.Can(ByStop) != tc.stop || row.Can("") {
 				t.Errorf("pause %v, stop %v", row.Can(ByPause), row.Can(ByStop))
 			}
 		})
 	}
 	if _, ok := BuiltIn().Find("kubedb.com", "Postgres"); ok {
-		t.Error("a row that nobody has verified is found")
+		t.Error("an unverified row is found")
 	}
+}
+
+// TestBuiltInTable shows every built-in row with all its fields.
+func TestBuiltInTable(t *testing.T) {
+	var b strings.Builder
+	for _, row := range BuiltIn() {
+		fmt.Fprintf(&b, "%s %s %v\n", row.Operator, row.Group, row.Kinds)
+		for _, by := range []Means{ByPause, ByStop} {
+			for _, s := range row.settings(by) {
+				fmt.Fprintf(&b, "  %s %s %s = %#v, presence %t\n", by, s.In, s.Key, s.Value, s.Presence)
+			}
+		}
+		fmt.Fprintf(&b, "  resume %q, up %t, off %t\n  source %s\n", row.Resume, row.Up, row.Off, row.Source)
+	}
+	golden.Equal(t, b.String())
 }

@@ -1,5 +1,4 @@
-// Package rights makes the RBAC roles with which operators' resources may be paused and stopped. The functions themselves do
-// not need it.
+// Package rights makes the RBAC roles that allow Drydock to pause and stop operators' resources. The functions themselves do not need it.
 package rights
 
 import (
@@ -14,12 +13,12 @@ import (
 	"drydock.dev/shared/owners"
 )
 
-// Label marks the ClusterRoles that make up what pause-owner may do to custom resources (config/rbac/owners.yaml).
+// Label marks the ClusterRoles that are aggregated into pause-owner's rights to custom resources (config/rbac/owners.yaml).
 const Label = api.Prefix + "owners"
 
-// Roles are the rights that pausing and stopping the operators' resources takes, a ClusterRole an operator. Without operators
-// there is one for each that the registry knows. An operator that it does not know is an error that names those it does. No
-// rule names resources one by one, because nobody knows which ones there will be.
+// Roles returns the rights to pause and stop the operators' resources, one ClusterRole for each operator. Without operators, it returns
+// one for each operator of the registry. An unknown operator is an error that names the known ones. No rule names single objects, because
+// their names are not known in advance.
 func Roles(registry owners.Registry, operators ...string) ([]*rbacv1.ClusterRole, error) {
 	known := registry.Operators()
 	if len(operators) == 0 {
@@ -28,15 +27,15 @@ func Roles(registry owners.Registry, operators ...string) ([]*rbacv1.ClusterRole
 	var roles []*rbacv1.ClusterRole
 	for _, operator := range operators {
 		if !slices.Contains(known, operator) {
-			return nil, fmt.Errorf("no operator %q; there are %s", operator, strings.Join(known, ", "))
+			return nil, fmt.Errorf("no operator is called %q; the operators are %s", operator, strings.Join(known, ", "))
 		}
 		roles = append(roles, role(registry, operator))
 	}
 	return roles, nil
 }
 
-// Bindings gives the account, a ServiceAccount in namespace drydock, the roles in the namespaces only. The roles are no part of
-// drydock-owners any more, which counts in every namespace.
+// Bindings returns RoleBindings that give the roles to the account, a ServiceAccount in namespace drydock, in the namespaces only. It
+// removes the roles from drydock-owners, which applies to every namespace.
 func Bindings(roles []*rbacv1.ClusterRole, account string, namespaces ...string) []*rbacv1.RoleBinding {
 	var bindings []*rbacv1.RoleBinding
 	for _, role := range roles {
@@ -53,6 +52,7 @@ func Bindings(roles []*rbacv1.ClusterRole, account string, namespaces ...string)
 	return bindings
 }
 
+// role returns the ClusterRole for one operator.
 func role(registry owners.Registry, operator string) *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},

@@ -10,8 +10,9 @@ import (
 	"drydock.dev/shared/owners"
 )
 
+// TestRolesOfOperator shows the rules for an operator with two rows.
 // Invariants: I10.
-func TestRolesOfAnOperator(t *testing.T) {
+func TestRolesOfOperator(t *testing.T) {
 	roles, err := Roles(owners.BuiltIn(), "percona-pg")
 	if err != nil || len(roles) != 1 || roles[0].Name != "drydock-owners-percona-pg" || roles[0].Labels[Label] != "true" {
 		t.Fatalf("%v, %v", roles, err)
@@ -25,9 +26,9 @@ func TestRolesOfAnOperator(t *testing.T) {
 	}
 }
 
-// TestRolesOfStops: what can only be stopped needs the same rights, what is off none.
+// TestStopNeedsSameRights: a row with only a stop needs the same rights as a pause, and a row that is off needs none.
 // Invariants: I10.
-func TestRolesOfStops(t *testing.T) {
+func TestStopNeedsSameRights(t *testing.T) {
 	registry, err := owners.FromSettings(`
 - operator: percona-pxc
   group: acme.example.com
@@ -49,13 +50,13 @@ func TestRolesOfStops(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if _, err := Roles(registry, "kubedb"); err == nil {
-		t.Error("there are rights for a row that is off")
+		t.Error("a row that is off has rights")
 	}
 }
 
-// TestI10NoRoleIsWide: each rule names its group and its resources, and reads and patches only.
+// TestRolesAreNarrow: each rule names its group and its resources, and allows only reading and patching.
 // Invariants: I10.
-func TestI10NoRoleIsWide(t *testing.T) {
+func TestRolesAreNarrow(t *testing.T) {
 	roles, err := Roles(owners.BuiltIn())
 	if err != nil || len(roles) != len(owners.BuiltIn().Operators()) {
 		t.Fatalf("%d roles, %v", len(roles), err)
@@ -74,8 +75,9 @@ func TestI10NoRoleIsWide(t *testing.T) {
 	}
 }
 
+// TestUnknownOperator: the error names the known operators.
 func TestUnknownOperator(t *testing.T) {
 	if _, err := Roles(owners.BuiltIn(), "eck", "oracle"); err == nil || !strings.Contains(err.Error(), "redis-operator") {
-		t.Errorf("got %v, want to be told which ones there are", err)
+		t.Errorf("got %v, want the known operators", err)
 	}
 }

@@ -1,0 +1,74 @@
+package pauseowner
+
+import (
+	"fmt"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+)
+
+// failOperation ends an operation before it has changed the set. For a resize, restore then removes the prepared objects.
+func failOperation(in Input, planned operation.Record, reason api.Reason, message string) plan.Plan {
+	switch record := planned.(type) {
+	case *api.Resize:
+		next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, reason, message)
+		return plan.Do(reason, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
+	case *api.Sleep:
+		next := operation.Fail(record, api.Refused, in.Now, reason, message)
+		next.OwnerStops = false
+		return plan.Do(reason, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...).
+			Then(events.OperationFailed, next.Operation)
+	}
+	return plan.Noop(api.NotOurPhase)
+}
+
+// refuseOwner gives up an operation whose owner would undo it.
+func refuseOwner(in Input, planned operation.Record, o Owner, why string, args ...any) plan.Plan {
+	return failOperation(in, planned, api.OwnerNotPausable,
+		fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. Or pause it "+
+			"yourself and annotate the StatefulSet with %s=%s. %s",
+			o.Ref.Kind, o.Ref.Name, in.Set.Name, fmt.Sprintf(why, args...),
+			api.OwnerPolicyAnnotation, api.OwnerIgnore, retryHint(in, planned)))
+}
+
+// consentHint returns how to allow Drydock to pause the owner. The set's ownerReference does not count as consent, because its author can
+// name any resource of the namespace.
+func consentHint(in Input, o Owner) string {
+	return fmt.Sprintf("it does not allow a pause. Allow it with kubectl annotate -n %s %s %s %s=%s, or for all owners of the "+
+		"namespace with "+
+		"kubectl label namespace %s %s=%s", in.Set.Namespace, o.Resource, o.Ref.Name, api.AllowAnnotation, api.AllowPause,
+		in.Set.Namespace, api.PauseOwnersLabel, api.AllowValue)
+}
+
+// refuseClaimDeletion gives up a sleep if the operator's scale down would delete the set's claims.
+func refuseClaimDeletion(in Input, planned operation.Record, o Owner, set string) plan.Plan {
+	return failOperation(in, planned, api.DeletesClaims, fmt.Sprintf("%s %s would scale down StatefulSet %s, which deletes its claims. "+
+		"Set its persistentVolumeClaimRetentionPolicy.whenScaled to Retain. %s", o.Ref.Kind, o.Ref.Name, set, retryHint(in, planned)))
+}
+
+// ownerDeletedMessage says that the owner is being deleted, and probably the set with it.
+func ownerDeletedMessage(in Input, planned operation.Record, o Owner) string {
+	return fmt.Sprintf("%s %s, which controls StatefulSet %s, is being deleted. To keep the StatefulSet, wait until the owner is gone. "+
+		"%s", o.Ref.Kind, o.Ref.Name, in.Set.Name, retryHint(in, planned))
+}
+
+// timeoutMessage says that the owner was not paused before the deadline.
+func timeoutMessage(in Input, planned operation.Record) string {
+	return fmt.Sprintf("the owner of StatefulSet %s was not paused within %s. Check the owner and the log of pause-owner. %s",
+		in.Set.Name, in.Settings.PlanTimeout, retryHint(in, planned))
+}
+
+// retryHint returns how the operation is tried again. Drydock retries a sleep by itself. On a set with a resize, the retry annotation
+// applies to the resize.
+func retryHint(in Input, planned operation.Record) string {
+	if resize, ok := planned.(*api.Resize); ok {
+		return "Then " + operation.AskAgain(resize)
+	}
+	text := fmt.Sprintf("Drydock tries the sleep again after %s", in.Settings.SleepRetry)
+	if _, resized := in.Set.Annotations[api.ResizeAnnotation]; resized {
+		return text
+	}
+	return text + ", or immediately with the annotation " + api.RetryAnnotation
+}
