@@ -20,12 +20,6 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-const (
-	// remembers and forgets are what is done with the record of the sleep.
-	remembers = "create controllerrevisions drydock-" + build.SleepID + "-sleep; "
-	forgets   = "; delete controllerrevisions drydock-" + build.SleepID + "-sleep"
-)
-
 // due is a deadline that has not come.
 var due = build.SleepDue(time.Minute)
 
@@ -38,22 +32,17 @@ func scaler(manager string) build.Option {
 
 func TestPlannedIsPauseOwnersTurn(t *testing.T) {
 	with := func(options ...build.Option) Input { return on(web(append(options, sleep(api.Planned, due))...)) }
-	check(t, map[string]row{
-		"the owner is asked":       {with(), "noop NotOurPhase", ""},
-		"its deadline is not ours": {on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))), "noop NotOurPhase", ""},
-		"the set is being deleted": {with(build.Deleting()), "noop SetGone", ""},
-		"a resize is asked for":    {with(build.Resize("data=1Gi")), "noop NotOurPhase", ""},
-		"used in the second it began": {with(build.Active(time.Minute)), `do WakingUp: patch statefulsets web {+last-activity, +sleep}; event WakingUp "web: it was active at 2026-03-01T11:59:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"I4: somebody has scaled it up since": {with(build.Active(0), build.Replicas(5)), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 5, due 30m0s"},
-		"somebody aborts": {with(abort), `do Aborted: patch statefulsets web {-abort, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Aborted at Planned, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"I4: somebody has scaled it to zero: theirs to wake": {with(zero, scaler("kubectl"), build.Active(0)), `do AtZeroAlready: patch statefulsets web {+sleep}; event AtZeroAlready "field manager \"kubectl\" has scaled it to zero" -> scaled`,
-			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, finished 0s"},
-		"its operator has stopped it: its consent is about to come": {on(web(zero, sleep(api.Planned, due, build.OwnerStops()))), "noop NotOurPhase", ""},
-		"it is not opted in any more": {with(optOut), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+	check(t, map[string]Input{
+		"the owner is asked":                                        with(),
+		"its deadline is not ours":                                  on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))),
+		"the set is being deleted":                                  with(build.Deleting()),
+		"a resize is asked for":                                     with(build.Resize("data=1Gi")),
+		"used in the second it began":                               with(build.Active(time.Minute)),
+		"I4: somebody has scaled it up since":                       with(build.Active(0), build.Replicas(5)),
+		"somebody aborts":                                           with(abort),
+		"I4: somebody has scaled it to zero: theirs to wake":        with(zero, scaler("kubectl"), build.Active(0)),
+		"its operator has stopped it: its consent is about to come": on(web(zero, sleep(api.Planned, due, build.OwnerStops()))),
+		"it is not opted in any more":                               with(optOut),
 	})
 }
 
@@ -61,58 +50,34 @@ func TestStopping(t *testing.T) {
 	consented := sleep(api.Stopping, due)
 	stopping := sleep(api.Stopping, due, build.ScaledDown(30*time.Second))
 	with := func(options ...build.Option) Input { return on(web(options...)) }
-	const scales = "do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 3 to 0}"
-	const asleep = `do FellAsleep: patch statefulsets web {+sleep}; event FellAsleep "3 replicas come back when somebody needs them" -> scaled`
-	check(t, map[string]row{
-		"the owner consents: it is scaled to zero": {with(consented), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
-		"pods take longer than others": {with(consented, build.Edit(func(s *appsv1.StatefulSet) {
+	check(t, map[string]Input{
+		"the owner consents: it is scaled to zero": with(consented),
+		"pods take longer than others": with(consented, build.Edit(func(s *appsv1.StatefulSet) {
 			grace := int64(3600)
 			s.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
-		})), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 1h15m0s"},
-		"I4: somebody scaled it between the decision and now: that count comes back": {with(consented, build.Replicas(5)),
-			"do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 5 to 0}", "Stopping , idle, attempt 1, round 1, replicas 5, stopping 0s, due 15m30s"},
-		"I1: claims that a scale-down deletes are kept, in the same write": {with(consented, build.WhenScaled("Delete")),
-			"do ScalingDown: " + remembers + "patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 1, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"I1: somebody puts Delete back before another round": {with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"), build.Owned("Database", "main")),
-			"do ScalingDown: patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"what is kept already is remembered": {with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"), build.Owned("Database", "main")),
-			"do ScalingDown: patch statefulsets web {+sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"pods end":                         {with(stopping, zero, build.Counting(2, 2)), "wait ScalingDown (2 replicas are left)", ""},
-		"the controller has not seen it":   {with(stopping, zero, build.Unseen()), "wait ScalingDown (0 replicas are left)", ""},
-		"all pods have ended":              {with(stopping, zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -30s, quiesced 0s"},
-		"they have, as the deadline came":  {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced 0s"},
-		"the set is being deleted":         {with(stopping, zero, build.Counting(1, 1), build.Deleting()), "noop SetGone", ""},
-		"its operator stops it":            {with(sleep(api.Stopping, due, build.OwnerStops())), "wait ScalingDown (its operator stops it, 3 replicas are left)", ""},
-		"its operator is about to be done": {with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(1, 1)), "wait ScalingDown (its operator stops it, 1 replicas are left)", ""},
-		"its operator has stopped it":      {with(sleep(api.Stopping, due, build.OwnerStops()), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, its owner stops it, quiesced 0s"},
-		"I8: its operator does not stop it": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
-			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8: its operator stopped it, but for a pod": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
-			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8, I4: pods do not end: the set gets its replicas back": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
-			`do DeadlineExceeded: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, due 30m0s"},
-		"I8: nobody came to scale it": {with(sleep(api.Stopping, build.SleepDue(-time.Second))),
-			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"it is used while pods end": {with(stopping, zero, build.Counting(2, 2), build.Active(0)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
-		"it is used while its operator stops it: the operator starts it": {with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(2, 2), build.Active(0)),
-			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"somebody aborts": {with(stopping, zero, build.Counting(2, 2), abort),
-			`do Aborted: patch statefulsets web {-abort, replicas 0 to 3, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Aborted at Stopping, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
-		"it is not opted in any more": {with(stopping, zero, optOut),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
-		"the API server refuses to scale it": {with(consented).refused("admission webhook denied the request"),
-			`do Rejected: patch statefulsets web {+last-activity, +sleep}; event Rejected "the API server refuses: admission webhook denied the request; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Rejected at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"what it refuses of a member is not about the others": {on(member("db", shop, sleep(api.Planned)), web(shop, consented)).refused("no"), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
+		})),
+		"I4: somebody scaled it between the decision and now: that count comes back": with(consented, build.Replicas(5)),
+		"I1: claims that a scale-down deletes are kept, in the same write":           with(consented, build.WhenScaled("Delete")),
+		"I1: somebody puts Delete back before another round":                         with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"), build.Owned("Database", "main")),
+		"what is kept already is remembered":                                         with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"), build.Owned("Database", "main")),
+		"pods end":                                                                   with(stopping, zero, build.Counting(2, 2)),
+		"the controller has not seen it":                                             with(stopping, zero, build.Unseen()),
+		"all pods have ended":                                                        with(stopping, zero),
+		"they have, as the deadline came":                                            with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero),
+		"the set is being deleted":                                                   with(stopping, zero, build.Counting(1, 1), build.Deleting()),
+		"its operator stops it":                                                      with(sleep(api.Stopping, due, build.OwnerStops())),
+		"its operator is about to be done":                                           with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(1, 1)),
+		"its operator has stopped it":                                                with(sleep(api.Stopping, due, build.OwnerStops()), zero),
+		"I8: its operator does not stop it":                                          with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
+		"I8: its operator stopped it, but for a pod":                                 with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
+		"I8, I4: pods do not end: the set gets its replicas back":                    with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
+		"I8: nobody came to scale it":                                                with(sleep(api.Stopping, build.SleepDue(-time.Second))),
+		"it is used while pods end":                                                  with(stopping, zero, build.Counting(2, 2), build.Active(0)),
+		"it is used while its operator stops it: the operator starts it":             with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(2, 2), build.Active(0)),
+		"somebody aborts":                                                            with(stopping, zero, build.Counting(2, 2), abort),
+		"it is not opted in any more":                                                with(stopping, zero, optOut),
+		"the API server refuses to scale it":                                         with(consented).refused("admission webhook denied the request"),
+		"what it refuses of a member is not about the others":                        on(member("db", shop, sleep(api.Planned)), web(shop, consented)).refused("no"),
 	})
 }
 
@@ -128,27 +93,18 @@ func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 	with := func(options ...build.Option) Input {
 		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
 	}
-	const down = "do ScalingDown: patch statefulsets web {+sleep, replicas 2 to 0}"
-	started := func(by string) string {
-		return `do StartedByOthers: patch statefulsets web {+last-activity, +sleep}; event StartedByOthers "` + by + ` gave it 2 replicas" -> wake.decided`
-	}
-	check(t, map[string]row{
-		"an operator, while it stops: once more; the count from before comes back": {with(owned, again(1)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
-		"an operator, while it stops: a third time":                                {with(owned, again(2)), down, "Stopping , idle, attempt 1, round 3, replicas 3, stopping 0s, due 15m30s"},
-		"an operator that will not let it: it is given up": {with(owned, again(3), scaler("redis-operator")),
-			`do StartedByOthers: patch statefulsets web {+last-activity, +sleep}; event StartedByOthers "field manager \"redis-operator\" put 2 replicas back 3 times; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking StartedByOthers at Stopping, idle, attempt 1, round 3, replicas 2, stopping -30s, due 30m0s"},
-		"an operator that is late, within a minute": {with(owned, asleep(59*time.Second)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
-		"later it is somebody's wish":               {with(owned, asleep(time.Minute)), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1m0s, quiesced -1m0s, due 30m0s"},
-		"late for the third time":                   {with(owned, asleep(time.Second, build.SleepRound(3))), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 3, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
-		"a person, at once":                         {with(asleep(time.Second), scaler("kubectl")), started(`field manager \"kubectl\"`), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
-		"its operator, which had stopped it":        {with(owned, asleep(time.Second, build.OwnerStops())), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, its owner stops it, stopping -1s, quiesced -1s, due 30m0s"},
-		"a person, of a set that is paused": {with(build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))), started("somebody"),
-			"Waking StartedByOthers, paused, attempt 1, round 1, replicas 2, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"that is left alone for a while": {with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))), "noop AlreadyRefused", ""},
-		"then it sleeps again": {with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
-			`do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`,
-			"Planned SleepDecided, paused, attempt 2, round 1, replicas 2, due 10m0s"},
+	check(t, map[string]Input{
+		"an operator, while it stops: once more; the count from before comes back": with(owned, again(1)),
+		"an operator, while it stops: a third time":                                with(owned, again(2)),
+		"an operator that will not let it: it is given up":                         with(owned, again(3), scaler("redis-operator")),
+		"an operator that is late, within a minute":                                with(owned, asleep(59*time.Second)),
+		"later it is somebody's wish":                                              with(owned, asleep(time.Minute)),
+		"late for the third time":                                                  with(owned, asleep(time.Second, build.SleepRound(3))),
+		"a person, at once":                                                        with(asleep(time.Second), scaler("kubectl")),
+		"its operator, which had stopped it":                                       with(owned, asleep(time.Second, build.OwnerStops())),
+		"a person, of a set that is paused":                                        with(build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))),
+		"that is left alone for a while":                                           with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))),
+		"then it sleeps again":                                                     with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
 	})
 }
 
@@ -191,34 +147,18 @@ func TestAsleep(t *testing.T) {
 	asleep := func(options ...build.Option) Input {
 		return on(web(append([]build.Option{zero, sleep(api.Asleep, build.Slept(time.Hour))}, options...)...))
 	}
-	check(t, map[string]row{
-		"nobody needs it":          {asleep(), "noop StaysAsleep", ""},
-		"the set is being deleted": {asleep(build.Deleting(), build.Active(0)), "noop SetGone", ""},
-		"a resize is asked for":    {asleep(build.Resize("data=1Gi")), "noop StaysAsleep", ""},
-		"its hour has come": {asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is kept warm at this hour" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"it is to be awake until a time": {asleep(build.AwakeFor(time.Minute)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: awake until 2026-03-01T12:01:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"no clock puts it to sleep any more": {asleep(without(api.IdleTimeoutAnnotation)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "it has no drydock.dev/idle-timeout" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"it is not paused any more": {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is not paused any more" -> wake.decided`,
-			"Waking WakingUp, paused, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"somebody aborts": {asleep(abort),
-			`do Aborted: patch statefulsets web {-abort, replicas 0 to 3, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Aborted at Asleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"it is not opted in any more": {asleep(optOut),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"its operator has stopped it, and starts it": {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
-			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"a use in the future is not moved back": {asleep(build.Active(-time.Hour)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "web: it was active at 2026-03-01T13:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+	check(t, map[string]Input{
+		"nobody needs it":                            asleep(),
+		"the set is being deleted":                   asleep(build.Deleting(), build.Active(0)),
+		"a resize is asked for":                      asleep(build.Resize("data=1Gi")),
+		"its hour has come":                          asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
+		"it is to be awake until a time":             asleep(build.AwakeFor(time.Minute)),
+		"no clock puts it to sleep any more":         asleep(without(api.IdleTimeoutAnnotation)),
+		"it is not paused any more":                  on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
+		"somebody aborts":                            asleep(abort),
+		"it is not opted in any more":                asleep(optOut),
+		"its operator has stopped it, and starts it": on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
+		"a use in the future is not moved back":      asleep(build.Active(-time.Hour)),
 	})
 }
 
@@ -232,38 +172,24 @@ func TestWaking(t *testing.T) {
 	given := func(reason api.Reason) func(*api.Sleep) {
 		return func(s *api.Sleep) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
 	}
-	const awake = `event Awake "web: it was active"` + forgets + " -> scaled"
-	const ready = "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"
-	check(t, map[string]row{
-		"replicas are starting":                                         {with(nil, build.Counting(2, 1)), "wait WaitingForReady (1 of 3 replicas are ready)", ""},
-		"its operator is about to start it":                             {with(edits{build.OwnerStops()}, zero), "wait WaitingForReady (0 of 3 replicas are ready, its operator is to start them)", ""},
-		"all are ready":                                                 {with(nil), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"as many as somebody wants by now":                              {with(nil, build.Replicas(2)), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"an abort has nothing left to end":                              {with(nil, abort), "do Awake: patch statefulsets web {+sleep, -abort}; " + awake, ready},
-		"not opted in any more":                                         {with(nil, optOut), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"paused meanwhile: it wakes first":                              {with(nil, build.Paused()), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"I1: somebody stops it while it wakes, and its claims would go": {with(edits{build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")), "wait ScalingDown (somebody stops it again; while pods are left, its claims stay retained)", ""},
-		"I1: its pods never end: the claims stay": {with(edits{late, build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
-			`do AtZeroAlready: patch statefulsets web {+sleep}; event AtZeroAlready "somebody has scaled it to zero"` + forgets + " -> scaled",
-			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"somebody has stopped it while it woke": {with(edits{build.Kept("Delete")}, zero, build.WhenScaled("Retain")),
-			`do AtZeroAlready: patch statefulsets web {+sleep, whenScaled Delete}; event AtZeroAlready "somebody has scaled it to zero"` + forgets + " -> scaled",
-			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"I1: Delete is put back at the end": {with(edits{build.Kept("Delete")}, build.WhenScaled("Retain")), "do Awake: patch statefulsets web {+sleep, whenScaled Delete}; " + awake, ready},
-		"somebody has put it back":          {with(edits{build.Kept("Delete")}, build.WhenScaled("Delete")), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"somebody else has started it": {with(edits{build.Told(api.StartedByOthers, "kubectl gave it 3 replicas")}),
-			`do StartedByOthers: patch statefulsets web {+sleep}; event StartedByOthers "kubectl gave it 3 replicas"` + forgets + " -> scaled",
-			"Succeeded StartedByOthers, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
-		"ready as the deadline came": {with(edits{late}), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"I8: it does not get ready": {with(edits{late, build.Kept("Delete")}, build.Counting(3, 2), build.WhenScaled("Retain")),
-			`do NotReady: patch statefulsets web {+sleep, whenScaled Delete}; event NotReady "only 2 of 3 replicas got ready within 30m0s; look at the pods"` + forgets + " -> operation.failed",
-			"Failed NotReady at Waking, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"I8: the API server refuses": {with(nil, zero).refused("quota exceeded"),
-			`do Rejected: patch statefulsets web {+sleep}; event Rejected "the API server refuses: quota exceeded; scale the set yourself"` + forgets + " -> operation.failed",
-			"Failed Rejected at Waking, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"I8: the end of a sleep that was given up, not ready": {with(edits{late, given(api.Aborted)}, build.Counting(3, 2)),
-			`do NotReady: patch statefulsets web {+sleep}; event NotReady "only 2 of 3 replicas got ready within 30m0s; look at the pods"` + forgets + " -> operation.failed",
-			"Failed NotReady at Stopping, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
+	check(t, map[string]Input{
+		"replicas are starting":                                         with(nil, build.Counting(2, 1)),
+		"its operator is about to start it":                             with(edits{build.OwnerStops()}, zero),
+		"all are ready":                                                 with(nil),
+		"as many as somebody wants by now":                              with(nil, build.Replicas(2)),
+		"an abort has nothing left to end":                              with(nil, abort),
+		"not opted in any more":                                         with(nil, optOut),
+		"paused meanwhile: it wakes first":                              with(nil, build.Paused()),
+		"I1: somebody stops it while it wakes, and its claims would go": with(edits{build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
+		"I1: its pods never end: the claims stay":                       with(edits{late, build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
+		"somebody has stopped it while it woke":                         with(edits{build.Kept("Delete")}, zero, build.WhenScaled("Retain")),
+		"I1: Delete is put back at the end":                             with(edits{build.Kept("Delete")}, build.WhenScaled("Retain")),
+		"somebody has put it back":                                      with(edits{build.Kept("Delete")}, build.WhenScaled("Delete")),
+		"somebody else has started it":                                  with(edits{build.Told(api.StartedByOthers, "kubectl gave it 3 replicas")}),
+		"ready as the deadline came":                                    with(edits{late}),
+		"I8: it does not get ready":                                     with(edits{late, build.Kept("Delete")}, build.Counting(3, 2), build.WhenScaled("Retain")),
+		"I8: the API server refuses":                                    with(nil, zero).refused("quota exceeded"),
+		"I8: the end of a sleep that was given up, not ready":           with(edits{late, given(api.Aborted)}, build.Counting(3, 2)),
 	})
 	t.Run("I8: the end of a sleep that was given up", func(t *testing.T) {
 		p := Decide(with(edits{given(api.Aborted)}))
@@ -291,13 +217,13 @@ func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
 		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
 	}
 	starting := []build.Option{build.Counting(3, 1), sleep(api.Waking, due)}
-	check(t, map[string]row{
-		"it starts":              {on(front(zero), db(starting...)), "wait DependencyFirst (db is not ready yet)", ""},
-		"it is at zero still":    {on(front(zero), db(zero, sleep(api.Waking, due))), "wait DependencyFirst (db is not ready yet)", ""},
-		"it is ready":            {on(front(zero), db(sleep(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3} -> wake.decided", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"somebody did not wait":  {on(front(build.Counting(3, 2)), db(starting...)), "wait WaitingForReady (2 of 3 replicas are ready)", ""},
-		"and all is ready":       {on(front(), db(starting...)), `do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active; it waits until db is ready"` + forgets + " -> scaled", "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
-		"each wakes in its turn": {on(db(zero, sleep(api.Asleep, build.Slept(time.Hour))), front(zero)), `do WakingUp: patch statefulsets db {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+	check(t, map[string]Input{
+		"it starts":              on(front(zero), db(starting...)),
+		"it is at zero still":    on(front(zero), db(zero, sleep(api.Waking, due))),
+		"it is ready":            on(front(zero), db(sleep(api.Succeeded, build.Up(0)))),
+		"somebody did not wait":  on(front(build.Counting(3, 2)), db(starting...)),
+		"and all is ready":       on(front(), db(starting...)),
+		"each wakes in its turn": on(db(zero, sleep(api.Asleep, build.Slept(time.Hour))), front(zero)),
 	})
 }
 

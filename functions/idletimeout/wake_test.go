@@ -20,37 +20,25 @@ func TestSetWhoseOperatorIsAwayGetsItsReplicas(t *testing.T) {
 		waking := sleep(api.Waking, build.Slept(time.Hour), build.OwnerStops(), build.SleepDue(due), build.Told(api.WakingUp, "web: it was active"))
 		return on(web(append([]build.Option{zero, waking}, options...)...))
 	}
-	check(t, map[string]row{
-		"its operator has time left": {with(time.Second), "wait WaitingForReady (0 of 3 replicas are ready, its operator is to start them)", ""},
-		"the time is over": {with(-time.Second),
-			`do OwnerAway: patch statefulsets web {+sleep, replicas 0 to 3}; event OwnerAway "its operator has not started it within 30m0s, so Drydock gives it 3 replicas; look at the operator" -> wake.decided`,
-			"Waking OwnerAway, idle, attempt 1, round 1, replicas 3, its owner stops it, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"the API server refuses that": {with(-time.Second).refused("quota exceeded"),
-			`do StartRefused: patch statefulsets web {+sleep}; event StartRefused "the API server refuses to give it 3 replicas: quota exceeded; remove the cause, or scale the set yourself; the next try is in 13m0s"`,
-			"Waking StartRefused, idle, attempt 1, round 1, replicas 3, its owner stops it, stopping -1h0m0s, quiesced -1h0m0s, due 13m0s"},
-		"its operator started it in time": {with(-time.Second, build.Replicas(3)),
-			`do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active"` + forgets + " -> scaled",
-			"Succeeded Awake, idle, attempt 1, round 1, replicas 3, its owner stops it, quiesced -1h0m0s, ready 0s, finished 0s"},
+	check(t, map[string]Input{
+		"its operator has time left":      with(time.Second),
+		"the time is over":                with(-time.Second),
+		"the API server refuses that":     with(-time.Second).refused("quota exceeded"),
+		"its operator started it in time": with(-time.Second, build.Replicas(3)),
 	})
 }
 
 // TestRefusedReplicasAreTriedAgain: while the API server refuses the replicas, the sleep and its record stay.
 func TestRefusedReplicasAreTriedAgain(t *testing.T) {
-	const why = `event StartRefused "the API server refuses to give it 3 replicas: quota exceeded; remove the cause, or scale the set yourself; the next try is in 13m0s"`
 	refused := func(due time.Duration, options ...build.Option) Input {
 		return on(web(append([]build.Option{sleep(api.Waking, build.Slept(time.Hour), build.SleepDue(due), build.Told(api.StartRefused, "no"))}, options...)...))
 	}
-	check(t, map[string]row{
-		"the wake-up is refused": {on(web(zero, build.Active(0), sleep(api.Asleep, build.Slept(time.Hour)))).refused("quota exceeded"),
-			"do StartRefused: patch statefulsets web {+sleep}; " + why,
-			"Waking StartRefused, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 13m0s"},
-		"it is left alone for a while": {refused(time.Minute, zero), "wait StartRefused (the API server refused its replicas; the next try is at 2026-03-01T12:01:00Z)", ""},
-		"then it is tried again": {refused(-time.Second, zero), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3} -> wake.decided",
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"and refused again": {refused(-time.Second, zero).refused("quota exceeded"), "do StartRefused: patch statefulsets web {+sleep}; " + why,
-			"Waking StartRefused, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 13m0s"},
-		"a person has scaled it": {refused(time.Minute), `do Awake: patch statefulsets web {+sleep}; event Awake "it runs again"` + forgets + " -> scaled",
-			"Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
+	check(t, map[string]Input{
+		"the wake-up is refused":       on(web(zero, build.Active(0), sleep(api.Asleep, build.Slept(time.Hour)))).refused("quota exceeded"),
+		"it is left alone for a while": refused(time.Minute, zero),
+		"then it is tried again":       refused(-time.Second, zero),
+		"and refused again":            refused(-time.Second, zero).refused("quota exceeded"),
+		"a person has scaled it":       refused(time.Minute),
 	})
 }
 
@@ -69,14 +57,12 @@ func TestSetThatAFailedSleepLeftAtZeroWakes(t *testing.T) {
 	with := func(options ...build.Option) Input {
 		return on(web(append(append([]build.Option{}, left...), options...)...))
 	}
-	const wakes = `do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "somebody needs it" -> wake.decided`
-	const next = "Waking WakingUp, asked, attempt 2, round 1, replicas 3, due 30m0s"
-	check(t, map[string]row{
-		"a wake event":                     {with(build.Active(0)).told(events.Wake, 0), wakes[:strings.Index(wakes, ", +last")] + wakes[strings.Index(wakes, ", +sleep"):], next},
-		"awake-until":                      {with(build.AwakeFor(time.Minute)), wakes, next},
-		"nobody needs it":                  {with(), "noop AtZeroAlready", ""},
-		"a person scaled it to zero since": {with(build.AwakeFor(time.Minute), wroteReplicas("kubectl", time.Minute)), "noop AtZeroAlready", ""},
-		"it is paused":                     {with(build.AwakeFor(time.Minute), build.Paused()), "noop AtZeroAlready", ""},
+	check(t, map[string]Input{
+		"a wake event":                     with(build.Active(0)).told(events.Wake, 0),
+		"awake-until":                      with(build.AwakeFor(time.Minute)),
+		"nobody needs it":                  with(),
+		"a person scaled it to zero since": with(build.AwakeFor(time.Minute), wroteReplicas("kubectl", time.Minute)),
+		"it is paused":                     with(build.AwakeFor(time.Minute), build.Paused()),
 	})
 }
 
