@@ -3,6 +3,8 @@ package cleanuppod
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,37 +21,73 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
 // The set of these tests, web, has one replica and had more: claims data-web-1 and so on are left behind. Its cleanup is
 // operation build.ID.
 
-// row is a situation, the plan for it, and what the plan stores as the document of the cleanup.
-type row struct {
-	in   Input
-	want string
-	next string
-}
-
-func check(t *testing.T, rows map[string]row) {
+// check compares the decisions on the situations with the golden file of the test.
+func check(t *testing.T, situations map[string]Input) {
 	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) { expect(t, row) })
+	file := golden.Open(t)
+	for _, situation := range slices.Sorted(maps.Keys(situations)) {
+		t.Run(situation, func(t *testing.T) {
+			in := situations[situation]
+			expectGuarded(t, in)
+			file.Entry(t, situation, render(in, Decide(in)))
+		})
 	}
 }
 
-// expect checks a decision as build.Expect does, and that it changes nothing of what was observed.
-func expect(t *testing.T, row row) {
+// expectGuarded checks that the decision is repeatable, that its writes carry preconditions, and that it changes nothing observed.
+func expectGuarded(t *testing.T, in Input) {
 	t.Helper()
-	before := encode(row.in)
-	build.Expect(t, build.World(), func() plan.Plan { return Decide(row.in) }, row.want, "", objectsOf(row.in)...)
-	if got := summary(stored(Decide(row.in))); got != row.next {
-		t.Errorf("stored document\ngot  %s\nwant %s", got, row.next)
-	}
-	if after := encode(row.in); after != before {
+	before, p := encode(in), Decide(in)
+	build.Expect(t, build.World(), func() plan.Plan { return Decide(in) }, p.String(), "", objectsOf(in)...)
+	if after := encode(in); after != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
 	}
+}
+
+// render returns the golden entry of a decision: the observed objects, the plan, and the record that the plan stores.
+func render(in Input, p plan.Plan) string {
+	var b strings.Builder
+	if in.Set != nil {
+		fmt.Fprintf(&b, "set: replicas %d", statefulset.Replicas(in.Set))
+		if in.Set.DeletionTimestamp != nil {
+			b.WriteString(", deleted")
+		}
+		if record, err := api.LoadCleanup(in.Set); err == nil && record != nil {
+			fmt.Fprintf(&b, "; cleanup %s", summary(record))
+		}
+		b.WriteString("\n")
+	}
+	for _, c := range in.Claims {
+		fmt.Fprintf(&b, "claim %s\n", c.Name)
+	}
+	for _, pod := range in.Pods {
+		fmt.Fprintf(&b, "pod %s: %s\n", pod.Name, pod.Status.Phase)
+	}
+	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", p.Detail)
+	}
+	b.WriteString("\n")
+	for _, a := range p.Actions {
+		fmt.Fprintf(&b, "- %s\n", a)
+	}
+	if p.Announce != "" {
+		fmt.Fprintf(&b, "-> %s\n", strings.TrimPrefix(p.Announce, "dev.drydock."))
+	}
+	if record := stored(p); record != nil {
+		fmt.Fprintf(&b, "record: %s\n", summary(record))
+		if record.Message != "" {
+			fmt.Fprintf(&b, "says: %s\n", record.Message)
+		}
+	}
+	return b.String()
 }
 
 func encode(in Input) string {

@@ -1,6 +1,9 @@
 package cleanuppod
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -50,38 +54,38 @@ func unscheduled(message string) build.Option {
 func TestTrouble(t *testing.T) {
 	old, older := build.Age(12*time.Minute), build.Age(24*time.Hour)
 	type list = []corev1.ContainerStatus
-	for name, row := range map[string]struct {
+	pods := map[string]struct {
 		tries   int
 		options []build.Option
-		want    string
 	}{
-		"it runs":                               {0, nil, ""},
-		"it runs for long":                      {0, []build.Option{older}, ""},
-		"it has just been made":                 {0, []build.Option{pending}, ""},
-		"it does not start, nobody knows why":   {0, []build.Option{pending, old}, "cleanup pod web-1 has not started within 11m0s: it is Pending"},
-		"no node takes it":                      {0, []build.Option{pending, old, unscheduled("0/3 nodes\n")}, "cleanup pod web-1 has not started within 11m0s: Unschedulable 0/3 nodes"},
-		"an init container cannot start":        {0, []build.Option{pending, old, containers(list{waits("init", "ErrImagePull")}, waits("drain", "PodInitializing"))}, "cleanup pod web-1 has not started within 11m0s: container init: ErrImagePull"},
-		"an init container runs for long":       {0, []build.Option{pending, old, containers(list{running("init", 0)}, waits("drain", "PodInitializing"))}, ""},
-		"it has just ended":                     {0, []build.Option{pending, old, containers(list{terminated("init", 0, time.Minute)}, waits("drain", "PodInitializing"))}, ""},
-		"it ended long ago, and nothing since":  {0, []build.Option{pending, older, containers(list{terminated("init", 0, time.Hour)}, waits("drain", "ErrImagePull"))}, "cleanup pod web-1 has not started within 11m0s: container drain: ErrImagePull"},
-		"only one beside the others runs":       {0, []build.Option{pending, old, beside("log"), containers(list{running("log", 0)}, waits("drain", "ErrImagePull"))}, "cleanup pod web-1 has not started within 11m0s: container drain: ErrImagePull"},
-		"an init container fails":               {0, []build.Option{pending, old, containers(list{terminated("init", 2, time.Hour)})}, ""},
-		"it fails too often":                    {2, []build.Option{pending, containers(list{terminated("init", 2, time.Hour)})}, "cleanup pod web-1 failed 3 times: container init exited with 2"},
-		"one beside the others fails often":     {0, []build.Option{beside("log"), containers(list{running("log", 9)}, running("drain", 1))}, ""},
-		"it was started again twice":            {0, []build.Option{failing(2, "")}, ""},
-		"it was started again, nobody says why": {0, []build.Option{containers(nil, running("drain", 3))}, "cleanup pod web-1 failed 3 times: "},
-		"it ended well and was started again":   {0, []build.Option{containers(nil, corev1.ContainerStatus{Name: "drain", RestartCount: 1, State: terminated("drain", 0, 0).State})}, ""},
-		"two have ended, one well":              {2, []build.Option{containers(nil, terminated("a", 0, 0), terminated("b", 137, 0))}, "cleanup pod web-1 failed 3 times: container b exited with 137"},
-		"it takes too long":                     {0, []build.Option{build.Age(26 * time.Hour)}, "cleanup pod web-1 has not ended within 25h0m0s"},
-	} {
+		"it runs":                               {0, nil},
+		"it runs for long":                      {0, []build.Option{older}},
+		"it has just been made":                 {0, []build.Option{pending}},
+		"it does not start, nobody knows why":   {0, []build.Option{pending, old}},
+		"no node takes it":                      {0, []build.Option{pending, old, unscheduled("0/3 nodes\n")}},
+		"an init container cannot start":        {0, []build.Option{pending, old, containers(list{waits("init", "ErrImagePull")}, waits("drain", "PodInitializing"))}},
+		"an init container runs for long":       {0, []build.Option{pending, old, containers(list{running("init", 0)}, waits("drain", "PodInitializing"))}},
+		"it has just ended":                     {0, []build.Option{pending, old, containers(list{terminated("init", 0, time.Minute)}, waits("drain", "PodInitializing"))}},
+		"it ended long ago, and nothing since":  {0, []build.Option{pending, older, containers(list{terminated("init", 0, time.Hour)}, waits("drain", "ErrImagePull"))}},
+		"only one beside the others runs":       {0, []build.Option{pending, old, beside("log"), containers(list{running("log", 0)}, waits("drain", "ErrImagePull"))}},
+		"an init container fails":               {0, []build.Option{pending, old, containers(list{terminated("init", 2, time.Hour)})}},
+		"it fails too often":                    {2, []build.Option{pending, containers(list{terminated("init", 2, time.Hour)})}},
+		"one beside the others fails often":     {0, []build.Option{beside("log"), containers(list{running("log", 9)}, running("drain", 1))}},
+		"it was started again twice":            {0, []build.Option{failing(2, "")}},
+		"it was started again, nobody says why": {0, []build.Option{containers(nil, running("drain", 3))}},
+		"it ended well and was started again":   {0, []build.Option{containers(nil, corev1.ContainerStatus{Name: "drain", RestartCount: 1, State: terminated("drain", 0, 0).State})}},
+		"two have ended, one well":              {2, []build.Option{containers(nil, terminated("a", 0, 0), terminated("b", 137, 0))}},
+		"it takes too long":                     {0, []build.Option{build.Age(26 * time.Hour)}},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		row := pods[name]
 		t.Run(name, func(t *testing.T) {
 			entry := &api.OrdinalStatus{Tries: row.tries}
 			if row.tries == 0 {
 				entry = nil
 			}
-			if got := on(web()).trouble(entry, on1(1, row.options...)); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, cmp.Or(on(web()).trouble(entry, on1(1, row.options...)), "no trouble"))
 		})
 	}
 }
