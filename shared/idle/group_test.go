@@ -2,6 +2,7 @@ package idle
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -42,74 +44,71 @@ func TestJudgeOfASetAlone(t *testing.T) {
 	sleep := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 		return build.WithSleep(build.Sleep(phase, options...))
 	}
-	const idle, paused, asked = "web sleeps, idle", "web sleeps, paused", "web sleeps, asked"
-	const invalid = "web awake: what is written on it cannot be understood"
-	for name, row := range map[string]struct {
+	situations := map[string]struct {
 		options []build.Option
 		asked   time.Duration // ago; 0 is not at all
-		want    string
 	}{
-		"nothing is written":                        {nil, 0, "web awake: it has no drydock.dev/idle-timeout"},
-		"it was not used for so long":               {[]build.Option{hour, used}, 0, idle},
-		"its last use is younger":                   {[]build.Option{hour, build.Active(time.Minute)}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
-		"a use in the future":                       {[]build.Option{hour, build.Active(-time.Minute)}, 0, "web awake: web: it was active at 2026-03-01T12:01:00Z"},
-		"nobody knows its last use":                 {[]build.Option{hour}, 0, "web awake: web: nobody knows when it was used last"},
-		"the timeout, and the throttle":             {[]build.Option{hour, build.Active(time.Hour + time.Minute)}, 0, idle},
-		"a second before that":                      {[]build.Option{hour, build.Active(time.Hour + time.Minute - time.Second)}, 0, "web awake: web: it was active at 2026-03-01T10:59:01Z"},
-		"it is paused":                              {[]build.Option{build.Paused()}, 0, paused},
-		"paused, whatever it is used":               {[]build.Option{build.Paused(), hour, build.Active(0)}, 0, paused},
-		"paused goes over awake until":              {[]build.Option{build.Paused(), build.AwakeFor(time.Hour)}, 0, paused},
-		"awake until a time":                        {[]build.Option{hour, used, build.AwakeFor(time.Second)}, 0, "web awake: web: awake until 2026-03-01T12:00:01Z"},
-		"that time has come":                        {[]build.Option{hour, used, build.AwakeFor(0)}, 0, idle},
-		"kept warm at this hour":                    {[]build.Option{hour, used, build.Annotation(api.KeepWarmAnnotation, "Sun 11:00-12:01")}, 0, "web awake: web: it is kept warm at this hour"},
-		"kept warm by one of two":                   {[]build.Option{hour, used, build.Annotation(api.KeepWarmAnnotation, "Mon 11:00-12:01;Sun 12:00-13:00")}, 0, "web awake: web: it is kept warm at this hour"},
-		"kept warm at another hour":                 {[]build.Option{hour, used, build.Annotation(api.KeepWarmAnnotation, "Sun 11:00-12:00")}, 0, idle},
-		"awake words need no timeout":               {[]build.Option{build.AwakeFor(time.Hour)}, 0, "web awake: web: awake until 2026-03-01T13:00:00Z"},
-		"what is wrong keeps it awake":              {[]build.Option{build.IdleTimeout("1h"), used, build.AwakeFor(0), build.Annotation(api.KeepWarmAnnotation, "x")}, 0, invalid},
-		"also what only is not new":                 {[]build.Option{hour, build.Annotation(api.LastActivityAnnotation, "yesterday")}, 0, invalid},
-		"a sleep nobody can read":                   {[]build.Option{hour, used, build.Annotation(api.SleepAnnotation, "{")}, 0, "web awake: web: what is written on it cannot be understood"},
-		"at zero, nobody wants it":                  {[]build.Option{hour, used, build.Replicas(0)}, 0, idle},
-		"at zero, of unknown use":                   {[]build.Option{hour, build.Replicas(0)}, 0, idle},
-		"not up for long":                           {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.Up(29*time.Minute))}, 0, "web awake: web: it has not been up for 30m0s"},
-		"up for long, but just then":                {[]build.Option{build.IdleTimeout("10s"), used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.Up(30*time.Minute))}, 0, idle},
-		"up since it was made":                      {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(29 * time.Minute)}, 0, "web awake: web: it has not been up for 30m0s"},
-		"made long ago":                             {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(30 * time.Minute)}, 0, idle},
-		"ready after its last use":                  {[]build.Option{hour, used, sleep(api.Succeeded, build.Up(time.Hour))}, 0, "web awake: web: it was active at 2026-03-01T11:00:00Z"},
-		"asked":                                     {[]build.Option{hour, build.Active(time.Minute)}, time.Second, asked},
-		"a sleep is requested":                      {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339))}, 0, asked},
-		"a sleep is requested for later":            {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
-		"a sleep was requested before its last use": {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-time.Hour).Format(time.RFC3339))}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
-		"asked, of unknown use":                     {[]build.Option{hour}, time.Second, asked},
-		"asked, without a timeout":                  {nil, time.Second, "web awake: it has no drydock.dev/idle-timeout"},
-		"asked before its last use":                 {[]build.Option{hour, build.Active(time.Minute)}, time.Hour, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
-		"a use in the same second wins":             {[]build.Option{hour, build.Active(time.Second)}, time.Second - time.Millisecond, "web awake: web: it was active at 2026-03-01T11:59:59Z"},
-		"asked, but paused is more":                 {[]build.Option{hour, build.Paused()}, time.Second, paused},
-		"asked, but awake until":                    {[]build.Option{hour, used, build.AwakeFor(time.Hour)}, time.Second, "web awake: web: awake until 2026-03-01T13:00:00Z"},
-		"asked, but not up for long":                {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m")}, time.Second, "web awake: web: it has not been up for 30m0s"},
-		"asleep":                                    {[]build.Option{hour, used, sleep(api.Asleep)}, 0, idle},
-		"used before it fell asleep":                {[]build.Option{hour, build.Active(61 * time.Second), sleep(api.Asleep)}, 0, idle},
-		"used in the second it began":               {[]build.Option{hour, build.Active(time.Minute), sleep(api.Asleep)}, 0, "web awake: web: it was active at 2026-03-01T11:59:00Z"},
-		"used since":                                {[]build.Option{hour, build.Active(59 * time.Second), sleep(api.Planned)}, 0, "web awake: web: it was active at 2026-03-01T11:59:01Z"},
-		"asleep, and kept warm":                     {[]build.Option{hour, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, 0, "web awake: web: it is kept warm at this hour"},
-		"asleep, the timeout was taken":             {[]build.Option{used, sleep(api.Asleep)}, 0, "web awake: it has no drydock.dev/idle-timeout"},
-		"asleep since somebody asked":               {[]build.Option{hour, build.Active(2 * time.Minute), sleep(api.Asleep, build.Because(ForAsk))}, 0, asked},
-		"asleep and paused":                         {[]build.Option{build.Paused(), sleep(api.Asleep, build.Because(ForPause))}, 0, paused},
-		"paused, used meanwhile":                    {[]build.Option{build.Paused(), hour, build.Active(0), sleep(api.Asleep, build.Because(ForPause))}, 0, paused},
-		"not paused any more":                       {[]build.Option{hour, used, sleep(api.Asleep, build.Because(ForPause))}, 0, "web awake: web: it is not paused any more"},
-		"waking":                                    {[]build.Option{hour, used, sleep(api.Waking)}, 0, "web awake: web: it is waking up"},
-		"paused while it wakes":                     {[]build.Option{build.Paused(), hour, sleep(api.Waking)}, 0, paused},
-		"I3: the sleep is another set's":            {[]build.Option{hour, used, sleep(api.Waking), build.UID("uid-2")}, 0, idle},
-		"a sleep that is over":                      {[]build.Option{hour, used, sleep(api.Failed)}, 0, idle},
-	} {
+		"nothing is written":                        {nil, 0},
+		"it was not used for so long":               {[]build.Option{hour, used}, 0},
+		"its last use is younger":                   {[]build.Option{hour, build.Active(time.Minute)}, 0},
+		"a use in the future":                       {[]build.Option{hour, build.Active(-time.Minute)}, 0},
+		"nobody knows its last use":                 {[]build.Option{hour}, 0},
+		"the timeout, and the throttle":             {[]build.Option{hour, build.Active(time.Hour + time.Minute)}, 0},
+		"a second before that":                      {[]build.Option{hour, build.Active(time.Hour + time.Minute - time.Second)}, 0},
+		"it is paused":                              {[]build.Option{build.Paused()}, 0},
+		"paused, whatever it is used":               {[]build.Option{build.Paused(), hour, build.Active(0)}, 0},
+		"paused goes over awake until":              {[]build.Option{build.Paused(), build.AwakeFor(time.Hour)}, 0},
+		"awake until a time":                        {[]build.Option{hour, used, build.AwakeFor(time.Second)}, 0},
+		"that time has come":                        {[]build.Option{hour, used, build.AwakeFor(0)}, 0},
+		"kept warm at this hour":                    {[]build.Option{hour, used, build.Annotation(api.KeepWarmAnnotation, "Sun 11:00-12:01")}, 0},
+		"kept warm by one of two":                   {[]build.Option{hour, used, build.Annotation(api.KeepWarmAnnotation, "Mon 11:00-12:01;Sun 12:00-13:00")}, 0},
+		"kept warm at another hour":                 {[]build.Option{hour, used, build.Annotation(api.KeepWarmAnnotation, "Sun 11:00-12:00")}, 0},
+		"awake words need no timeout":               {[]build.Option{build.AwakeFor(time.Hour)}, 0},
+		"what is wrong keeps it awake":              {[]build.Option{build.IdleTimeout("1h"), used, build.AwakeFor(0), build.Annotation(api.KeepWarmAnnotation, "x")}, 0},
+		"also what only is not new":                 {[]build.Option{hour, build.Annotation(api.LastActivityAnnotation, "yesterday")}, 0},
+		"a sleep nobody can read":                   {[]build.Option{hour, used, build.Annotation(api.SleepAnnotation, "{")}, 0},
+		"at zero, nobody wants it":                  {[]build.Option{hour, used, build.Replicas(0)}, 0},
+		"at zero, of unknown use":                   {[]build.Option{hour, build.Replicas(0)}, 0},
+		"not up for long":                           {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.Up(29*time.Minute))}, 0},
+		"up for long, but just then":                {[]build.Option{build.IdleTimeout("10s"), used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.Up(30*time.Minute))}, 0},
+		"up since it was made":                      {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(29 * time.Minute)}, 0},
+		"made long ago":                             {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(30 * time.Minute)}, 0},
+		"ready after its last use":                  {[]build.Option{hour, used, sleep(api.Succeeded, build.Up(time.Hour))}, 0},
+		"asked":                                     {[]build.Option{hour, build.Active(time.Minute)}, time.Second},
+		"a sleep is requested":                      {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-time.Second).Format(time.RFC3339))}, 0},
+		"a sleep is requested for later":            {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, 0},
+		"a sleep was requested before its last use": {[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-time.Hour).Format(time.RFC3339))}, 0},
+		"asked, of unknown use":                     {[]build.Option{hour}, time.Second},
+		"asked, without a timeout":                  {nil, time.Second},
+		"asked before its last use":                 {[]build.Option{hour, build.Active(time.Minute)}, time.Hour},
+		"a use in the same second wins":             {[]build.Option{hour, build.Active(time.Second)}, time.Second - time.Millisecond},
+		"asked, but paused is more":                 {[]build.Option{hour, build.Paused()}, time.Second},
+		"asked, but awake until":                    {[]build.Option{hour, used, build.AwakeFor(time.Hour)}, time.Second},
+		"asked, but not up for long":                {[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m")}, time.Second},
+		"asleep":                                    {[]build.Option{hour, used, sleep(api.Asleep)}, 0},
+		"used before it fell asleep":                {[]build.Option{hour, build.Active(61 * time.Second), sleep(api.Asleep)}, 0},
+		"used in the second it began":               {[]build.Option{hour, build.Active(time.Minute), sleep(api.Asleep)}, 0},
+		"used since":                                {[]build.Option{hour, build.Active(59 * time.Second), sleep(api.Planned)}, 0},
+		"asleep, and kept warm":                     {[]build.Option{hour, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, 0},
+		"asleep, the timeout was taken":             {[]build.Option{used, sleep(api.Asleep)}, 0},
+		"asleep since somebody asked":               {[]build.Option{hour, build.Active(2 * time.Minute), sleep(api.Asleep, build.Because(ForAsk))}, 0},
+		"asleep and paused":                         {[]build.Option{build.Paused(), sleep(api.Asleep, build.Because(ForPause))}, 0},
+		"paused, used meanwhile":                    {[]build.Option{build.Paused(), hour, build.Active(0), sleep(api.Asleep, build.Because(ForPause))}, 0},
+		"not paused any more":                       {[]build.Option{hour, used, sleep(api.Asleep, build.Because(ForPause))}, 0},
+		"waking":                                    {[]build.Option{hour, used, sleep(api.Waking)}, 0},
+		"paused while it wakes":                     {[]build.Option{build.Paused(), hour, sleep(api.Waking)}, 0},
+		"I3: the sleep is another set's":            {[]build.Option{hour, used, sleep(api.Waking), build.UID("uid-2")}, 0},
+		"a sleep that is over":                      {[]build.Option{hour, used, sleep(api.Failed)}, 0},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(situations)) {
+		row := situations[name]
 		t.Run(name, func(t *testing.T) {
 			var asked time.Time
 			if row.asked != 0 {
 				asked = build.Now.Add(-row.asked)
 			}
-			got := verdicts(groupOfSets(sets{build.Set("web", row.options...)}), build.Now, asked)
-			if got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, verdicts(groupOfSets(sets{build.Set("web", row.options...)}), build.Now, asked))
 		})
 	}
 }
@@ -121,48 +120,45 @@ func TestJudgeOfAGroup(t *testing.T) {
 	}
 	db := func(options ...build.Option) *appsv1.StatefulSet { return build.Set("db", options...) }
 	web := func(options ...build.Option) *appsv1.StatefulSet { return build.Set("web", options...) }
-	const both, byDB = "db sleeps, idle; web sleeps, idle", "db awake: db: it was active at 2026-03-01T12:00:00Z; web awake: db: it was active at 2026-03-01T12:00:00Z"
-	for name, row := range map[string]struct {
+	situations := map[string]struct {
 		sets  sets
 		asked bool
-		want  string
 	}{
-		"nobody uses one of them":                   {sets{db(hour, used), web(hour, used)}, false, both},
-		"one is used":                               {sets{db(hour, now), web(hour, used)}, false, byDB},
-		"one has a timeout, which is for all":       {sets{db(hour, used), web(used)}, false, both},
-		"one without is used":                       {sets{db(now), web(hour, used)}, false, byDB},
-		"none has a timeout":                        {sets{db(used), web(used)}, false, "db awake: it has no drydock.dev/idle-timeout; web awake: it has no drydock.dev/idle-timeout"},
-		"the longest timeout counts":                {sets{db(hour, build.Active(30*time.Minute)), web(build.IdleTimeout("10m"), used)}, false, "db awake: db: it was active at 2026-03-01T11:30:00Z; web awake: db: it was active at 2026-03-01T11:30:00Z"},
-		"a timeout that cannot be read is for none": {sets{db(build.IdleTimeout("2 hours"), used), web(hour, used)}, false, "db awake: what is written on it cannot be understood; web awake: db: what is written on it cannot be understood"},
-		"nobody knows the use of one":               {sets{db(hour, used), web()}, false, "db awake: web: nobody knows when it was used last; web awake: web: nobody knows when it was used last"},
-		"one is at zero, of unknown use":            {sets{db(hour, used), web(build.Replicas(0))}, false, both},
-		"one is paused, and keeps nobody":           {sets{db(hour, used), web(hour, now, build.Paused())}, false, "db sleeps, idle; web sleeps, paused"},
-		"one is paused, the other is used":          {sets{db(hour, now), web(hour, used, build.Paused())}, false, "db awake: db: it was active at 2026-03-01T12:00:00Z; web sleeps, paused"},
-		"one sleeps, the other is used":             {sets{db(hour, used, sleep(api.Asleep)), web(hour, build.Active(30*time.Second))}, false, "db awake: web: it was active at 2026-03-01T11:59:30Z; web awake: web: it was active at 2026-03-01T11:59:30Z"},
-		"one wakes, the other follows":              {sets{db(hour, used, sleep(api.Asleep)), web(hour, used, sleep(api.Waking))}, false, "db awake: web: it is waking up; web awake: web: it is waking up"},
-		"a sleep of one that nobody can read":       {sets{db(hour, used, sleep(api.Asleep)), web(hour, used, build.Annotation(api.SleepAnnotation, "{"))}, false, "db awake: web: what is written on it cannot be understood; web awake: web: what is written on it cannot be understood"},
-		"one keeps all warm":                        {sets{db(hour, used), web(used, build.Annotation(api.KeepWarmAnnotation, "Sun 00:00-24:00"))}, false, "db awake: web: it is kept warm at this hour; web awake: web: it is kept warm at this hour"},
-		"asked, and one was used before":            {sets{db(hour, build.Active(time.Minute)), web(hour, used)}, true, "db sleeps, asked; web sleeps, asked"},
-		"asked, and one was used in that second":    {sets{db(hour, now), web(hour, used)}, true, byDB},
+		"nobody uses one of them":                   {sets{db(hour, used), web(hour, used)}, false},
+		"one is used":                               {sets{db(hour, now), web(hour, used)}, false},
+		"one has a timeout, which is for all":       {sets{db(hour, used), web(used)}, false},
+		"one without is used":                       {sets{db(now), web(hour, used)}, false},
+		"none has a timeout":                        {sets{db(used), web(used)}, false},
+		"the longest timeout counts":                {sets{db(hour, build.Active(30*time.Minute)), web(build.IdleTimeout("10m"), used)}, false},
+		"a timeout that cannot be read is for none": {sets{db(build.IdleTimeout("2 hours"), used), web(hour, used)}, false},
+		"nobody knows the use of one":               {sets{db(hour, used), web()}, false},
+		"one is at zero, of unknown use":            {sets{db(hour, used), web(build.Replicas(0))}, false},
+		"one is paused, and keeps nobody":           {sets{db(hour, used), web(hour, now, build.Paused())}, false},
+		"one is paused, the other is used":          {sets{db(hour, now), web(hour, used, build.Paused())}, false},
+		"one sleeps, the other is used":             {sets{db(hour, used, sleep(api.Asleep)), web(hour, build.Active(30*time.Second))}, false},
+		"one wakes, the other follows":              {sets{db(hour, used, sleep(api.Asleep)), web(hour, used, sleep(api.Waking))}, false},
+		"a sleep of one that nobody can read":       {sets{db(hour, used, sleep(api.Asleep)), web(hour, used, build.Annotation(api.SleepAnnotation, "{"))}, false},
+		"one keeps all warm":                        {sets{db(hour, used), web(used, build.Annotation(api.KeepWarmAnnotation, "Sun 00:00-24:00"))}, false},
+		"asked, and one was used before":            {sets{db(hour, build.Active(time.Minute)), web(hour, used)}, true},
+		"asked, and one was used in that second":    {sets{db(hour, now), web(hour, used)}, true},
 		"asked for, one is on its way: the other does not wake it, nor stays": {
-			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false, "db sleeps, asked; web sleeps, asked"},
+			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false},
 		"asked for, and the other was used since": {
-			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false,
-			"db awake: db: it was active at 2026-03-01T11:59:30Z; web awake: db: it was active at 2026-03-01T11:59:30Z"},
+			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false},
 		"an asking that is over": {
-			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Succeeded, build.Because(ForAsk)))}, false,
-			"db awake: db: it was active at 2026-03-01T11:58:30Z; web awake: db: it was active at 2026-03-01T11:58:30Z"},
+			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Succeeded, build.Because(ForAsk)))}, false},
 		"what somebody asks now is later than what was asked for": {
-			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, true, "db sleeps, asked; web sleeps, asked"},
-	} {
+			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, true},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(situations)) {
+		row := situations[name]
 		t.Run(name, func(t *testing.T) {
 			var asked time.Time
 			if row.asked {
 				asked = build.Now.Add(500 * time.Millisecond)
 			}
-			if got := verdicts(groupOfSets(row.sets), build.Now.Add(time.Second), asked); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, verdicts(groupOfSets(row.sets), build.Now.Add(time.Second), asked))
 		})
 	}
 }
