@@ -1,10 +1,13 @@
 package idle
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -25,18 +28,23 @@ func TestMemberCheckThatCanBeRead(t *testing.T) {
 }
 
 func TestMemberCheckThatCannotBeRead(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                      `"" is no kind of probe; write "http:PORT/PATH"`,
-		"prometheus:up":                         `"prometheus" is asked of no pod; write`,
-		"exec:cat":                              `"exec" is no kind of probe`,
-		"http:web/":                             `"web" is no port; write`,
-		"tcp:70000":                             `"70000" is no port`,
-		"http:80/" + strings.Repeat("x", 1<<20): "it has more than 1024 bytes; write",
-		"http:80/a b":                           "has blanks",
-	} {
-		got, err := MemberCheckOf(build.Set("web", build.Annotation(api.MemberCheckAnnotation, text)))
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "prometheus:QUERY") || len(err.Error()) > 300 {
-			t.Errorf("%.40s is %v, %v", text, got, err)
-		}
+	mistakes := map[string]string{
+		"nothing":             "",
+		"Prometheus":          "prometheus:up",
+		"an unknown kind":     "exec:cat",
+		"the name of a port":  "http:web/",
+		"a port too large":    "tcp:70000",
+		"a megabyte":          "http:80/" + strings.Repeat("x", 1<<20),
+		"a path with a blank": "http:80/a b",
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(mistakes)) {
+		t.Run(name, func(t *testing.T) {
+			got, err := MemberCheckOf(build.Set("web", build.Annotation(api.MemberCheckAnnotation, mistakes[name])))
+			if err == nil || strings.Contains(err.Error(), "prometheus:QUERY") || len(err.Error()) > 300 {
+				t.Fatalf("%v, %v", got, err)
+			}
+			file.Entry(t, name, err.Error())
+		})
 	}
 }

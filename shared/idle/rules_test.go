@@ -1,6 +1,8 @@
 package idle
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -57,48 +60,54 @@ func TestRead(t *testing.T) {
 
 // TestReadSaysWhatToWrite: which annotation of which set, what stands there, and what to write.
 func TestReadSaysWhatToWrite(t *testing.T) {
-	const duration, moment, whole = "write a duration from 10s to 8784h0m0s", "write a time as RFC 3339 has it", "write a whole number from 1 to 1000"
-	for name, row := range map[string]struct{ key, text, want string }{
-		"yes":                      {api.PausedAnnotation, "yes", `write "true", or remove the annotation`},
-		"a capital":                {api.PausedAnnotation, "True", `write "true", or remove the annotation`},
-		"no duration":              {api.IdleTimeoutAnnotation, "30", duration},
-		"an empty duration":        {api.IdleTimeoutAnnotation, "", duration},
-		"no time at all":           {api.IdleTimeoutAnnotation, "0s", duration},
-		"a time in the past":       {api.IdleTimeoutAnnotation, "-1h", duration},
-		"so short that it flaps":   {api.IdleTimeoutAnnotation, "9.999s", duration},
-		"years":                    {api.IdleTimeoutAnnotation, "8785h", duration},
-		"no uptime":                {api.MinUptimeAnnotation, "long", duration},
-		"a time of day":            {api.AwakeUntilAnnotation, "18:00", moment},
-		"a time without a zone":    {api.AwakeUntilAnnotation, "2026-03-01T18:00:00", moment},
-		"seconds since 1970":       {api.LastActivityAnnotation, "1772366400", moment},
-		"no activity":              {api.LastActivityAnnotation, "", moment},
-		"no window":                {api.KeepWarmAnnotation, "", "write DAYS FROM-TO ZONE"},
-		"no name":                  {api.DependsOnAnnotation, "", `"" is no name of a StatefulSet`},
-		"a comma too many":         {api.DependsOnAnnotation, "db,", `"" is no name of a StatefulSet`},
-		"a name with a namespace":  {api.DependsOnAnnotation, "shop/db", `"shop/db" is no name of a StatefulSet; write names separated by commas`},
-		"no replicas":              {api.WakeReplicasAnnotation, "0", whole},
-		"fewer than none":          {api.WakeReplicasAnnotation, "-1", whole},
-		"very many replicas":       {api.WakeReplicasAnnotation, "1001", whole},
-		"more than there are":      {api.WakeReplicasAnnotation, "99999999999", whole},
-		"half a replica":           {api.WakeReplicasAnnotation, "1.5", whole},
-		"a probe of no known kind": {api.ActivityProbeAnnotation, "https://web", `write "http:PORT/PATH"`},
-	} {
+	mistakes := map[string]struct{ key, text string }{
+		"yes":                      {api.PausedAnnotation, "yes"},
+		"a capital":                {api.PausedAnnotation, "True"},
+		"no duration":              {api.IdleTimeoutAnnotation, "30"},
+		"an empty duration":        {api.IdleTimeoutAnnotation, ""},
+		"no time at all":           {api.IdleTimeoutAnnotation, "0s"},
+		"a time in the past":       {api.IdleTimeoutAnnotation, "-1h"},
+		"so short that it flaps":   {api.IdleTimeoutAnnotation, "9.999s"},
+		"years":                    {api.IdleTimeoutAnnotation, "8785h"},
+		"no uptime":                {api.MinUptimeAnnotation, "long"},
+		"a time of day":            {api.AwakeUntilAnnotation, "18:00"},
+		"a time without a zone":    {api.AwakeUntilAnnotation, "2026-03-01T18:00:00"},
+		"seconds since 1970":       {api.LastActivityAnnotation, "1772366400"},
+		"no activity":              {api.LastActivityAnnotation, ""},
+		"no window":                {api.KeepWarmAnnotation, ""},
+		"no name":                  {api.DependsOnAnnotation, ""},
+		"a comma too many":         {api.DependsOnAnnotation, "db,"},
+		"a name with a namespace":  {api.DependsOnAnnotation, "shop/db"},
+		"no replicas":              {api.WakeReplicasAnnotation, "0"},
+		"fewer than none":          {api.WakeReplicasAnnotation, "-1"},
+		"very many replicas":       {api.WakeReplicasAnnotation, "1001"},
+		"more than there are":      {api.WakeReplicasAnnotation, "99999999999"},
+		"half a replica":           {api.WakeReplicasAnnotation, "1.5"},
+		"a probe of no known kind": {api.ActivityProbeAnnotation, "https://web"},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(mistakes)) {
+		row := mistakes[name]
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(build.Set("web", build.Annotation(row.key, row.text)))
 			if err == nil {
 				t.Fatal("it is taken")
 			}
-			for _, part := range []string{row.key, "StatefulSet shop/web", row.want} {
+			for _, part := range []string{row.key, "StatefulSet shop/web"} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("%q does not say %q", err, part)
 				}
 			}
+			file.Entry(t, name, err.Error())
 		})
 	}
-	if _, err := Read(build.Set("web", func(o metav1.Object) { o.SetLabels(map[string]string{api.GroupLabel: ""}) })); err == nil ||
-		!strings.Contains(err.Error(), "name a group or remove it") {
-		t.Errorf("an empty group: %v", err)
-	}
+	t.Run("an empty group", func(t *testing.T) {
+		_, err := Read(build.Set("web", func(o metav1.Object) { o.SetLabels(map[string]string{api.GroupLabel: ""}) }))
+		if err == nil {
+			t.Fatal("it is taken")
+		}
+		file.Entry(t, "an empty group", err.Error())
+	})
 }
 
 func TestAllThatIsWrongIsToldAtOnce(t *testing.T) {
