@@ -24,7 +24,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// result is what a probe has found, in words.
+// result renders the result of a probe.
 func result(active bool, err error) string {
 	switch {
 	case err != nil && active:
@@ -48,7 +48,7 @@ func expectResult(t *testing.T, got, want string) {
 	}
 }
 
-// replica is a running pod of set web. In tests all have the address of this machine.
+// replica returns a running pod of set web at the address of this machine.
 func replica(ordinal int, options ...build.Option) *corev1.Pod {
 	address := build.Edit(func(p *corev1.Pod) {
 		p.Status.PodIP = "127.0.0.1"
@@ -82,7 +82,7 @@ func TestAskHTTP(t *testing.T) {
 				w.WriteHeader(http.StatusTeapot)
 			}
 		case "/huge":
-			_, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) // nobody reads it
+			_, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) // more than the prober reads
 		case "/idle":
 			w.WriteHeader(http.StatusNoContent)
 		case "/moved":
@@ -108,8 +108,8 @@ func TestAskHTTP(t *testing.T) {
 	for path, want := range map[string]string{
 		"/used?since=1h": "in use",
 		"/idle":          "idle",
-		"/moved":         "answers 302; 200 means in use, 204 idle",
-		"/none":          "answers 404",
+		"/moved":         "answered 302; 200 means in use, 204 idle",
+		"/none":          "answered 404",
 		"/gone":          "asking pod web-",
 		"/slow":          "asking pod web-",
 		"/huge":          "in use",
@@ -125,11 +125,11 @@ func TestAskHTTP(t *testing.T) {
 	}
 	expectResult(t, ask(t, c, settings, "http:"+port(t, closed.URL)), "connection refused")
 	if asked.Load() > 0 {
-		t.Error("somebody else was asked")
+		t.Error("another server was asked")
 	}
 }
 
-// TestAskHTTPSOfAHost: an application that answers for its own name only, and refuses others.
+// TestAskHTTPSOfAHost asks an application that accepts only its own host name.
 func TestAskHTTPSOfAHost(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "shop.example" || r.TLS.ServerName != "shop.example" {
@@ -140,21 +140,21 @@ func TestAskHTTPSOfAHost(t *testing.T) {
 	at := portOf(server.URL)
 	c := newCluster(t, replica(0), replica(1))
 	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used host=shop.example"), "in use")
-	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used"), "answers 400")
-	expectResult(t, ask(t, c, build.SleepSettings(), "http:"+at+"/used host=shop.example"), "answers 400")
+	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used"), "answered 400")
+	expectResult(t, ask(t, c, build.SleepSettings(), "http:"+at+"/used host=shop.example"), "answered 400")
 }
 
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestOneOfThePodsIsEnough to be in use, whatever the others say, and all have to say that they are idle.
-func TestOneOfThePodsIsEnough(t *testing.T) {
+// TestOneActivePodIsEnough: a set is in use if one pod says so, and idle only if all pods say so.
+func TestOneActivePodIsEnough(t *testing.T) {
 	for _, row := range []struct {
 		codes []int
 		want  string
 	}{
-		{[]int{204, 204}, "idle"}, {[]int{204, 200}, "in use"}, {[]int{500, 200}, "in use"}, {[]int{204, 500}, "answers 500"},
+		{[]int{204, 204}, "idle"}, {[]int{204, 200}, "in use"}, {[]int{500, 200}, "in use"}, {[]int{204, 500}, "answered 500"},
 	} {
 		var asked atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -165,8 +165,8 @@ func TestOneOfThePodsIsEnough(t *testing.T) {
 	}
 }
 
-// TestPodsThatCannotBeAsked: whatever is unknown is no idleness.
-func TestPodsThatCannotBeAsked(t *testing.T) {
+// TestPodsThatCannotBeProbed: a set is not idle while the state of a pod is unknown.
+func TestPodsThatCannotBeProbed(t *testing.T) {
 	elsewhere := build.Edit(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "uid-2" })
 	situations := map[string][]metav1.Object{
 		"there are none":         nil,
@@ -227,7 +227,8 @@ func TestAskPrometheus(t *testing.T) {
 		"a page":                    {200, `<html>sign in</html>`},
 		"a redirect":                {302, ``},
 		"nothing at all":            {200, ``},
-		"more than anybody reads":   {200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`)},
+		"the answer is too long": {
+			200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`)},
 	}
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
@@ -249,7 +250,7 @@ func TestAskPrometheus(t *testing.T) {
 	}
 }
 
-func TestPrometheusThatCannotBeAsked(t *testing.T) {
+func TestUnreachablePrometheus(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("query") == "body" {
 			w.Header().Set("Content-Length", "1000")
@@ -263,12 +264,12 @@ func TestPrometheusThatCannotBeAsked(t *testing.T) {
 	}))
 	t.Cleanup(slow.Close)
 	servers := map[string]struct{ url, query string }{
-		"nobody knows one":       {"", "x"},
-		"it does not run":        {"http://127.0.0.1:1", "x"},
-		"a URL that is none":     {"http://a b", "x"},
-		"a scheme that is none":  {"prometheus:9090", "x"},
-		"it does not answer":     {slow.URL, "x"},
-		"it stops in the middle": {slow.URL, "body"},
+		"no Prometheus is configured":    {"", "x"},
+		"nothing listens at the URL":     {"http://127.0.0.1:1", "x"},
+		"an invalid URL":                 {"http://a b", "x"},
+		"an unknown scheme":              {"prometheus:9090", "x"},
+		"the probe fails":                {slow.URL, "x"},
+		"the answer stops in the middle": {slow.URL, "body"},
 	}
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -285,48 +286,54 @@ func TestPrometheusThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// header4 and header6 begin the tables of the kernel, as /proc/net/tcp and tcp6 have them.
+// header4 and header6 are the first lines of /proc/net/tcp and /proc/net/tcp6.
 const (
-	header4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     \n"
-	header6 = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-	rest4   = " 00000000:00000000 00:00000000 00000000  1000        0 2613 1 0000000000000000 100 0 0 10 0\n"
+	header4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode" +
+		"                                                     \n"
+	header6 = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr" +
+		" tm->when retrnsmt   uid  timeout inode\n"
+	rest4 = " 00000000:00000000 00:00000000 00000000  1000        0 2613 1 0000000000000000 100 0 0 10 0\n"
 )
 
-// line4 is a line of the table, of a connection between addresses as the kernel writes them.
+// line4 returns a line of the table for a connection between addresses in the kernel's format.
 func line4(local, remote, state string) string {
 	return "   0: " + local + " " + remote + " " + state + rest4
 }
 
-func TestEstablished(t *testing.T) {
+func TestCountConnections(t *testing.T) {
 	const listening, used, port5432 = "00000000:1538 00000000:0000 0A", "0100000A:1538 0200000A:C001 01", 5432
 	line := func(text string) string { return "   0: " + text + rest4 }
 	tables := map[string]string{
-		"nobody is connected":                   header4 + line(listening) + header6,
-		"somebody is":                           header4 + line(listening) + line(used),
-		"two are":                               header4 + line(used) + line("0100000A:1538 0300000A:C001 01"),
-		"to another port":                       header4 + line4("0100000A:1539", "0200000A:C001", "01"),
-		"from that port, as a client":           header4 + line4("0100000A:C001", "0200000A:1538", "01"),
-		"it is about to be":                     header4 + line4("0100000A:1538", "0200000A:C001", "03"),
-		"it was, and has ended":                 header4 + line4("0100000A:1538", "0200000A:C001", "06"),
-		"a health check over the loopback":      header4 + line4("0100007F:1538", "0100007F:C001", "01"),
-		"a health check over the pod's address": header4 + line4("0100000A:1538", "0100000A:C001", "01"),
-		"over IPv6":                             header4 + header6 + line4("000080FE000000000000000001000000:1538", "000080FE000000000000000002000000:C001", "01"),
-		"over IPv6's loopback":                  header4 + header6 + line4("00000000000000000000000001000000:1538", "00000000000000000000000001000000:C001", "01"),
-		"over IPv4, on a socket for both":       header4 + header6 + line4("0000000000000000FFFF00000100000A:1538", "0000000000000000FFFF00000200000A:C001", "01"),
-		"listening for both":                    header4 + header6 + line4("00000000000000000000000000000000:1538", "00000000000000000000000000000000:0000", "0A"),
-		"in small letters":                      header4 + line4("0100000a:c001", "0200000a:1538", "01"),
-		"a kernel without IPv6":                 header4 + line(used),
-		"no table":                              "",
-		"another command's words":               "cat: /proc/net/tcp: No such file or directory\n",
-		"a line that is cut off":                header4 + "   0: 0100000A",
-		"a port that is none":                   header4 + line4("0100000A:XXXX", "0200000A:C001", "01"),
-		"a port too large":                      header4 + line4("0100000A:11538", "0200000A:C001", "01"),
-		"an address without a port":             header4 + line4("0100000A:1538", "0200000A", "01"),
+		"no connection":                           header4 + line(listening) + header6,
+		"one connection":                          header4 + line(listening) + line(used),
+		"two connections":                         header4 + line(used) + line("0100000A:1538 0300000A:C001 01"),
+		"a connection to another port":            header4 + line4("0100000A:1539", "0200000A:C001", "01"),
+		"a connection from that port to a server": header4 + line4("0100000A:C001", "0200000A:1538", "01"),
+		"a connection that is being opened":       header4 + line4("0100000A:1538", "0200000A:C001", "03"),
+		"a connection that has ended":             header4 + line4("0100000A:1538", "0200000A:C001", "06"),
+		"a health check over the loopback":        header4 + line4("0100007F:1538", "0100007F:C001", "01"),
+		"a health check over the pod's address":   header4 + line4("0100000A:1538", "0100000A:C001", "01"),
+		"over IPv6": header4 + header6 + line4("000080FE000000000000000001000000:1538", "000080FE000000000000000002000000:C001",
+			"01"),
+		"over IPv6's loopback": header4 + header6 + line4("00000000000000000000000001000000:1538",
+			"00000000000000000000000001000000:C001", "01"),
+		"over IPv4, on a socket for both": header4 + header6 + line4("0000000000000000FFFF00000100000A:1538",
+			"0000000000000000FFFF00000200000A:C001", "01"),
+		"listening for both": header4 + header6 + line4("00000000000000000000000000000000:1538",
+			"00000000000000000000000000000000:0000", "0A"),
+		"in small letters":               header4 + line4("0100000a:c001", "0200000a:1538", "01"),
+		"a kernel without IPv6":          header4 + line(used),
+		"no table":                       "",
+		"the output of another command":  "cat: /proc/net/tcp: No such file or directory\n",
+		"a truncated line":               header4 + "   0: 0100000A",
+		"a port that is not hexadecimal": header4 + line4("0100000A:XXXX", "0200000A:C001", "01"),
+		"a port too large":               header4 + line4("0100000A:11538", "0200000A:C001", "01"),
+		"an address without a port":      header4 + line4("0100000A:1538", "0200000A", "01"),
 	}
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		t.Run(name, func(t *testing.T) {
-			n, err := established(tables[name], port5432, nil)
+			n, err := countConnections(tables[name], port5432, nil)
 			if err != nil {
 				file.Entry(t, name, err.Error())
 				return
@@ -336,8 +343,8 @@ func TestEstablished(t *testing.T) {
 	}
 }
 
-// TestEstablishedReadsThisKernelsTable: a connection over the loopback is there and does not count.
-func TestEstablishedReadsThisKernelsTable(t *testing.T) {
+// TestCountConnectionsReadsKernelTable: the table lists a connection over the loopback, which does not count.
+func TestCountConnectionsReadsKernelTable(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	response, err := http.Get(server.URL) //nolint:noctx // this machine
@@ -349,12 +356,12 @@ func TestEstablishedReadsThisKernelsTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := established(string(table), 1, nil); err != nil || n != 0 {
+	if n, err := countConnections(string(table), 1, nil); err != nil || n != 0 {
 		t.Errorf("%d connections to port 1, %v", n, err)
 	}
 	var number int
 	_, _ = fmt.Sscan(port(t, server.URL), &number)
-	if n, err := established(string(table), number, nil); err != nil || n != 0 {
+	if n, err := countConnections(string(table), number, nil); err != nil || n != 0 {
 		t.Errorf("%d connections to the server, %v", n, err)
 	}
 	if want := fmt.Sprintf(":%04X ", number); !strings.Contains(string(table), want) {
@@ -369,13 +376,14 @@ func TestAskTCP(t *testing.T) {
 		printed map[string]string
 		want    string
 	}{
-		"nobody is connected":     {map[string]string{"web-0": header4, "web-1": header4 + header6}, "idle"},
-		"somebody is, to one":     {map[string]string{"web-0": header4, "web-1": used}, "in use"},
-		"the first is enough":     {map[string]string{"web-0": used}, "in use"},
-		"the second is enough":    {map[string]string{"web-1": used}, "in use"},
-		"the first cannot say":    {map[string]string{"web-1": header4}, "reading the connections of pod web-0: "},
-		"the first says nonsense": {map[string]string{"web-0": "a b c d", "web-1": header4}, "reading the connections of pod web-0: "},
-		"the second cannot say":   {map[string]string{"web-0": header4}, "reading the connections of pod web-1: "},
+		"no connection":            {map[string]string{"web-0": header4, "web-1": header4 + header6}, "idle"},
+		"one pod has a connection": {map[string]string{"web-0": header4, "web-1": used}, "in use"},
+		"only the first pod answers, and it has a connection":  {map[string]string{"web-0": used}, "in use"},
+		"only the second pod answers, and it has a connection": {map[string]string{"web-1": used}, "in use"},
+		"only the second pod answers, without a connection":    {map[string]string{"web-1": header4}, "reading the connections of pod web-0: "},
+		"the first pod answers nonsense": {map[string]string{"web-0": "a b c d", "web-1": header4},
+			"reading the connections of pod web-0: "},
+		"only the first pod answers, without a connection": {map[string]string{"web-0": header4}, "reading the connections of pod web-1: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.printed = row.printed
