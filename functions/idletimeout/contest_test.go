@@ -52,7 +52,7 @@ func TestStartCountIsResetAfterSuccessfulSleep(t *testing.T) {
 		next.StartedBy != "argocd-controller" {
 		t.Errorf("the next sleep is %+v", next)
 	}
-	waking := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active"), contested)
+	waking := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web was active"), contested)
 	if next := build.StoredSleep(Decide(on(web(waking)))); next.Phase != api.Succeeded || next.Starts != 0 || next.StartedBy != "" {
 		t.Errorf("the successful sleep is %+v", next)
 	}

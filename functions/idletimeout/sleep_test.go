@@ -184,7 +184,7 @@ func TestAsleep(t *testing.T) {
 // Invariants: I1, I8.
 func TestWaking(t *testing.T) {
 	with := func(phase []func(*api.Sleep), options ...build.Option) Input {
-		all := append([]func(*api.Sleep){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active")}, phase...)
+		all := append([]func(*api.Sleep){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web was active")}, phase...)
 		return on(web(append([]build.Option{sleep(api.Waking, all...)}, options...)...))
 	}
 	type edits = []func(*api.Sleep)
@@ -237,7 +237,7 @@ func TestDependencyStartsFirst(t *testing.T) {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
 	waiting := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.DependencyFirst,
-		"web: it was active; it waits until db is ready"))
+		"web was active; the set waits until db is ready"))
 	front := func(options ...build.Option) *appsv1.StatefulSet {
 		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
 	}

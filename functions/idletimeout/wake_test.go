@@ -18,7 +18,7 @@ import (
 func TestReplicasAreRestoredWhenOperatorIsAway(t *testing.T) {
 	with := func(due time.Duration, options ...build.Option) Input {
 		waking := sleep(api.Waking, build.Slept(time.Hour), build.OwnerStops(), build.SleepDue(due),
-			build.Told(api.WakingUp, "web: it was active"))
+			build.Told(api.WakingUp, "web was active"))
 		return on(web(append([]build.Option{zero, waking}, options...)...))
 	}
 	check(t, map[string]Input{

@@ -11,7 +11,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-func TestMemberCheckThatCanBeRead(t *testing.T) {
+func TestValidMemberChecks(t *testing.T) {
 	for text, want := range map[string]Probe{
 		"http:8008/replica":         {Kind: ProbeHTTP, Port: 8008, Path: "/replica"},
 		"https:8443/r host=db.shop": {Kind: ProbeHTTPS, Port: 8443, Path: "/r", Host: "db.shop"},
@@ -27,7 +27,7 @@ func TestMemberCheckThatCanBeRead(t *testing.T) {
 	}
 }
 
-func TestMemberCheckThatCannotBeRead(t *testing.T) {
+func TestInvalidMemberChecks(t *testing.T) {
 	mistakes := map[string]string{
 		"nothing":             "",
 		"Prometheus":          "prometheus:up",
