@@ -59,12 +59,12 @@ type Member struct {
 	// OptedIn is true if the set has an idle timeout. Timeout is its value, or 0 if the value is invalid.
 	OptedIn bool
 	Timeout time.Duration
-	// Keeps is true if awake-until on the set keeps its group awake: the set is not paused, and its annotations are valid. A set with
+	// KeepsAwake is true if awake-until on the set keeps its group awake: the set is not paused, and its annotations are valid. A set with
 	// invalid annotations stays awake anyway, and the gateway does not write to it.
-	Keeps      bool
+	KeepsAwake bool
 	AwakeUntil time.Time
-	// Alone is true if only awake-until on the set itself wakes it: it is at zero without a sleep that its group could end.
-	Alone bool
+	// WakesAlone is true if only awake-until on the set itself wakes it: it is at zero without a sleep that its group could end.
+	WakesAlone bool
 	// Object holds the metadata that a patch of the set needs.
 	Object metav1.ObjectMeta
 }
@@ -75,9 +75,9 @@ func memberOf(set *appsv1.StatefulSet) Member {
 	_, optedIn := set.Annotations[api.IdleTimeoutAnnotation]
 	member := Member{
 		Ref: Ref{set.Namespace, set.Name}, Status: statusOf(m), Group: set.Labels[api.GroupLabel], OptedIn: optedIn,
-		Keeps: m.Err == nil && m.SleepErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
-		Alone:  statefulset.Replicas(set) == 0 && !m.Sleep.Active() && m.Revives() > 0,
-		Object: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion},
+		KeepsAwake: m.Err == nil && m.SleepErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
+		WakesAlone: statefulset.Replicas(set) == 0 && !m.Sleep.Active() && m.Revives() > 0,
+		Object:     metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion},
 	}
 	if m.Err == nil {
 		member.Timeout = m.Rules.Timeout

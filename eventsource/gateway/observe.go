@@ -53,7 +53,7 @@ func (g *Gateway) cachedUnits(ctx context.Context, entry *share.Entry[[]Unit], q
 	}
 	units, err := g.observe(ctx, query)
 	switch {
-	case ctx.Err() != nil: // the caller disconnected; the result is unknown
+	case ctx.Err() != nil: // the caller disconnected, or the time is over: the result is unknown
 	case err == nil && SessionOf(units).Ready():
 		entry.Put(units, nil, now.Add(readyTTL))
 	default:

@@ -153,7 +153,7 @@ func (u Unit) extend(in Input) []plan.Action {
 func (u Unit) membersToExtend(until time.Time) []Member {
 	var members []Member
 	for _, m := range u.Members {
-		if m.Alone && u.needs(m) && m.AwakeUntil.Before(until) {
+		if m.WakesAlone && u.needs(m) && m.AwakeUntil.Before(until) {
 			members = append(members, m)
 		}
 	}
@@ -167,7 +167,7 @@ func (u Unit) membersToExtend(until time.Time) []Member {
 func (u Unit) awakeUntil() time.Time {
 	var latest time.Time
 	for _, m := range u.Members {
-		if m.Keeps && m.AwakeUntil.After(latest) {
+		if m.KeepsAwake && m.AwakeUntil.After(latest) {
 			latest = m.AwakeUntil
 		}
 	}
@@ -181,7 +181,7 @@ func (u Unit) memberToWrite() *Member {
 	for i := range u.Members {
 		m := &u.Members[i]
 		switch {
-		case !m.Keeps || !m.State.wakes():
+		case !m.KeepsAwake || !m.State.wakes():
 		case slices.Contains(u.Named, m.Name):
 			return m
 		case first == nil:

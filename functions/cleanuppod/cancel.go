@@ -47,7 +47,8 @@ func (in Input) removePods(match func(*corev1.Pod) bool) plan.Plan {
 	return wait
 }
 
-// removeAllPods removes every cleanup pod of a set that is gone. The claims are kept, because the set's template is gone, too.
+// removeAllPods removes every cleanup pod of a set that is gone. The claims are kept, because the request for their cleanup is gone with
+// the set.
 func (in Input) removeAllPods() plan.Plan {
 	p := in.removePods(func(*corev1.Pod) bool { return true })
 	if p.Kind == plan.KindNoop {
@@ -163,6 +164,6 @@ func (in Input) releaseSet(record *api.Cleanup, why string) plan.Plan {
 		return plan.Do(api.FinalizerRemoved, append(removeFinalizer(patch).Actions(), note)...)
 	}
 	patch.Annotate(api.CleanupAnnotation, in.canceledRecord(record, api.CleanupCanceled, why).Encode())
-	return plan.Do(api.FinalizerRemoved, append(removeFinalizer(patch).Actions(), note)...).Then(events.OperationFailed,
-		operation).For(api.KindCleanup)
+	return plan.Do(api.FinalizerRemoved, append(removeFinalizer(patch).Actions(), note)...).
+		Then(events.OperationFailed, operation).For(api.KindCleanup)
 }

@@ -39,11 +39,13 @@ type Signal struct {
 	At   time.Time
 }
 
-// isUse reports whether the event says that the set is in use, or is about to be used.
-func (s Signal) isUse() bool { return s.Type == events.Activity || s.Type == events.Wake }
+// reportsUse reports whether the event says that the set is in use, or is about to be used.
+func (s Signal) reportsUse() bool { return s.Type == events.Activity || s.Type == events.Wake }
 
-// isCurrentUse reports whether the event says so and is recent.
-func (s Signal) isCurrentUse(now time.Time) bool { return s.isUse() && now.Sub(s.At) <= events.Fresh }
+// reportsCurrentUse reports whether the event says so and is recent.
+func (s Signal) reportsCurrentUse(now time.Time) bool {
+	return s.reportsUse() && now.Sub(s.At) <= events.Fresh
+}
 
 // sleepRequestedAt returns when the event requested a sleep, or the zero time.
 func (s Signal) sleepRequestedAt() time.Time {
@@ -105,7 +107,7 @@ func (in Input) judge() (idle.Group, []idle.Verdict) {
 
 // recordActivity stores the activity that the event reports.
 func recordActivity(in Input, m idle.Member) plan.Plan {
-	if !in.Signal.isUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
+	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
 		return plan.Noop(api.NotIdle)
 	}
 	return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
@@ -164,7 +166,7 @@ func reportUnreadableSleep(in Input, m idle.Member) plan.Plan {
 
 // handleAtZero starts a set that is at zero without a sleep, if the set is needed and may be woken. Otherwise it stays at zero.
 func handleAtZero(in Input, group idle.Group, m idle.Member) plan.Plan {
-	needed := in.Signal.isCurrentUse(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
+	needed := in.Signal.reportsCurrentUse(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
 	if !needed || m.Revives() == 0 || in.Scalers[m.Set.Name] != nil { // the count of a Scaler is the user's request
 		return plan.Noop(api.AtZeroAlready)
 	}
@@ -197,8 +199,8 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if m.Retried {
 		store.Unannotate(api.RetryAnnotation)
 	}
-	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, sleep, false))...).Then(events.SleepDecided,
-		sleep.Operation)
+	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, sleep, false))...).
+		Then(events.SleepDecided, sleep.Operation)
 }
 
 // isBackingOff reports whether the member's sleep failed recently and no event requests a retry.

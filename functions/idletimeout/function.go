@@ -39,7 +39,8 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 }
 
 // Handle is safe to repeat, to reorder and to run concurrently. An event only triggers a reconcile, or reports an activity. An
-// activity can only move the last activity later. If the API server rejects a write permanently, the sleep fails.
+// activity can only move the last activity later. If the API server rejects a write permanently, the sleep fails, or the start of the
+// set is tried again later.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if namespace, group, ok := events.GroupOf(e); ok {
 		name, err := f.representativeOf(ctx, namespace, group)

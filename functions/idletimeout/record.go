@@ -21,7 +21,7 @@ type Record struct {
 
 // mayHaveRecords reports whether records have to be read. The activity of a running set needs none.
 func (in Input) mayHaveRecords() bool {
-	return !in.Signal.isUse() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
+	return !in.Signal.reportsUse() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
 		return m.Sleep.Active() || statefulset.Replicas(m.Set) == 0
 	})
 }

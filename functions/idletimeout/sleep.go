@@ -61,13 +61,13 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	scaled := sleep.Stopping != nil
 	switch {
 	case in.isRejected(m):
-		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected the scale-down: "+in.Rejected)
+		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+in.Rejected)
 	case statefulset.AtZero(m.Set) && (scaled || sleep.OwnerStops):
 		next := sleep.Clone()
 		next.Phase, next.Quiesced, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
 		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("the set gets its %d replicas back when it is needed", sleep.Replicas)
-		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(),
-			operation.NoteOf(m.Set, next, false))...).Then(events.Scaled, sleep.Operation)
+		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).
+			Then(events.Scaled, sleep.Operation)
 	case operation.Overdue(sleep, in.Now):
 		return failSleep(in, group, m, sleep, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their grace period, "+
 			"so the set is started again. Check the pods, their finalizers and their nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))

@@ -88,14 +88,14 @@ func (g Group) Judge(now, asked time.Time) []Verdict {
 	asked = asked.Truncate(time.Second) // activities have whole seconds; an activity in the same second wins
 	timeout, kept := g.Timeout(), ""
 	for _, m := range g {
-		if why := m.keeps(now, asked, timeout); why != "" {
+		if why := m.reasonToStayAwake(now, asked, timeout); why != "" {
 			kept = m.Set.Name + " " + why
 			break
 		}
 	}
 	verdicts := make([]Verdict, len(g))
 	for i, m := range g {
-		verdicts[i] = m.judge(timeout, kept, asked)
+		verdicts[i] = m.verdict(timeout, kept, asked)
 	}
 	return verdicts
 }
@@ -104,14 +104,14 @@ func (g Group) Judge(now, asked time.Time) []Verdict {
 // the other members know the timeout.
 func (m Member) Alone(now time.Time) Verdict {
 	grouped := m.Set.Labels[api.GroupLabel] != "" && m.Rules.Timeout == 0
-	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.keeps(now, time.Time{}, 0) == "" {
+	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.reasonToStayAwake(now, time.Time{}, 0) == "" {
 		return Verdict{Request: ForIdle, Why: "the state of its group is unknown"}
 	}
 	return Group{m}.Judge(now, time.Time{})[0]
 }
 
-// judge returns the verdict on the member. kept says why a member keeps the group awake, or is empty.
-func (m Member) judge(timeout time.Duration, kept string, asked time.Time) Verdict {
+// verdict returns the verdict on the member. kept says why a member keeps the group awake, or is empty.
+func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Verdict {
 	switch {
 	case m.Err != nil:
 		return Verdict{Awake: true, Why: "the set has invalid annotations"}
@@ -127,9 +127,10 @@ func (m Member) judge(timeout time.Duration, kept string, asked time.Time) Verdi
 	return Verdict{Request: ForIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
 }
 
-// keeps returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no other member
+// reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no
+// other member
 // awake.
-func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
+func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) string {
 	r := m.Rules
 	switch {
 	case m.Err != nil || m.SleepErr != nil:
@@ -141,7 +142,7 @@ func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
 	case slices.ContainsFunc(r.KeepWarm, func(w Window) bool { return w.Open(now) }):
 		return "is kept warm at this hour"
 	case m.Sleep.Active():
-		return m.wakeReason()
+		return m.reasonToWake()
 	case timeout == 0 || statefulset.Replicas(m.Set) == 0:
 		return ""
 	case r.LastActivity.IsZero() && asked.IsZero():
@@ -162,8 +163,8 @@ func (m Member) lastUsed() time.Time {
 	return m.Rules.LastActivity
 }
 
-// wakeReason returns why a member with an active sleep wakes its group, or "". An activity in the second of the decision wakes it.
-func (m Member) wakeReason() string {
+// reasonToWake returns why a member with an active sleep wakes its group, or "". An activity in the second of the decision wakes it.
+func (m Member) reasonToWake() string {
 	switch {
 	case m.Sleep.Request == ForPause:
 		return "is no longer paused"
@@ -215,8 +216,8 @@ func (g Group) Order() (Group, error) {
 			return !slices.ContainsFunc(m.Rules.DependsOn, func(name string) bool { return sorted.Find(name) == nil })
 		})
 		if i < 0 {
-			return append(sorted, left...), fmt.Errorf("%s of StatefulSet %s/%s leads in a circle", api.DependsOnAnnotation, left[0].Set.Namespace,
-				left[0].Set.Name)
+			return append(sorted, left...), fmt.Errorf("%s of StatefulSet %s/%s leads in a circle",
+				api.DependsOnAnnotation, left[0].Set.Namespace, left[0].Set.Name)
 		}
 		sorted, left = append(sorted, left[i]), slices.Delete(left, i, i+1)
 	}
