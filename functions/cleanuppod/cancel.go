@@ -90,9 +90,9 @@ func (in Input) canceledRecord(record *api.Cleanup, reason api.Reason, message s
 
 // reconcileFinalizer adds or removes our finalizer, as the set's annotations request. A finalizer cannot be added during deletion.
 func (in Input) reconcileFinalizer() plan.Plan {
-	is, wanted := cleanup.Finalized(in.Set), cleanup.Finalizes(in.Set)
+	present, wanted := cleanup.Finalized(in.Set), cleanup.Finalizes(in.Set)
 	switch {
-	case in.Set.DeletionTimestamp != nil || is == wanted || wanted && in.isBeingReplaced():
+	case in.Set.DeletionTimestamp != nil || present == wanted || wanted && in.isBeingReplaced():
 		return plan.Noop(api.NothingToClean)
 	case wanted:
 		patch := plan.PatchOf(plan.StatefulSets, in.Set).AddFinalizer(api.CleanupFinalizer).Label(api.FinalizerLabel, api.FinalizerForCleanup)

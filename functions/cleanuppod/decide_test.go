@@ -242,7 +242,7 @@ func TestTally(t *testing.T) {
 func TestMayStart(t *testing.T) {
 	for name, row := range map[string]struct {
 		in         Input
-		begins, is bool
+		begins, asks bool
 	}{
 		"no set":                                  {on(), false, false},
 		"no template":                             {on(build.Set("web")), false, false},
@@ -263,8 +263,8 @@ func TestMayStart(t *testing.T) {
 		if row.in.Set != nil {
 			template, _ = row.in.newTemplate()
 		}
-		if begins, is := row.in.mayStart(), template != nil; begins != row.begins || is != row.is {
-			t.Errorf("%s: begins %t, asks %t", name, begins, is)
+		if begins, asks := row.in.mayStart(), template != nil; begins != row.begins || asks != row.asks {
+			t.Errorf("%s: begins %t, asks %t", name, begins, asks)
 		}
 	}
 }

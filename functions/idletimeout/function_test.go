@@ -353,7 +353,7 @@ func TestReadErrorIsRetried(t *testing.T) {
 		extensions map[string]string
 	}{
 		"the set":           {"statefulsets", aboutWeb},
-		"its group":         {"statefulsets", aboutGroup},
+		"the group":         {"statefulsets", aboutGroup},
 		"records of sleeps": {"controllerrevisions", aboutWeb},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,10 +38,10 @@ func (in Input) withScaler(paused bool) Input {
 func TestWakeUpUnpausesScalerFirst(t *testing.T) {
 	for name, in := range map[string]Input{
 		"asleep": on(scaledByPilot(web(zero, build.Active(0), sleep(api.Asleep, build.ScaledDown(time.Minute))))).withScaler(true),
-		"it was to start after another set": on(
+		"waiting for a dependency": on(
 			scaledByPilot(web(zero, sleep(api.Waking, due, build.ScaledDown(time.Minute), build.Told(api.DependencyFirst, "")),
 				build.Active(0)))).withScaler(true),
-		"on its way": on(scaledByPilot(web(build.Active(0), sleep(api.Stopping, due, build.ScaledDown(time.Minute))))).withScaler(true),
+		"stopping": on(scaledByPilot(web(build.Active(0), sleep(api.Stopping, due, build.ScaledDown(time.Minute))))).withScaler(true),
 	} {
 		p := Decide(in)
 		scaler := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Resource == plan.Scalers })

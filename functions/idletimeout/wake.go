@@ -16,8 +16,8 @@ import (
 func failSleep(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := sleep.Clone()
 	next.FailedAt, next.Reason = sleep.Phase, reason
-	return wake(in, group, m, next, reason, message+"; the next sleep starts after "+idle.Rest(next,
-		in.Settings.SleepRetry).String()+" at the earliest")
+	return wake(in, group, m, next, reason, fmt.Sprintf("%s; the next sleep starts after %s at the earliest",
+		message, idle.Rest(next, in.Settings.SleepRetry)))
 }
 
 // wake ends a sleep. One write restores the replicas and sets the last activity, so that the set does not fall asleep at once.

@@ -106,14 +106,14 @@ func TestWindows(t *testing.T) {
 			var got []string
 			open := false
 			for now := moment(t, row.from); !now.After(moment(t, row.to)); now = now.Add(time.Minute) {
-				is := slices.ContainsFunc(windows, func(w Window) bool { return w.Open(now.Add(59 * time.Second)) })
+				isOpen := slices.ContainsFunc(windows, func(w Window) bool { return w.Open(now.Add(59 * time.Second)) })
 				switch {
-				case is && !open:
+				case isOpen && !open:
 					got = append(got, "+"+now.Format("02T15:04"))
-				case !is && open:
+				case !isOpen && open:
 					got = append(got, "-"+now.Format("02T15:04"))
 				}
-				open = is
+				open = isOpen
 			}
 			if diff := cmp.Diff(row.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
