@@ -46,7 +46,7 @@ func (p *Problem) Error() string {
 	return p.Detail
 }
 
-// problem returns a problem without a type of its own (RFC 9110 gives the title).
+// problem returns a problem whose title is the name of the status (RFC 9110).
 func problem(status int, detail string, args ...any) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(detail, args...)}
 }

@@ -241,7 +241,7 @@ func TestTally(t *testing.T) {
 // TestMayStart: a trace starts only with a cleanup, and the API server is asked only about a new template.
 func TestMayStart(t *testing.T) {
 	for name, row := range map[string]struct {
-		in         Input
+		in           Input
 		begins, asks bool
 	}{
 		"no set":                                  {on(), false, false},

@@ -229,8 +229,8 @@ func settledRecord(end int, options ...func(*api.Cleanup)) build.Option {
 // failedCleanup stores the record of a cleanup that failed a minute ago.
 func failedCleanup(options ...func(*api.Cleanup)) build.Option {
 	return withCleanup(api.Failed, append([]func(*api.Cleanup){func(s *api.Cleanup) {
-		s.Reason, s.FailedAt, s.Finished, s.Span = api.CleanupFailed, api.Cleaning, operation.Moment(build.Now.Add(-time.Minute)), &api.Span{
-			End: 1}
+		s.Reason, s.FailedAt, s.Span = api.CleanupFailed, api.Cleaning, &api.Span{End: 1}
+		s.Finished = operation.Moment(build.Now.Add(-time.Minute))
 	}}, options...)...)
 }
 

@@ -186,7 +186,7 @@ func TestStartOfSleep(t *testing.T) {
 		"it is not opted in":                     on(web(optOut)),
 		"nothing was active":                     on(web()),
 		"it was active":                          on(web(build.Active(time.Minute))),
-		"the set has no timeout":              on(web(without(api.IdleTimeoutAnnotation))),
+		"the set has no timeout":                 on(web(without(api.IdleTimeoutAnnotation))),
 		"another client scaled the set to zero":  on(web(zero)),
 		"the set is paused and at zero":          on(web(build.Paused(), zero)),
 		"a resize runs":                          on(web(build.Status(build.Operation(api.Moving)))),
@@ -196,7 +196,7 @@ func TestStartOfSleep(t *testing.T) {
 		"the resize belongs to another set": on(
 			web(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID = "uid-2" })))),
 		"the controller has not seen it":        on(web(build.Unseen())),
-		"replicas are still being created":         on(web(build.Counting(2, 2))),
+		"replicas are still being created":      on(web(build.Counting(2, 2))),
 		"a rollout runs":                        on(web(partition(0, 2))),
 		"a rollout up to a partition":           on(web(partition(2, 0))),
 		"the rollout has reached its partition": on(web(partition(2, 1))),
