@@ -3,42 +3,43 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"strconv"
 )
 
-// statusHeader is what the plugins look at; they pass a request on when it is "ready". It is on every answer, problems too:
-// the plugin for Envoy, Istio, APISIX and nginx passes a request on to the site when the header is missing
-// (sablierapp/sablier-proxywasm-plugin main.go), where nobody may be.
+// statusHeader tells a plugin whether to forward a request to the site. Every answer has it, even a problem: without the header the
+// plugin for Envoy, Istio, APISIX and nginx forwards the request (sablierapp/sablier-proxywasm-plugin main.go), and the site may be
+// asleep.
 const (
 	statusHeader = "X-Sablier-Session-Status"
 	isReady      = "ready"
 	isNotReady   = "not-ready"
 )
 
-// answer is an answer before it is written.
+// answer is an HTTP answer before it is written.
 type answer struct {
 	code    int
 	ready   bool
-	kind    string // of the body
+	kind    string // media type of the body
 	body    []byte
 	problem *Problem
-	err     error // what went wrong, for the log
-	subject string
-	wrote   bool // a session was written on a set
-	// stream writes the body as it comes; nil for a body that is known.
+	err     error  // for the log
+	subject string // names of the requested sets, for the log
+	wrote   bool   // the request wrote a session to a set
+	// stream writes the body over time. It is nil if body is complete.
 	stream streamer
 }
 
 func text(body string) answer {
-	return answer{code: statusOK, kind: "text/plain; charset=utf-8", body: []byte(body)}
+	return answer{code: http.StatusOK, kind: "text/plain; charset=utf-8", body: []byte(body)}
 }
 
 func asJSON(body any) answer {
-	return answer{code: statusOK, kind: "application/json", body: encode(body)}
+	return answer{code: http.StatusOK, kind: "application/json", body: encode(body)}
 }
 
-// refuse answers with the problem that the error is. It takes a copy: requests share what they see, errors too.
+// refuse answers with a problem. It copies the problem, because several requests share a cached error.
 func refuse(path string, err error) answer {
 	shared := problemOf(err)
 	p := *shared
@@ -54,15 +55,16 @@ func encode(body any) []byte {
 	return append(raw, '\n')
 }
 
-func (a answer) about(ask Ask, wrote bool) answer {
-	a.subject, a.wrote = ask.String(), wrote
+// withSubject adds the subject of the request for the log.
+func (a answer) withSubject(query Query, wrote bool) answer {
+	a.subject, a.wrote = query.String(), wrote
 	return a
 }
 
-// outcome is the word of the log.
+// outcome returns the word for the log.
 func (a answer) outcome() string {
 	switch {
-	case a.err != nil && a.code < statusUnavailable:
+	case a.err != nil && a.code < http.StatusServiceUnavailable:
 		return "refused"
 	case a.err != nil:
 		return "failed"
@@ -74,15 +76,15 @@ func (a answer) outcome() string {
 	return "done"
 }
 
-// headers are what HTTP gets beside the status.
+// headers returns the headers of the answer.
 func (a answer) headers() map[string]string {
 	h := map[string]string{
 		statusHeader: isNotReady, "Content-Type": a.kind, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
 	}
 	if a.stream != nil {
-		h["X-Accel-Buffering"] = "no" // of nginx, which would hold events back
+		h["X-Accel-Buffering"] = "no" // nginx would buffer events
 	} else {
-		h["Content-Length"] = strconv.Itoa(len(a.body)) // the plugin for Caddy copies it, also when it is missing
+		h["Content-Length"] = strconv.Itoa(len(a.body)) // the plugin for Caddy always copies it
 	}
 	if a.ready {
 		h[statusHeader] = isReady
@@ -94,17 +96,17 @@ func (a answer) headers() map[string]string {
 	if a.problem != nil && a.problem.Retry > 0 {
 		h["Retry-After"] = strconv.Itoa(a.problem.Retry)
 	}
-	if a.code == statusWrongMethod {
+	if a.code == http.StatusMethodNotAllowed {
 		h["Allow"] = "GET"
 	}
-	if a.code == statusNoToken {
+	if a.code == http.StatusUnauthorized {
 		h["WWW-Authenticate"] = `Bearer realm="drydock"`
 	}
 	return h
 }
 
-// showSession answers with JSON as Sablier has it (sablierapp/sablier internal/api/responses.go, pkg/sablier/instance.go).
-func showSession(path string, ask Ask, s Session, err error) answer {
+// showSession answers with the JSON document of Sablier (sablierapp/sablier internal/api/responses.go, pkg/sablier/instance.go).
+func showSession(path string, query Query, s Session, err error) answer {
 	if err == nil {
 		err = s.refused()
 	}
@@ -116,8 +118,8 @@ func showSession(path string, ask Ask, s Session, err error) answer {
 		out.Status = isReady
 	}
 	for _, set := range s.Sets {
-		for _, name := range nameOf(ask, set.Ref) {
-			entry := entryJSON{Instance: instanceOf(name, set), Optional: set.Optional}
+		for _, name := range responseNames(query, set.Ref) {
+			entry := entryJSON{Instance: toInstance(name, set), Optional: set.Optional}
 			if set.State == Missing {
 				entry.Error = set.Message
 			}
@@ -129,9 +131,9 @@ func showSession(path string, ask Ask, s Session, err error) answer {
 	return a
 }
 
-// nameOf returns what the answer calls the set: the names that the request has for it.
-func nameOf(ask Ask, ref Ref) []string {
-	if asked := ask.called(ref); len(asked) > 0 {
+// responseNames returns the names of the set in the answer: the names from the request, else NAMESPACE/NAME.
+func responseNames(query Query, ref Ref) []string {
+	if asked := query.namesFor(ref); len(asked) > 0 {
 		return asked
 	}
 	return []string{ref.String()}
@@ -148,7 +150,7 @@ type entryJSON struct {
 	Optional bool         `json:"optional,omitempty"`
 }
 
-// instanceJSON has the fields of Sablier's that do not tell strangers what runs in a set: no image, and no labels.
+// instanceJSON has Sablier's fields without image and labels, so that it does not disclose which software a set runs.
 type instanceJSON struct {
 	Name       string          `json:"name"`
 	Current    int32           `json:"currentReplicas"`
@@ -166,7 +168,7 @@ type kubernetesJSON struct {
 	Kind      string `json:"kind"`
 }
 
-func instanceOf(name string, set Set) instanceJSON {
+func toInstance(name string, set Set) instanceJSON {
 	out := instanceJSON{Name: name, Current: set.Ready, Desired: set.Want, Status: sablierStatus[set.State], Message: set.Message}
 	if set.State == Missing {
 		return out
@@ -179,12 +181,12 @@ func instanceOf(name string, set Set) instanceJSON {
 	return out
 }
 
-// sablierStatus has Sablier's words for our states.
+// sablierStatus maps our states to Sablier's.
 var sablierStatus = map[State]string{
 	Asleep: "stopped", Paused: "stopped", Stopped: "stopped", Waking: "starting", Ready: "ready", Failed: "error", Missing: "error",
 }
 
-// version is the module's, as the build knows it.
+// version returns the module's version from the build information.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

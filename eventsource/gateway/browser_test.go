@@ -20,13 +20,13 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// browse runs a real browser without a window, and returns what it printed and logged. Whatever it would tell a developer
-// about the page, as a script that the policy stopped, is a line with CONSOLE.
+// browse runs headless Chromium, and returns the document and the log. Messages of the developer console, for example about a script
+// that the policy blocked, are log lines with CONSOLE.
 func browse(t *testing.T, flags ...string) (dom, log string) {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Fatal("there is no chromium: install Debian's package chromium (make packages does), the waiting page is looked at with it")
+		t.Fatal("chromium is missing. Install Debian's package chromium, for example with make packages")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -55,8 +55,8 @@ func console(log string) string {
 	return strings.Join(lines, "\n")
 }
 
-// site is a proxy with Sablier's plugin before a backend. As the plugin for Traefik does, it hands on the body and its type,
-// and none of the other headers.
+// site starts a proxy with Sablier's plugin in front of a backend. Like the plugin for Traefik, it forwards the body and its type, and
+// no other header.
 func site(t *testing.T, gateway http.Handler, query string, visited func(n int64)) string {
 	t.Helper()
 	var visits atomic.Int64
@@ -76,8 +76,8 @@ func site(t *testing.T, gateway http.Handler, query string, visited func(n int64
 	return server.URL + "/"
 }
 
-// TestABrowserGetsToTheSiteByItself: it opens the site, gets the page, looks again, and at last sees the site.
-func TestABrowserGetsToTheSiteByItself(t *testing.T) {
+// TestBrowserReachesSiteWithoutHelp: the browser opens the site, shows the page, reloads it, and finally shows the site.
+func TestBrowserReachesSiteWithoutHelp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, set("web", asleep()))
 	url := site(t, c.gateway(t, Options{}), "names=shop/web&refresh_frequency=1s&show_details=true", func(n int64) {
@@ -97,12 +97,14 @@ func TestABrowserGetsToTheSiteByItself(t *testing.T) {
 	}
 }
 
-func TestAHostileTitleIsText(t *testing.T) {
+func TestHostileTitleIsShownAsText(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, set("web", asleep(), sleep(api.Failed, hostile)))
 	dom, log := browse(t, "--virtual-time-budget=500", "--dump-dom",
-		site(t, c.gateway(t, Options{}), "names=shop/web&show_details=1&refresh_frequency=1m&display_name=%3Cscript%3Ealert(1)%3C/script%3E", func(int64) {}))
-	if strings.Contains(dom, "<script") || strings.Contains(dom, "<img") || !strings.Contains(dom, "<h1>&lt;script&gt;alert(1)&lt;/script&gt; has trouble") {
+		site(t, c.gateway(t, Options{}), "names=shop/web&show_details=1&refresh_frequency=1m&display_name=%3Cscript%3Ealert(1)%3C/script%3E",
+			func(int64) {}))
+	if strings.Contains(dom, "<script") || strings.Contains(dom, "<img") ||
+		!strings.Contains(dom, "<h1>&lt;script&gt;alert(1)&lt;/script&gt; has trouble") {
 		t.Errorf("%s", dom)
 	}
 	if told := console(log); told != "" {
@@ -110,10 +112,10 @@ func TestAHostileTitleIsText(t *testing.T) {
 	}
 }
 
-// TestThePolicyStopsWhatEscapingWouldMiss: a script in the page does not run, by the policy that the page itself has.
-func TestThePolicyStopsWhatEscapingWouldMiss(t *testing.T) {
+// TestPolicyBlocksScriptsInPage: the policy inside the page blocks a script even if escaping failed.
+func TestPolicyBlocksScriptsInPage(t *testing.T) {
 	t.Parallel()
-	page := strings.Replace(render(Ask{Title: "Shop", Refresh: time.Minute}, Session{}, rising), "</main>",
+	page := strings.Replace(string(render(Query{Title: "Shop", Refresh: time.Minute}, Session{}, viewWaking)), "</main>",
 		`<script>document.body.id = "broken"</script><img src="/spy"><style>h1 { color: red }</style></main>`, 1)
 	spied := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,13 +129,13 @@ func TestThePolicyStopsWhatEscapingWouldMiss(t *testing.T) {
 		t.Errorf("spied=%t\n%s", spied, dom)
 	}
 	if n := strings.Count(console(log), "Content Security Policy"); n != 3 {
-		t.Errorf("%d of 3 breaches are told:\n%s", n, log)
+		t.Errorf("the log reports %d of 3 breaches:\n%s", n, log)
 	}
 }
 
-// TestTheLooksOfThePage takes pictures: of a dark page where the reader wants that. Where DRYDOCK_TEST_PICTURES names a
-// folder, they stay there to be looked at.
-func TestTheLooksOfThePage(t *testing.T) {
+// TestPictureOfPage takes screenshots in light and dark mode. If DRYDOCK_TEST_PICTURES names a folder, the pictures are kept there for
+// a review.
+func TestPictureOfPage(t *testing.T) {
 	t.Parallel()
 	folder, names := os.Getenv("DRYDOCK_TEST_PICTURES"), []string{"waking", "failed", "paused"}
 	if folder == "" {
@@ -145,15 +147,18 @@ func TestTheLooksOfThePage(t *testing.T) {
 			return newCluster(t, set("cache", group), set("database", group, sleep(api.Waking, ""), replicas(3, 1)), set("web", group, asleep()))
 		},
 		func() *cluster {
-			return newCluster(t, set("cache", group), set("database", group, pausedSet), set("web", group, sleep(api.Failed, "nothing became ready within 30m0s; see its pods"), replicas(2, 0)))
+			return newCluster(t, set("cache", group), set("database", group, pausedSet),
+				set("web", group, sleep(api.Failed, "nothing became ready within 30m0s; see its pods"), replicas(2, 0)))
 		},
 		func() *cluster { return newCluster(t, set("web", group, pausedSet)) },
 	}
 	for i, name := range names {
-		url := site(t, rest[i]().gateway(t, Options{}), "group=shop/shop&refresh_frequency=1m&show_details=true&display_name=The+shop", func(int64) {})
+		url := site(t, rest[i]().gateway(t, Options{}), "group=shop/shop&refresh_frequency=1m&show_details=true&display_name=The+shop",
+			func(int64) {})
 		for scheme, flag := range map[string]string{"light": "1", "dark": "0"} {
 			file := filepath.Join(folder, name+"-"+scheme+".png")
-			_, log := browse(t, "--blink-settings=preferredColorScheme="+flag, "--window-size=900,700", "--hide-scrollbars", "--screenshot="+file, url)
+			_, log := browse(t, "--blink-settings=preferredColorScheme="+flag, "--window-size=900,700", "--hide-scrollbars", "--screenshot="+file,
+				url)
 			if told := console(log); told != "" {
 				t.Error(told)
 			}
@@ -162,7 +167,7 @@ func TestTheLooksOfThePage(t *testing.T) {
 	}
 }
 
-// checkPicture: there is a page on it, and its ground is as the reader wants it.
+// checkPicture checks that the picture shows a page on a background of the right brightness.
 func checkPicture(t *testing.T, file string, dark bool) {
 	t.Helper()
 	raw, err := os.ReadFile(file)

@@ -14,13 +14,14 @@ const (
 	eventStopped = "stopped"
 )
 
-// Change is what became of a set between two looks.
+// Change is a difference of one set between two observations.
 type Change struct {
 	Type string
 	Set  Set
 }
 
-// changes compares two looks. Sets of the first look count as created, as they do for a watch. Without types all are wanted.
+// changes compares two observations. Sets of the first observation count as created, as in a watch. Without types it returns changes
+// of every type.
 func changes(before map[Ref]Set, after []Set, types []string) []Change {
 	var found []Change
 	add := func(kind string, set Set) {
@@ -40,7 +41,7 @@ func changes(before map[Ref]Set, after []Set, types []string) []Change {
 			add(eventStopped, set)
 		case old.Replicas == 0 && set.Replicas > 0:
 			add(eventStarted, set)
-		case old.Standing != set.Standing:
+		case old.Status != set.Status:
 			add(eventUpdated, set)
 		}
 	}
@@ -53,6 +54,7 @@ func changes(before map[Ref]Set, after []Set, types []string) []Change {
 	return found
 }
 
+// byRef returns the sets by name.
 func byRef(sets []Set) map[Ref]Set {
 	by := map[Ref]Set{}
 	for _, set := range sets {

@@ -22,18 +22,18 @@ import (
 	"drydock.dev/shared/kube"
 )
 
-// cluster is the part of an API server that holds StatefulSets, for tests that need no controllers; what a real one does
-// with the same requests is in test/api.
+// cluster imitates an API server with StatefulSets, without controllers. The package test/api tests the same requests on a real API
+// server.
 type cluster struct {
 	mu     sync.Mutex
 	sets   map[string]*appsv1.StatefulSet // by namespace/name
 	reads  int
 	writes []string
-	// fail answers every request with the status, if it is not 0.
+	// fail is the status of every answer, unless it is 0.
 	fail int
-	// before is called once, before the next write.
+	// before runs once, before the next write.
 	before func()
-	// onRequest is called for every request, if it is not nil.
+	// onRequest runs at every request, unless it is nil.
 	onRequest func()
 	url       string
 }
@@ -55,7 +55,7 @@ func (c *cluster) gateway(t *testing.T, options Options, namespaces ...string) *
 	return g
 }
 
-// put writes sets as somebody else would.
+// put writes sets like another client.
 func (c *cluster) put(sets ...*appsv1.StatefulSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *cluster) get(key string) *appsv1.StatefulSet {
 	return c.sets[key].DeepCopy()
 }
 
-// counts are the reads and writes so far.
+// counts returns the numbers of reads and writes so far.
 func (c *cluster) counts() (int, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,8 @@ func (c *cluster) list(namespace, selector string) (int, any) {
 			out.Items = append(out.Items, *s)
 		}
 	}
-	slices.SortFunc(out.Items, func(a, b appsv1.StatefulSet) int { return strings.Compare(b.Name, a.Name) }) // no order is promised
+	// in an order that the gateway does not expect
+	slices.SortFunc(out.Items, func(a, b appsv1.StatefulSet) int { return strings.Compare(b.Name, a.Name) })
 	return http.StatusOK, out
 }
 
@@ -179,5 +180,6 @@ func (c *cluster) patch(set *appsv1.StatefulSet, r *http.Request) (int, any) {
 }
 
 func status(code int, reason metav1.StatusReason) (int, any) {
-	return code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "at 10.0.0.1"}
+	return code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason,
+		Code: int32(code), Message: "at 10.0.0.1"}
 }

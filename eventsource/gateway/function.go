@@ -1,14 +1,14 @@
-// Package gateway wakes StatefulSets for visitors who come by HTTP. It answers as Sablier's API does, so that Sablier's
-// plugins for Traefik, Caddy, nginx and proxies with proxy-wasm wake sets of Drydock as they are.
+// Package gateway wakes StatefulSets for HTTP requests. It implements the API of Sablier, so that Sablier's plugins for Traefik,
+// Caddy, nginx and proxy-wasm wake Drydock's sets without a change.
 //
 //	in    GET /api/strategies/dynamic, blocking and poke with names or group; /api/events; /health, /version, the lists of themes
-//	get   the StatefulSets that are named, and those of their groups
+//	get   the named StatefulSets and their groups
 //	do    move drydock.dev/awake-until of one StatefulSet of each group later; nothing else
 //	out   the header X-Sablier-Session-Status, with a page, JSON, a stream of events, or a problem (RFC 7807)
-//	never writes on a StatefulSet that has not opted in with drydock.dev/managed and drydock.dev/idle-timeout, chooses
-//	its replicas, makes a session shorter, or says ready of one that sleeps
+//	never writes to a StatefulSet that has not opted in with drydock.dev/managed and drydock.dev/idle-timeout; never chooses
+//	a replica count, shortens a session, or reports a sleeping set as ready
 //
-// It stores nothing: gateways beside each other agree by what is written on the sets. idle-timeout decides who is awake.
+// The gateway is stateless: several gateways share the annotations of the sets. idle-timeout decides which sets are awake.
 package gateway
 
 import (
@@ -32,7 +32,7 @@ import (
 	"drydock.dev/shared/kube"
 )
 
-// Options are the gateway's own settings. What is zero has its default.
+// Options are the gateway's own settings. A zero value selects the default.
 type Options struct {
 	LongestSession time.Duration `envconfig:"DRYDOCK_LONGEST_SESSION" default:"24h" desc:"longest session that a request to the wake gateway can ask for"`
 	DefaultTimeout time.Duration `envconfig:"DRYDOCK_WAKE_TIMEOUT" default:"1m" desc:"how long a blocking request to the wake gateway waits where it does not say; at most 5m"`
@@ -49,32 +49,32 @@ const (
 	defaultWaiters        = 100
 )
 
-// LongestWait bounds a request that waits. No proxy before the gateway may cut it off sooner: the timeoutSeconds in
-// deploy/wake-gateway are longer.
+// LongestWait limits how long a request waits. A proxy before the gateway needs a longer timeout, such as the timeoutSeconds in
+// deploy/wake-gateway.
 const LongestWait = 5 * time.Minute
 
-// mostRemembered bounds the memory, because strangers decide what is asked for.
-const mostRemembered = 500
+// maxCached limits the cached sessions, because anonymous callers choose them.
+const maxCached = 500
 
 // Gateway serves the strategies.
 type Gateway struct {
-	client     *kube.Client
-	apply      *apply.Executor
-	namespaces []string
-	options    Options
-	base       string
-	token      token
-	log        *slog.Logger
-	meters     *measure.Meters
-	views      *share.Views[[]Unit]
-	seats      *share.Seats
-	complained atomic.Int64 // when the last refusal was logged, in Unix seconds
-	ending     context.Context
-	end        context.CancelFunc
+	client      *kube.Client
+	apply       *apply.Executor
+	namespaces  []string
+	options     Options
+	base        string
+	token       token
+	log         *slog.Logger
+	meters      *measure.Meters
+	cache       *share.Cache[[]Unit]
+	waiters     *share.Limiter
+	lastWarning atomic.Int64 // Unix time in seconds of the last logged refusal
+	ending      context.Context
+	end         context.CancelFunc
 }
 
-// New makes the gateway of the namespaces that the settings name. Names without a namespace are of the default one, or of the only
-// one that there is.
+// New returns the gateway for the namespaces of the settings. A name without a namespace belongs to the default namespace. If the
+// settings list exactly one namespace, it is the default.
 func New(client *kube.Client, settings api.Settings, options Options, log *slog.Logger) *Gateway {
 	options.LongestSession = cmp.Or(options.LongestSession, defaultLongestSession)
 	options.DefaultTimeout = min(cmp.Or(options.DefaultTimeout, defaultTimeout), LongestWait)
@@ -86,23 +86,23 @@ func New(client *kube.Client, settings api.Settings, options Options, log *slog.
 		client: client, apply: apply.New(client, api.WakeGateway, log), namespaces: settings.Namespaces,
 		options: options, base: strings.TrimSuffix(path.Join("/", options.BasePath), "/"), token: token{options.Token, options.TokenFile},
 		log: log, ending: ending, end: end,
-		views: share.NewViews[[]Unit](mostRemembered), seats: share.NewSeats(cmp.Or(options.Waiters, defaultWaiters)),
+		cache: share.NewCache[[]Unit](maxCached), waiters: share.NewLimiter(cmp.Or(options.Waiters, defaultWaiters)),
 	}
 }
 
-// Measure has the gateway measure what it does.
+// Measure enables the gateway's metrics.
 func (g *Gateway) Measure(meter metric.Meter) error {
 	var err error
 	g.meters, err = measure.New(meter)
 	return err
 }
 
-// Stop ends the requests that wait, and those to come do not wait. It is for the server's RegisterOnShutdown: a
-// server that shuts down waits for its requests, and does not end them.
+// Stop ends the waiting requests, and later requests do not wait. Register it with the server's RegisterOnShutdown, because a
+// server that shuts down waits for its requests without ending them.
 func (g *Gateway) Stop() { g.end() }
 
 // Paths of the API (sablierapp/sablier internal/api/start_dynamic.go, start_blocking.go, start_poke.go, instance_events.go,
-// theme_list.go, health.go). The list of themes has moved twice; old clients ask at the old places.
+// theme_list.go, health.go). The list of themes moved twice, and old clients use the old paths.
 const (
 	pathDynamic  = "/api/strategies/dynamic"
 	pathBlocking = "/api/strategies/blocking"
@@ -114,8 +114,8 @@ const (
 
 var pathsThemes = []string{"/api/themes", "/api/dynamic/themes", "/api/strategies/dynamic/themes"}
 
-// CleanPaths serves the request without double slashes and without one at the end of its path. A plugin whose URL of the gateway
-// ends in a slash asks for //api/...; a mux would answer with a redirect, which not every proxy follows.
+// CleanPaths removes double and trailing slashes from the path before it serves the request. If the gateway's URL in a plugin ends in
+// a slash, the plugin requests //api/.... A mux would answer with a redirect, and not every proxy follows it.
 func CleanPaths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Join("/", r.URL.Path); clean != r.URL.Path {
@@ -129,12 +129,12 @@ func CleanPaths(next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	route := g.route(r)
 	if route == pathBlocking || route == pathEvents {
-		// A server's own limit is for requests that do not wait. A writer without limits says so, and needs none.
+		// The server's own limit is for requests that do not wait. The error means that the writer has no limit.
 		_ = http.NewResponseController(w).SetWriteDeadline(start.Add(LongestWait + time.Minute))
 	}
 	a := g.answer(r, route)
@@ -145,14 +145,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.stream != nil {
 		a.stream(w)
 	} else {
-		_, _ = w.Write(a.body) // a caller that went away is no event
+		_, _ = w.Write(a.body) // the caller may have disconnected
 	}
 	if route != pathHealth {
 		g.report(r, a, time.Since(start))
 	}
 }
 
-// route returns the path of the request below the base path, or nothing if it is not below.
+// route returns the path of the request below the base path, or "" if the path is outside.
 func (g *Gateway) route(r *http.Request) string {
 	clean := path.Join("/", r.URL.Path)
 	rest, ok := strings.CutPrefix(clean, g.base)
@@ -162,7 +162,7 @@ func (g *Gateway) route(r *http.Request) string {
 	return rest
 }
 
-// answer finds the answer. Only GET is Sablier's; a HEAD would start a session that no visitor sees.
+// answer returns the answer to the request. Like Sablier it serves only GET: a HEAD would start a session that no visitor sees.
 func (g *Gateway) answer(r *http.Request, route string) answer {
 	var serve func(*http.Request) answer
 	switch {
@@ -181,7 +181,7 @@ func (g *Gateway) answer(r *http.Request, route string) answer {
 	case slices.Contains(pathsThemes, route):
 		serve = func(*http.Request) answer { return asJSON(map[string][]string{"themes": themes}) }
 	default:
-		return refuse(r.URL.Path, noRoute())
+		return refuse(r.URL.Path, unknownPath())
 	}
 	if r.Method != http.MethodGet {
 		return refuse(r.URL.Path, wrongMethod(r.Method))
@@ -192,48 +192,48 @@ func (g *Gateway) answer(r *http.Request, route string) answer {
 	return serve(r)
 }
 
-// asking reads what the request asks for.
-func (g *Gateway) asking(r *http.Request) (Ask, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+// parseQuery reads the query of the request.
+func (g *Gateway) parseQuery(r *http.Request) (Query, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return Ask{}, invalid("the query cannot be read. Encode it as a URL's query")
+		return Query{}, invalid("the query cannot be parsed. Encode it as a URL query")
 	}
-	return ParseAsk(query, g.options)
+	return ParseQuery(values, g.options)
 }
 
-// dynamic answers at once. Its reader is a person in front of a browser: a page that looks again is the answer to all
-// that may pass, because a problem would stay on the screen after its cause is gone.
+// dynamic answers at once with a page for a browser. If the cause of an error may pass, the page reloads. A problem document would
+// stay on the screen after its cause is gone.
 func (g *Gateway) dynamic(r *http.Request) answer {
-	ask, err := g.asking(r)
-	if err == nil && ask.Theme != "" && !slices.Contains(themes, ask.Theme) {
-		err = noTheme(ask.Theme) // before anything wakes for a page that cannot be shown
+	query, err := g.parseQuery(r)
+	if err == nil && query.Theme != "" && !slices.Contains(themes, query.Theme) {
+		err = unknownTheme(query.Theme) // no set wakes for an invalid request
 	}
 	if err != nil {
 		return refuse(r.URL.Path, err)
 	}
-	session, wrote, err := g.look(r.Context(), ask)
-	g.measure(r.Context(), "dynamic", ask, session)
-	return showPage(r.URL.Path, ask, session, err).about(ask, wrote)
+	session, wrote, err := g.keepAwake(r.Context(), query)
+	g.measure(r.Context(), "dynamic", query, session)
+	return showPage(r.URL.Path, query, session, err).withSubject(query, wrote)
 }
 
-// poke answers at once, and shows nothing.
+// poke answers at once with JSON.
 func (g *Gateway) poke(r *http.Request) answer {
-	ask, err := g.asking(r)
+	query, err := g.parseQuery(r)
 	if err != nil {
 		return refuse(r.URL.Path, err)
 	}
-	session, wrote, err := g.look(r.Context(), ask)
-	g.measure(r.Context(), "poke", ask, session)
-	return showSession(r.URL.Path, ask, session, err).about(ask, wrote)
+	session, wrote, err := g.keepAwake(r.Context(), query)
+	g.measure(r.Context(), "poke", query, session)
+	return showSession(r.URL.Path, query, session, err).withSubject(query, wrote)
 }
 
-// blocking answers when the session is ready.
+// blocking answers with JSON when the session is ready.
 func (g *Gateway) blocking(r *http.Request) answer {
-	ask, err := g.asking(r)
+	query, err := g.parseQuery(r)
 	if err != nil {
 		return refuse(r.URL.Path, err)
 	}
-	session, wrote, err := g.wait(r.Context(), ask)
-	g.measure(r.Context(), "blocking", ask, session)
-	return showSession(r.URL.Path, ask, session, err).about(ask, wrote)
+	session, wrote, err := g.wait(r.Context(), query)
+	g.measure(r.Context(), "blocking", query, session)
+	return showSession(r.URL.Path, query, session, err).withSubject(query, wrote)
 }

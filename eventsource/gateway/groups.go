@@ -2,10 +2,10 @@ package gateway
 
 import "slices"
 
-// byGroup splits members, sorted by namespace and name, into what wakes together.
+// byGroup splits members into units that wake together. The members have to be sorted by namespace and name.
 func byGroup(members []Member) []Unit {
 	var units []Unit
-	places := map[Ref]int{} // of groups
+	places := map[Ref]int{} // index of a group's unit
 	for _, m := range members {
 		place, known := places[Ref{m.Namespace, m.Group}]
 		if m.Group == "" || !known {
@@ -18,7 +18,7 @@ func byGroup(members []Member) []Unit {
 	return units
 }
 
-// optedIn leaves out the units that no clock puts to sleep.
+// optedIn removes the units without an idle timeout.
 func optedIn(units []Unit) []Unit {
 	return slices.DeleteFunc(units, func(u Unit) bool { return !u.optedIn() })
 }

@@ -20,8 +20,8 @@ import (
 	"drydock.dev/shared/kube"
 )
 
-// TestVisitorsWhoWaitShareOneLook: what the API server is asked does not grow with the visitors.
-func TestVisitorsWhoWaitShareOneLook(t *testing.T) {
+// TestWaitingVisitorsShareReads: the number of reads does not grow with the number of visitors.
+func TestWaitingVisitorsShareReads(t *testing.T) {
 	group := labelled(api.GroupLabel, "site")
 	c := newCluster(t, set("db", group, asleep()), set("web", group, asleep()))
 	g := c.gateway(t, Options{Waiters: 1000})
@@ -35,15 +35,15 @@ func TestVisitorsWhoWaitShareOneLook(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// A look is two reads, and the first one writes and looks again.
-	most := 2 * (3 + int(time.Since(start)/rememberedWaiting))
+	// An observation is two reads. The first request writes and observes again.
+	most := 2 * (3 + int(time.Since(start)/waitingTTL))
 	if reads, writes := c.counts(); writes != 1 || reads > most {
 		t.Errorf("%d reads, at most %d are due, and %d writes", reads, most, writes)
 	}
 }
 
-// TestRequestsForManySessionsWriteSeldom: a caller who asks for a short session as often as possible does not make a write of each.
-func TestRequestsForManySessionsWriteSeldom(t *testing.T) {
+// TestShortSessionsDoNotCauseManyWrites: a caller that requests short sessions at a high rate causes one write.
+func TestShortSessionsDoNotCauseManyWrites(t *testing.T) {
 	c := newCluster(t, set("web", asleep()))
 	g := c.gateway(t, Options{})
 	for i := range 100 {
@@ -54,7 +54,7 @@ func TestRequestsForManySessionsWriteSeldom(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatIsAwayIsNotAskedByEachVisitor(t *testing.T) {
+func TestFailedReadIsCached(t *testing.T) {
 	c := newCluster(t, set("web"))
 	c.setFail(500)
 	var asked atomic.Int64
@@ -70,34 +70,35 @@ func TestAnAPIServerThatIsAwayIsNotAskedByEachVisitor(t *testing.T) {
 	}
 }
 
-// TestWaitsHaveALimit: beyond it requests are told to come again, and those for another site that is ready are answered.
-func TestWaitsHaveALimit(t *testing.T) {
+// TestWaitingRequestsAreLimited: further requests are rejected with Retry-After, and requests for a ready site are still answered.
+func TestWaitingRequestsAreLimited(t *testing.T) {
 	c := newCluster(t, set("web", asleep()), set("up"))
 	g := c.gateway(t, Options{Waiters: 2}) // one for each site
 	waits := make(chan *httptest.ResponseRecorder, 1)
 	go func() { waits <- get(t, g, pathBlocking+"?names=shop/web&timeout=5m") }()
-	for deadline := time.Now().Add(time.Minute); g.seats.Taken() == 0; runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); g.waiters.InUse() == 0; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("no request waits")
 		}
 	}
-	if w := get(t, g, pathBlocking+"?names=shop/web"); w.Code != 503 || w.Header().Get("Retry-After") != "5" || w.Header().Get(statusHeader) != isNotReady {
+	if w := get(t, g, pathBlocking+"?names=shop/web"); w.Code != 503 || w.Header().Get("Retry-After") != "5" ||
+		w.Header().Get(statusHeader) != isNotReady {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if w := get(t, g, pathBlocking+"?names=shop/up"); w.Code != 200 {
-		t.Errorf("what needs no waiting is answered with %d", w.Code)
+		t.Errorf("a request that need not wait gets %d", w.Code)
 	}
 	if w := get(t, g, pathDynamic+"?names=shop/web"); w.Code != 200 {
-		t.Errorf("a page needs no seat: %d", w.Code)
+		t.Errorf("a page does not wait: %d", w.Code)
 	}
 	g.Stop()
 	<-waits
-	if g.seats.Taken() != 0 {
-		t.Error("a wait that ended has not left its seat")
+	if g.waiters.InUse() != 0 {
+		t.Error("an ended wait still counts")
 	}
 }
 
-func TestAToken(t *testing.T) {
+func TestToken(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "token")
 	write := func(text string) {
@@ -118,8 +119,10 @@ func TestAToken(t *testing.T) {
 		return w
 	}
 	const poke = pathPoke + "?names=shop/web"
-	for header, code := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer first": 200, "bearer first": 401, "Bearer ": 401, "Basic Og==": 401} {
-		if w := visit(poke, header); w.Code != code || code == 401 && w.Header().Get("WWW-Authenticate") == "" || code == 401 && w.Header().Get(statusHeader) != isNotReady {
+	for header, code := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer first": 200, "bearer first": 401, "Bearer ": 401,
+		"Basic Og==": 401} {
+		if w := visit(poke, header); w.Code != code || code == 401 && w.Header().Get("WWW-Authenticate") == "" || code == 401 &&
+			w.Header().Get(statusHeader) != isNotReady {
 			t.Errorf("%q: %d %v", header, w.Code, w.Header())
 		}
 	}
@@ -131,7 +134,7 @@ func TestAToken(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	if visit(pathHealth, "").Code != 200 {
-		t.Error("probes show no token")
+		t.Error("a health check needs no token")
 	}
 	write(" \n")
 	if w := visit(poke, "Bearer "); w.Code != 503 || strings.Contains(w.Body.String(), folder) {
@@ -145,13 +148,14 @@ func TestAToken(t *testing.T) {
 	}
 }
 
-// TestASecretIsNotShown, wherever the settings are printed or logged.
-func TestASecretIsNotShown(t *testing.T) {
+// TestTokenIsNeverPrinted checks the settings, the log and the answer.
+func TestTokenIsNeverPrinted(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{Token: "s3cret"}
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("started", "token", o.Token)
 	c := newCluster(t, set("web"))
-	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, o, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, o,
+		slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	r := httptest.NewRequestWithContext(t.Context(), "GET", pathPoke+"?names=shop/web", nil)
 	r.Header.Set("Authorization", "Bearer s3cret2")
 	w := httptest.NewRecorder()
@@ -161,9 +165,11 @@ func TestASecretIsNotShown(t *testing.T) {
 	}
 }
 
-// TestStrangersLearnNothing: a set that does not exist, one that is not opted in, and one of another namespace get the same answer.
-func TestStrangersLearnNothing(t *testing.T) {
-	c := newCluster(t, set("private", labelled(api.ManagedLabel, "false")), set("restless", with(api.IdleTimeoutAnnotation, ""), labelled(api.GroupLabel, "restless")))
+// TestAnswerDoesNotDiscloseWhichSetsExist: the answer is the same for a missing set, a set that is not opted in, and a set in another
+// namespace.
+func TestAnswerDoesNotDiscloseWhichSetsExist(t *testing.T) {
+	c := newCluster(t, set("private", labelled(api.ManagedLabel, "false")),
+		set("restless", with(api.IdleTimeoutAnnotation, ""), labelled(api.GroupLabel, "restless")))
 	g := c.gateway(t, Options{}, "shop", "lab")
 	for _, form := range []string{"%s?names=shop/%s", "%s?group=shop/%s"} {
 		for _, path := range []string{pathDynamic, pathBlocking, pathPoke, pathEvents} {
@@ -183,8 +189,8 @@ func TestStrangersLearnNothing(t *testing.T) {
 	}
 }
 
-// TestABusySiteWritesNoLog: one request has written a session; the others are not worth a line.
-func TestABusySiteWritesNoLog(t *testing.T) {
+// TestBusySiteDoesNotFillLog: only the request that writes the session is logged, and one refusal per second.
+func TestBusySiteDoesNotFillLog(t *testing.T) {
 	var log bytes.Buffer
 	c := newCluster(t, set("web"))
 	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// State is what a set does, in words for people.
+// State is the state of a set, as shown to visitors.
 type State string
 
 const (
@@ -22,24 +22,25 @@ const (
 	Ready   State = "ready"
 	Failed  State = "failed"
 	Paused  State = "paused"
-	Stopped State = "stopped" // at zero replicas, and Drydock did not put it to sleep: no visit wakes it
-	Missing State = "missing" // an optional set that does not exist, or is not opted in
+	Stopped State = "stopped" // at zero replicas without a sleep of Drydock: no visit wakes it
+	Missing State = "missing" // an optional set that does not exist or is not opted in
 )
 
-// wakes reports whether a visit wakes a set in the state, or it is awake.
+// wakes reports whether a set in the state is awake, or a visit wakes it.
 func (s State) wakes() bool { return s != Paused && s != Stopped && s != Missing }
 
-// Standing is how a set stands.
-type Standing struct {
+// Status is the observed state of a set.
+type Status struct {
 	State State
-	// Ready of Want replicas are ready. Replicas is what the set asks for, which is 0 while it sleeps.
+	// Ready is the number of ready replicas, and Want the number that the set has when it is awake. Replicas is spec.replicas, which is
+	// 0 during a sleep.
 	Ready, Want, Replicas int32
-	// Message says why, where the state alone does not.
+	// Message explains the state; may be empty.
 	Message string
 }
 
-// describe returns what the set does, in words.
-func (s Standing) describe() string {
+// describe returns the status in words.
+func (s Status) describe() string {
 	words := string(s.State)
 	if s.State == Waking {
 		words = fmt.Sprintf("waking, %d of %d ready", s.Ready, s.Want)
@@ -50,38 +51,38 @@ func (s Standing) describe() string {
 	return words
 }
 
-// Member is what the gateway knows of one StatefulSet. It is small, because strangers decide how many are remembered.
+// Member is the gateway's view of one StatefulSet. It is small, because anonymous callers choose how many are cached.
 type Member struct {
 	Ref
-	Standing
+	Status
 	Group string
-	// OptedIn reports whether a clock puts the set to sleep, Timeout is the one that is understood.
+	// OptedIn is true if the set has an idle timeout. Timeout is its value, or 0 if the value is invalid.
 	OptedIn bool
 	Timeout time.Duration
-	// Keeps reports whether a deadline on the set keeps its group awake: it is not paused, and what is written on it can be
-	// understood. A set that cannot be understood is awake anyway, and the gateway does not write on it.
-	Keeps      bool
+	// KeepsAwake is true if awake-until on the set keeps its group awake: the set is not paused, and its annotations are valid. A set with
+	// invalid annotations stays awake anyway, and the gateway does not write to it.
+	KeepsAwake bool
 	AwakeUntil time.Time
-	// Alone reports whether the set wakes for its own deadline only: it is at zero, and no sleep that its group ends holds it there.
-	Alone bool
-	// Object is what a patch of the set needs to know of it.
+	// WakesAlone is true if only awake-until on the set itself wakes it: it is at zero without a sleep that its group could end.
+	WakesAlone bool
+	// Object holds the metadata that a patch of the set needs.
 	Object metav1.ObjectMeta
 }
 
-// memberOf reads a set.
+// memberOf returns the member of a set.
 func memberOf(set *appsv1.StatefulSet) Member {
 	m := idle.MemberOf(set)
 	_, optedIn := set.Annotations[api.IdleTimeoutAnnotation]
 	member := Member{
-		Ref: Ref{set.Namespace, set.Name}, Standing: standing(m), Group: set.Labels[api.GroupLabel], OptedIn: optedIn,
-		Keeps: m.Err == nil && m.SleepErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
-		Alone:  statefulset.Replicas(set) == 0 && !m.Sleep.Active() && m.Revives() > 0,
-		Object: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion},
+		Ref: Ref{set.Namespace, set.Name}, Status: statusOf(m), Group: set.Labels[api.GroupLabel], OptedIn: optedIn,
+		KeepsAwake: m.Err == nil && m.SleepErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
+		WakesAlone: statefulset.Replicas(set) == 0 && !m.Sleep.Active() && m.Revives() > 0,
+		Object:     metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion},
 	}
 	if m.Err == nil {
 		member.Timeout = m.Rules.Timeout
 	}
-	if set.Annotations != nil { // a patch has to know that the map exists, and not what else is in it
+	if set.Annotations != nil { // a patch depends on whether the map exists
 		member.Object.Annotations = map[string]string{}
 		if until, ok := set.Annotations[api.AwakeUntilAnnotation]; ok {
 			member.Object.Annotations[api.AwakeUntilAnnotation] = until
@@ -90,9 +91,10 @@ func memberOf(set *appsv1.StatefulSet) Member {
 	return member
 }
 
-// standing judges a set by itself. One that is about to sleep is asleep, however many of its pods are still there.
-func standing(m idle.Member) Standing {
-	s := Standing{Ready: m.Set.Status.ReadyReplicas, Want: statefulset.Replicas(m.Set), Replicas: statefulset.Replicas(m.Set)}
+// statusOf returns the status of a set, without regard to its group. A set that is about to sleep counts as asleep, however many pods
+// it still has.
+func statusOf(m idle.Member) Status {
+	s := Status{Ready: m.Set.Status.ReadyReplicas, Want: statefulset.Replicas(m.Set), Replicas: statefulset.Replicas(m.Set)}
 	sleeps := m.Sleep.Active() && m.Sleep.Phase != api.Waking
 	if m.Sleep != nil && s.Want == 0 {
 		s.Want = m.Sleep.Replicas
@@ -104,12 +106,12 @@ func standing(m idle.Member) Standing {
 		s.State = Asleep
 	case idle.EnoughReady(m.Set, m.Sleep.Active()):
 		s.State = Ready
-	case failed(m):
-		s.State, s.Message = Failed, clip(m.Sleep.Message, longestMessage)
-	case s.Replicas == 0 && heldByResize(m.Set):
+	case hasFailed(m):
+		s.State, s.Message = Failed, clip(m.Sleep.Message, maxMessage)
+	case s.Replicas == 0 && isResizing(m.Set):
 		s.State, s.Message = Asleep, "its volumes are being resized"
 	case !m.Wakes():
-		s.State, s.Message = Stopped, whyStopped(m)
+		s.State, s.Message = Stopped, stoppedReason(m)
 	case s.Replicas == 0 && !m.Sleep.Active():
 		s.State = Asleep
 	default:
@@ -118,8 +120,8 @@ func standing(m idle.Member) Standing {
 	return s
 }
 
-// failed reports whether the set's wake-up was given up, or its sleep with the set left at zero.
-func failed(m idle.Member) bool {
+// hasFailed reports whether the set's wake-up failed, or its sleep failed and left the set at zero.
+func hasFailed(m idle.Member) bool {
 	if m.Sleep == nil || m.Sleep.Phase != api.Failed {
 		return false
 	}
@@ -129,20 +131,19 @@ func failed(m idle.Member) bool {
 	return m.Sleep.FailedAt == api.Waking
 }
 
-// heldByResize reports whether an operation holds the set at zero and gives its replicas back. A record that cannot be read may be
-// one of an operation.
-func heldByResize(set *appsv1.StatefulSet) bool {
+// isResizing reports whether a resize keeps the set at zero and will restore its replicas. An unreadable record may belong to one.
+func isResizing(set *appsv1.StatefulSet) bool {
 	return operation.Of(set).Resizing()
 }
 
-// whyStopped says why no visit wakes a set that has 0 replicas.
-func whyStopped(m idle.Member) string {
+// stoppedReason returns why no visit wakes a set with 0 replicas.
+func stoppedReason(m idle.Member) string {
 	owner := statefulset.Controller(m.Set)
 	switch {
 	case m.Err != nil || m.SleepErr != nil:
 		return "its annotations cannot be read"
 	case owner != nil:
-		return fmt.Sprintf("its %s %s has scaled it to zero", clip(owner.Kind, 63), clip(owner.Name, 253))
+		return fmt.Sprintf("its %s %s scaled it to zero", clip(owner.Kind, 63), clip(owner.Name, 253))
 	}
 	return "it has 0 replicas, and Drydock did not put it to sleep"
 }

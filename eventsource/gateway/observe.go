@@ -14,77 +14,77 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// lookTimeout bounds one look, so that an API server that hangs does not hold requests for ever.
-const lookTimeout = 10 * time.Second
+// observeTimeout limits one observation, so that a hanging API server does not block requests forever.
+const observeTimeout = 10 * time.Second
 
-// look keeps the session alive and returns how it stands, by one and the same state of the sets. Requests for the same sets take
-// turns: what one of them reads, the others use for a while, and a session that one has written covers the others.
-func (g *Gateway) look(caller context.Context, ask Ask) (session Session, wrote bool, err error) {
-	ctx, cancel := context.WithTimeout(caller, lookTimeout)
+// keepAwake extends the session and returns it, both from the same observation of the sets. Requests for the same sets take turns:
+// they share an observation for a while, and a written session covers all of them.
+func (g *Gateway) keepAwake(caller context.Context, query Query) (session Session, wrote bool, err error) {
+	ctx, cancel := context.WithTimeout(caller, observeTimeout)
 	defer cancel()
-	turn, err := g.views.Take(ctx, ask.String())
+	entry, err := g.cache.Acquire(ctx, query.String())
 	if err != nil {
 		return Session{}, false, err
 	}
-	defer turn.End()
+	defer entry.Release()
 	again := false
 	_, err = g.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
-		units, err := g.view(ctx, turn, ask, again)
-		again = true // after a write or a conflict, what was seen is old
+		units, err := g.cachedUnits(ctx, entry, query, again)
+		again = true // after a write or a conflict the observation is stale
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		session = Judge(units)
-		p := Decide(Input{Now: time.Now(), Session: ask.Session, Longest: g.options.LongestSession, Units: units})
+		session = SessionOf(units)
+		p := Decide(Input{Now: time.Now(), Session: query.Session, Longest: g.options.LongestSession, Units: units})
 		wrote = wrote || p.Kind == plan.KindDo
 		return p, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		turn.Keep(nil, err, time.Now().Add(rememberedWaiting))
+		entry.Put(nil, err, time.Now().Add(waitingTTL))
 	}
 	return session, wrote && err == nil, err
 }
 
-// view returns what was seen a moment ago, or reads it again.
-func (g *Gateway) view(ctx context.Context, turn *share.Turn[[]Unit], ask Ask, again bool) ([]Unit, error) {
+// cachedUnits returns the cached observation, or reads the sets again.
+func (g *Gateway) cachedUnits(ctx context.Context, entry *share.Entry[[]Unit], query Query, again bool) ([]Unit, error) {
 	now := time.Now()
-	if units, err, ok := turn.Recall(now); ok && !again {
+	if units, err, ok := entry.Get(now); ok && !again {
 		return units, err
 	}
-	units, err := g.observe(ctx, ask)
+	units, err := g.observe(ctx, query)
 	switch {
-	case ctx.Err() != nil: // the caller's end says nothing of the sets
-	case err == nil && Judge(units).Ready():
-		turn.Keep(units, nil, now.Add(remembered))
+	case ctx.Err() != nil: // the caller disconnected, or the time is over: the result is unknown
+	case err == nil && SessionOf(units).Ready():
+		entry.Put(units, nil, now.Add(readyTTL))
 	default:
-		turn.Keep(units, err, now.Add(rememberedWaiting))
+		entry.Put(units, err, now.Add(waitingTTL))
 	}
 	return units, err
 }
 
-// watch returns how the session stands, and keeps nothing awake.
-func (g *Gateway) watch(caller context.Context, ask Ask) ([]Unit, error) {
-	ctx, cancel := context.WithTimeout(caller, lookTimeout)
+// peek returns the units without extending the session.
+func (g *Gateway) peek(caller context.Context, query Query) ([]Unit, error) {
+	ctx, cancel := context.WithTimeout(caller, observeTimeout)
 	defer cancel()
-	turn, err := g.views.Take(ctx, ask.String())
+	entry, err := g.cache.Acquire(ctx, query.String())
 	if err != nil {
 		return nil, err
 	}
-	defer turn.End()
-	return g.view(ctx, turn, ask, false)
+	defer entry.Release()
+	return g.cachedUnits(ctx, entry, query, false)
 }
 
-// observe reads what the request is about. All of it has opted in.
-func (g *Gateway) observe(ctx context.Context, ask Ask) ([]Unit, error) {
+// observe reads the requested units. All of them are opted in.
+func (g *Gateway) observe(ctx context.Context, query Query) ([]Unit, error) {
 	switch {
-	case ask.All:
+	case query.All:
 		members, err := g.list(ctx, "", api.ManagedLabel+"=true")
 		return optedIn(byGroup(members)), err
-	case len(ask.Sets) == 0:
-		return g.observeGroup(ctx, ask.Group)
+	case len(query.Sets) == 0:
+		return g.observeGroup(ctx, query.Group)
 	}
 	var units []Unit
-	for _, name := range ask.Sets {
+	for _, name := range query.Sets {
 		err := g.addNamed(ctx, &units, name)
 		switch {
 		case err == nil:
@@ -97,21 +97,21 @@ func (g *Gateway) observe(ctx context.Context, ask Ask) ([]Unit, error) {
 	return units, nil
 }
 
-// addNamed adds the group of a named set, if it is not among the units.
+// addNamed adds the group of a named set to the units, unless it is among them.
 func (g *Gateway) addNamed(ctx context.Context, units *[]Unit, name Name) error {
 	u := unitOf(*units, name.Ref)
 	if u == nil {
-		set, err := g.read(ctx, name.Ref)
+		set, err := g.getSet(ctx, name.Ref)
 		if err != nil {
 			return err
 		}
-		members, err := g.groupOf(ctx, set)
+		members, err := g.readGroup(ctx, set)
 		if err != nil {
 			return err
 		}
 		fresh := Unit{Members: members}
 		if !fresh.optedIn() {
-			return nothing(name.Ref, "neither it nor another of its group has annotation "+api.IdleTimeoutAnnotation)
+			return setNotFound(name.Ref, "no set of its group has annotation "+api.IdleTimeoutAnnotation)
 		}
 		*units = append(*units, fresh)
 		u = &(*units)[len(*units)-1]
@@ -124,10 +124,10 @@ func (g *Gateway) addNamed(ctx context.Context, units *[]Unit, name Name) error 
 	return nil
 }
 
-// read reads a set that is to take part.
-func (g *Gateway) read(ctx context.Context, ref Ref) (*appsv1.StatefulSet, error) {
-	if !g.looksAfter(ref.Namespace) {
-		return nil, nothing(ref, "its namespace is not in DRYDOCK_NAMESPACES")
+// getSet reads a set. It returns a problem if the set does not exist or is not opted in.
+func (g *Gateway) getSet(ctx context.Context, ref Ref) (*appsv1.StatefulSet, error) {
+	if !g.servesNamespace(ref.Namespace) {
+		return nil, setNotFound(ref, "its namespace is not in DRYDOCK_NAMESPACES")
 	}
 	set := &appsv1.StatefulSet{}
 	found, err := g.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
@@ -135,38 +135,40 @@ func (g *Gateway) read(ctx context.Context, ref Ref) (*appsv1.StatefulSet, error
 	case err != nil:
 		return nil, err
 	case !found:
-		return nil, nothing(ref, "it does not exist")
+		return nil, setNotFound(ref, "it does not exist")
 	case !statefulset.Managed(set):
-		return nil, nothing(ref, "it lacks label "+api.ManagedLabel+"=true")
+		return nil, setNotFound(ref, "it lacks label "+api.ManagedLabel+"=true")
 	}
 	return set, nil
 }
 
-func (g *Gateway) looksAfter(namespace string) bool {
+// servesNamespace reports whether this Drydock serves the namespace.
+func (g *Gateway) servesNamespace(namespace string) bool {
 	return len(g.namespaces) == 0 || slices.Contains(g.namespaces, namespace)
 }
 
-// unitOf returns the unit of the set among those that were read, or nil.
+// unitOf returns the unit with the set, or nil.
 func unitOf(units []Unit, ref Ref) *Unit {
-	i := slices.IndexFunc(units, func(u Unit) bool { return u.find(ref) })
+	i := slices.IndexFunc(units, func(u Unit) bool { return u.contains(ref) })
 	if i < 0 {
 		return nil
 	}
 	return &units[i]
 }
 
-func (u Unit) find(ref Ref) bool {
+// contains reports whether the set is a member of the unit.
+func (u Unit) contains(ref Ref) bool {
 	return slices.ContainsFunc(u.Members, func(m Member) bool { return m.Ref == ref })
 }
 
-// groupOf reads the group of a named set.
-func (g *Gateway) groupOf(ctx context.Context, set *appsv1.StatefulSet) ([]Member, error) {
+// readGroup reads the group of a set.
+func (g *Gateway) readGroup(ctx context.Context, set *appsv1.StatefulSet) ([]Member, error) {
 	self := memberOf(set)
 	if self.Group == "" {
 		return []Member{self}, nil
 	}
 	members, err := g.list(ctx, set.Namespace, groupSelector(self.Group))
-	if err == nil && !(Unit{Members: members}).find(self.Ref) { // it left its group between two reads
+	if err == nil && !(Unit{Members: members}).contains(self.Ref) { // the set left its group between the two reads
 		members = append(members, self)
 	}
 	return members, err
@@ -176,10 +178,10 @@ func groupSelector(group string) string {
 	return api.ManagedLabel + "=true," + api.GroupLabel + "=" + group
 }
 
-// observeGroup reads the group of one namespace.
+// observeGroup reads a group.
 func (g *Gateway) observeGroup(ctx context.Context, group Ref) ([]Unit, error) {
-	if !g.looksAfter(group.Namespace) {
-		return nil, noGroup(group, nil, "its namespace is not in DRYDOCK_NAMESPACES")
+	if !g.servesNamespace(group.Namespace) {
+		return nil, groupNotFound(group, nil, "its namespace is not in DRYDOCK_NAMESPACES")
 	}
 	members, err := g.list(ctx, group.Namespace, groupSelector(group.Name))
 	if err != nil {
@@ -188,17 +190,17 @@ func (g *Gateway) observeGroup(ctx context.Context, group Ref) ([]Unit, error) {
 	if u := (Unit{Members: members}); u.optedIn() {
 		return []Unit{u}, nil
 	}
-	if !g.token.wanted() { // strangers are not told what else there is
-		return nil, noGroup(group, nil, "none of its sets is opted in")
+	if !g.token.required() { // anonymous callers do not learn the names of other groups
+		return nil, groupNotFound(group, nil, "none of its sets is opted in")
 	}
 	others, err := g.list(ctx, group.Namespace, api.ManagedLabel+"=true")
 	if err != nil {
 		return nil, err
 	}
-	return nil, noGroup(group, groupsOf(optedIn(byGroup(others))), "none of its sets is opted in")
+	return nil, groupNotFound(group, groupsOf(optedIn(byGroup(others))), "none of its sets is opted in")
 }
 
-// list reads sets, sorted by namespace and name. Without a namespace it reads all that this Drydock looks after.
+// list reads sets, sorted by namespace and name. Without a namespace it reads the sets of every namespace that this Drydock serves.
 func (g *Gateway) list(ctx context.Context, namespace, selector string) ([]Member, error) {
 	namespaces := []string{namespace}
 	if namespace == "" && len(g.namespaces) > 0 {

@@ -3,31 +3,36 @@ package gateway
 import (
 	"errors"
 	"html"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"drydock.dev/test/golden"
 )
 
 const hostile = `</title><script>alert(1)</script><img src=x onerror=alert(1)>"'&{{sets}}{{policy}}`
 
-func TestThePageEscapes(t *testing.T) {
-	ask := Ask{Sets: []Name{{Ref: Ref{"shop", "web"}}}, Title: hostile, Details: true, Refresh: 5 * time.Second}
-	s := Session{Sets: []Set{{Ref: Ref{"shop", hostile}, Standing: Standing{State: Failed, Message: hostile}, Needed: true}}}
-	page := string(showPage(pathDynamic, ask, s, nil).body)
+func TestPageEscapesEveryValue(t *testing.T) {
+	query := Query{Sets: []Name{{Ref: Ref{"shop", "web"}}}, Title: hostile, Details: true, Refresh: 5 * time.Second}
+	s := Session{Sets: []Set{{Ref: Ref{"shop", hostile}, Status: Status{State: Failed, Message: hostile}, Needed: true}}}
+	page := string(showPage(pathDynamic, query, s, nil).body)
 	for _, bad := range []string{"<script", "<img", "onerror=alert(1)>\"", "</title><"} {
 		if strings.Contains(page, bad) {
 			t.Errorf("%s is in the page", bad)
 		}
 	}
 	if n := strings.Count(page, html.EscapeString(`{{sets}}{{policy}}`)); n != 4 {
-		t.Errorf("what looks like a place of the page is there %d times, want the title twice, the name and the message:\n%s", n, page)
+		t.Errorf("the text in braces occurs %d times, want 4 (the title twice, the name and the message):\n%s", n, page)
 	}
 }
 
-func TestThePageHasNoPlaceLeft(t *testing.T) {
-	for _, s := range []Session{{}, {Sets: []Set{{Standing: Standing{State: Ready}}}}} {
-		for _, err := range []error{nil, paused(Ref{}), errors.New("x")} {
-			if page := string(showPage(pathDynamic, Ask{Details: true}, s, err).body); strings.Contains(page, "{{") || !strings.Contains(page, "</html>") {
+func TestPageHasNoTemplateActionLeft(t *testing.T) {
+	for _, s := range []Session{{}, {Sets: []Set{{Status: Status{State: Ready}}}}} {
+		for _, err := range []error{nil, pausedProblem(Ref{}), errors.New("x")} {
+			if page := string(showPage(pathDynamic, Query{Details: true}, s, err).body); strings.Contains(page, "{{") ||
+				!strings.Contains(page, "</html>") {
 				t.Errorf("%s", page)
 			}
 		}
@@ -35,48 +40,52 @@ func TestThePageHasNoPlaceLeft(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	waking := Session{Sets: []Set{{Ref: Ref{"shop", "db"}, Standing: Standing{State: Waking, Ready: 1, Want: 3}, Needed: true}, {Ref: Ref{"shop", "web"}, Standing: Standing{State: Asleep}, Needed: true}}}
-	failed := Session{Sets: []Set{{Ref: Ref{"shop", "db"}, Standing: Standing{State: Failed, Message: "no room"}, Needed: true}}}
+	waking := Session{Sets: []Set{{Ref: Ref{"shop", "db"}, Status: Status{State: Waking, Ready: 1, Want: 3}, Needed: true},
+		{Ref: Ref{"shop", "web"}, Status: Status{State: Asleep}, Needed: true}}}
+	failed := Session{Sets: []Set{{Ref: Ref{"shop", "db"}, Status: Status{State: Failed, Message: "no room"}, Needed: true}}}
 	held := func(name string, state State) Session {
-		return Session{Sets: []Set{{Ref: Ref{"shop", name}, Standing: Standing{State: state}, Needed: true}}}
+		return Session{Sets: []Set{{Ref: Ref{"shop", name}, Status: Status{State: state}, Needed: true}}}
 	}
-	for name, row := range map[string]struct {
+	situations := map[string]struct {
 		session Session
 		err     error
 		details bool
 		code    int
-		want    string
 	}{
-		"waking":                       {waking, nil, false, 200, "<h1>Shop is waking up</h1>"},
-		"with details":                 {waking, nil, true, 200, `<li class="waking"><b>db</b> <span>waking, 1 of 3 ready</span></li>`},
-		"asleep":                       {waking, nil, true, 200, `<li class="asleep"><b>web</b> <span>asleep</span></li>`},
-		"failed":                       {failed, nil, true, 200, `<span>failed: no room</span>`},
-		"failed is told to everybody":  {failed, nil, false, 200, "has trouble waking up"},
-		"ready":                        {Session{Sets: []Set{{Standing: Standing{State: Ready}, Needed: true}}}, nil, false, 200, "is ready"},
-		"paused":                       {held("web", Paused), nil, false, 409, "<h1>Shop is paused</h1>"},
-		"no visit wakes it":            {held("web", Stopped), nil, true, 409, "<h1>Shop is switched off</h1>"},
-		"the API server is away":       {Session{}, errors.New("dial 10.0.0.1: refused"), true, 503, "cannot be reached"},
-		"what has to be changed first": {Session{}, nothing(Ref{"shop", "web"}, "it is secret"), false, 404, `"StatefulSet shop/web does not exist or is not opted in.`},
-	} {
+		"waking":                        {waking, nil, false, 200},
+		"with details":                  {waking, nil, true, 200},
+		"asleep":                        {waking, nil, true, 200},
+		"failed":                        {failed, nil, true, 200},
+		"failed, without details":       {failed, nil, false, 200},
+		"ready":                         {Session{Sets: []Set{{Status: Status{State: Ready}, Needed: true}}}, nil, false, 200},
+		"paused":                        {held("web", Paused), nil, false, 409},
+		"a visit does not wake the set": {held("web", Stopped), nil, true, 409},
+		"the API server is away":        {Session{}, errors.New("dial 10.0.0.1: refused"), true, 503},
+		"the set does not exist":        {Session{}, setNotFound(Ref{"shop", "web"}, "it is secret"), false, 404},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(situations)) {
+		row := situations[name]
 		t.Run(name, func(t *testing.T) {
-			a := showPage(pathDynamic, Ask{Title: "Shop", Details: row.details, Refresh: 5 * time.Second}, row.session, row.err)
-			if a.code != row.code || !strings.Contains(string(a.body), row.want) {
-				t.Errorf("%d, want %d and %s in\n%s", a.code, row.code, row.want, a.body)
+			a := showPage(pathDynamic, Query{Title: "Shop", Details: row.details, Refresh: 5 * time.Second}, row.session, row.err)
+			if a.code != row.code {
+				t.Errorf("%d, want %d", a.code, row.code)
 			}
+			file.Entry(t, name, wording(string(a.body)))
 			if strings.Contains(string(a.body), "10.0.0.1") || !row.details && strings.Contains(string(a.body), "<li ") {
-				t.Errorf("that is not for everybody: %s", a.body)
+				t.Errorf("the page discloses details: %s", a.body)
 			}
 		})
 	}
 }
 
-func TestThePageLooksAgain(t *testing.T) {
+func TestPageReloads(t *testing.T) {
 	for refresh, want := range map[time.Duration]string{
-		time.Second:             `content="1">|looks again every second.`,
-		1500 * time.Millisecond: `content="1">|looks again every second.`,
-		time.Minute:             `content="60">|looks again every 60 seconds.`,
+		time.Second:             `content="1">|reloads every second.`,
+		1500 * time.Millisecond: `content="1">|reloads every second.`,
+		time.Minute:             `content="60">|reloads every 60 seconds.`,
 	} {
-		page := string(showPage(pathDynamic, Ask{Refresh: refresh}, Session{}, nil).body)
+		page := string(showPage(pathDynamic, Query{Refresh: refresh}, Session{}, nil).body)
 		for part := range strings.SplitSeq(want, "|") {
 			if !strings.Contains(page, part) {
 				t.Errorf("%s: %s is not in %s", refresh, part, page)

@@ -3,34 +3,15 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"drydock.dev/shared/api"
 )
 
-// Statuses of HTTP that the gateway answers with.
-const (
-	statusOK          = 200
-	statusBadRequest  = 400
-	statusNoToken     = 401
-	statusForbidden   = 403
-	statusNotFound    = 404
-	statusWrongMethod = 405
-	statusConflict    = 409
-	statusUnavailable = 503
-	statusTimeout     = 504
-)
-
-// titles are the statuses' names (RFC 9110), which a problem without a type of its own has for a title.
-var titles = map[int]string{
-	statusBadRequest: "Bad Request", statusNoToken: "Unauthorized", statusForbidden: "Forbidden", statusNotFound: "Not Found",
-	statusWrongMethod: "Method Not Allowed",
-	statusConflict:    "Conflict", statusUnavailable: "Service Unavailable", statusTimeout: "Gateway Timeout",
-}
-
-// Problem is an error with an answer of its own (RFC 7807). Its statuses and members are Sablier's where it has the same problem
-// (sablierapp/sablier internal/api/problemdetail.go and start_blocking_test.go: 400 for a query, 404 for what is not there
-// or not managed, 504 for a session that is not ready in time).
+// Problem is an error with its own HTTP answer (RFC 7807). Its statuses and members follow Sablier (sablierapp/sablier
+// internal/api/problemdetail.go and start_blocking_test.go): 400 for an invalid query, 404 for a set that does not exist or is not
+// managed, 504 for a session that is not ready in time.
 type Problem struct {
 	Type     string `json:"type"`
 	Title    string `json:"title"`
@@ -44,9 +25,9 @@ type Problem struct {
 	AvailableTheme  []string          `json:"availableTheme,omitempty"`
 	Instances       []problemInstance `json:"instances,omitempty"`
 
-	// Retry is after how many seconds to try again; 0 for never without a change.
+	// Retry is the number of seconds before the next try, or 0 if a retry cannot succeed without a change.
 	Retry int `json:"-"`
-	// cause is for the log: strangers are not told which of several causes it was.
+	// cause is only for the log, so that anonymous callers cannot tell several causes apart.
 	cause string
 }
 
@@ -65,119 +46,122 @@ func (p *Problem) Error() string {
 	return p.Detail
 }
 
+// problem returns a problem whose title is the name of the status (RFC 9110).
 func problem(status int, detail string, args ...any) *Problem {
-	return &Problem{Type: "about:blank", Title: titles[status], Status: status, Detail: fmt.Sprintf(detail, args...)}
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(detail, args...)}
 }
 
 func invalid(detail string, args ...any) error {
-	return problem(statusBadRequest, detail, args...)
+	return problem(http.StatusBadRequest, detail, args...)
 }
 
-func noRoute() error {
-	return problem(statusNotFound, "there is nothing at this path. The strategies are %s, %s and %s", pathDynamic, pathBlocking, pathPoke)
+func unknownPath() error {
+	return problem(http.StatusNotFound, "this path does not exist. Use %s, %s or %s", pathDynamic, pathBlocking, pathPoke)
 }
 
 func wrongMethod(method string) error {
-	return problem(statusWrongMethod, "method %.20q is not allowed. Use GET", method)
+	return problem(http.StatusMethodNotAllowed, "method %.20q is not allowed. Use GET", method)
 }
 
-func noToken() error {
-	return problem(statusNoToken,
-		"this gateway wants a token. Send it as Authorization: Bearer TOKEN, or as the password in the URL of the plugin")
+func unauthorized() error {
+	return problem(http.StatusUnauthorized,
+		"this gateway requires a token. Send it as Authorization: Bearer TOKEN, or as the password in the plugin's URL")
 }
 
 func tokenUnreadable(cause error) error {
-	p := problem(statusUnavailable, "the gateway cannot read its token. The log of the wake gateway says why")
+	p := problem(http.StatusServiceUnavailable, "the gateway cannot read its token. The log of the wake gateway says why")
 	p.Retry, p.cause = retryAfter, cause.Error()
 	return p
 }
 
-func noStreamOfAll() error {
-	return problem(statusForbidden,
-		"events of every StatefulSet are for callers with a token. Set DRYDOCK_GATEWAY_TOKEN_FILE, or name sets or a group")
+func streamNeedsToken() error {
+	return problem(http.StatusForbidden,
+		"events of all StatefulSets require a token. Set DRYDOCK_GATEWAY_TOKEN_FILE, or name sets or a group")
 }
 
-// optIn says how an owner opts in.
+// optIn describes how to opt in.
 const optIn = `Create it, give it label ` + api.ManagedLabel + `=true and annotation ` + api.IdleTimeoutAnnotation + `, for example "30m"`
 
-// nothing is one answer for a set that does not exist, that is not opted in, and that is not looked after: strangers do not learn
-// which sets there are.
-func nothing(ref Ref, cause string) error {
-	p := problem(statusNotFound, "StatefulSet %s does not exist or is not opted in. %s", ref, optIn)
+// setNotFound returns the same problem for a set that does not exist, is not opted in, or is in another namespace, so that anonymous
+// callers do not learn which sets exist.
+func setNotFound(ref Ref, cause string) error {
+	p := problem(http.StatusNotFound, "StatefulSet %s does not exist or is not opted in. %s", ref, optIn)
 	p.cause = cause
 	return p
 }
 
-func noGroup(group Ref, available []string, cause string) error {
-	p := problem(statusNotFound, "no StatefulSet of group %s exists and is opted in. %s", group, optIn)
+func groupNotFound(group Ref, available []string, cause string) error {
+	p := problem(http.StatusNotFound, "no StatefulSet of group %s exists and is opted in. %s", group, optIn)
 	p.RequestGroup, p.AvailableGroups, p.cause = group.String(), available, cause
 	return p
 }
 
-func noTheme(theme string) error {
-	p := problem(statusNotFound, "there is no theme %.100q. Use one of availableTheme, or none", theme)
+func unknownTheme(theme string) error {
+	p := problem(http.StatusNotFound, "theme %.100q does not exist. Use one of availableTheme, or none", theme)
 	p.RequestTheme, p.AvailableTheme = clip(clean(theme, 100), 100), themes
 	return p
 }
 
-func paused(ref Ref) error {
-	return problem(statusConflict,
-		"StatefulSet %s is paused, and no request wakes it. Remove annotation %s from it", ref, api.PausedAnnotation)
+func pausedProblem(ref Ref) error {
+	return problem(http.StatusConflict,
+		"StatefulSet %s is paused, so no request wakes it. Remove annotation %s from it", ref, api.PausedAnnotation)
 }
 
-// stopped is about a set at zero that no visit wakes.
-func stopped(set Set) error {
-	return problem(statusConflict,
-		"StatefulSet %s is stopped, and no request wakes it: %s. Scale it up. For a set without an owner, annotation %s lets a visit wake it",
+// stoppedProblem returns the problem of a set at zero that no visit wakes.
+func stoppedProblem(set Set) error {
+	return problem(http.StatusConflict,
+		"StatefulSet %s is stopped, so no request wakes it: %s. Scale it up. For a set without an owner, annotation %s lets a visit wake it",
 		set.Ref, set.Message, api.WakeReplicasAnnotation)
 }
 
-func full() error {
-	p := problem(statusUnavailable, "too many requests wait already. Try again: the StatefulSets wake meanwhile")
+func tooManyRequests() error {
+	p := problem(http.StatusServiceUnavailable, "too many requests are waiting. Try again; the StatefulSets are waking")
 	p.Retry = retryAfter
 	return p
 }
 
-// timedOut names those that are not ready, but not more than a person reads.
-func timedOut(ask Ask, session Session) error {
+// timedOut returns the problem of a session that is not ready in time. It names the first five sets that are not ready.
+func timedOut(query Query, session Session) error {
 	const most = 5
 	var late []string
 	var pending []problemInstance
 	for _, set := range session.Sets {
 		if set.Needed && set.State != Ready && len(late) < most {
 			late = append(late, set.Ref.String()+" is "+set.describe())
-			pending = append(pending, problemInstance{nameOf(ask, set.Ref)[0], sablierStatus[set.State], set.Message})
+			pending = append(pending, problemInstance{responseNames(query, set.Ref)[0], sablierStatus[set.State], set.Message})
 		}
 	}
-	p := problem(statusTimeout, "not ready after %s: %s", ask.Timeout, strings.Join(late, "; "))
+	p := problem(http.StatusGatewayTimeout, "not ready after %s: %s", query.Timeout, strings.Join(late, "; "))
 	p.Retry, p.Instances = retryAfter, pending
 	return p
 }
 
-func stopping() error {
-	p := problem(statusUnavailable, "this gateway shuts down. Try again, and another one answers")
+func shuttingDown() error {
+	p := problem(http.StatusServiceUnavailable, "this gateway is shutting down. Try again; another gateway answers")
 	p.Retry = 1
 	return p
 }
 
-// gone is for the log: nobody is there to read it.
-func gone() error { return problem(statusUnavailable, "the caller went away") }
+// callerGone is only for the log.
+func callerGone() error { return problem(http.StatusServiceUnavailable, "the caller disconnected") }
 
-// retryAfter is when to try again what may pass, in seconds.
+// retryAfter is the number of seconds before the next try if the cause may pass.
 const retryAfter = 5
 
-// problemOf makes a problem of any error. What is wrong with the API server is for the log: the answer may be shown to
-// whoever visits the site.
+// problemOf returns the problem of an error. Errors of the API server are only for the log, because every visitor of the site may see
+// the answer.
 func problemOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
 		return p
 	}
-	p = problem(statusUnavailable, "the StatefulSets cannot be read or written at the moment. The log of the wake gateway says why")
+	p = problem(http.StatusServiceUnavailable,
+		"the StatefulSets cannot be read or written at the moment. The log of the wake gateway says why")
 	p.Retry = retryAfter
 	return p
 }
 
+// isProblem reports whether the error is a problem, so a retry cannot succeed without a change.
 func isProblem(err error) bool {
 	var p *Problem
 	return errors.As(err, &p)

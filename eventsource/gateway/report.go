@@ -10,24 +10,23 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// measure counts the request, and notes what it has found.
-func (g *Gateway) measure(ctx context.Context, strategy string, ask Ask, s Session) {
-	g.meters.Request(ctx, strategy, ask.target())
+// measure counts the request and records the state of its sets.
+func (g *Gateway) measure(ctx context.Context, strategy string, query Query, s Session) {
+	g.meters.Request(ctx, strategy, query.target())
 	now := time.Now()
 	for _, set := range s.Sets {
 		if set.State != Missing {
-			g.meters.Saw(ctx, now, measure.Instance{Name: set.Ref.String(), Group: set.Group, Ready: set.State == Ready, Until: set.Until})
+			g.meters.Record(ctx, now, measure.Instance{Name: set.Ref.String(), Group: set.Group, Ready: set.State == Ready, Until: set.Until})
 		}
 	}
 }
 
-// report writes a log line for a request that changed something or was refused: of the query only what it is about, which the
-// parser has checked. A busy site asks at each of its requests, and strangers may ask as often as they like. So requests that change
-// nothing are for debugging, and of refusals one a second is shown.
+// report logs a request. Of the query it logs only the validated names. A busy site sends a request for each of its own, and
+// anonymous callers may send any number. So a request without a write has level debug, and only one refusal per second is a warning.
 func (g *Gateway) report(r *http.Request, a answer, took time.Duration) {
 	level := slog.LevelDebug
 	switch {
-	case a.err != nil && g.complains(time.Now().Unix()):
+	case a.err != nil && g.mayWarn(time.Now().Unix()):
 		level = slog.LevelWarn
 	case a.wrote:
 		level = slog.LevelInfo
@@ -45,8 +44,8 @@ func (g *Gateway) report(r *http.Request, a answer, took time.Duration) {
 	g.log.LogAttrs(r.Context(), level, "request", fields...)
 }
 
-// complains reports whether a refusal is to be shown in the second.
-func (g *Gateway) complains(second int64) bool {
-	last := g.complained.Load()
-	return last != second && g.complained.CompareAndSwap(last, second)
+// mayWarn reports whether a refusal in this second is logged as a warning.
+func (g *Gateway) mayWarn(second int64) bool {
+	last := g.lastWarning.Load()
+	return last != second && g.lastWarning.CompareAndSwap(last, second)
 }

@@ -11,29 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Ask is what a request asks for.
-type Ask struct {
-	// Sets are named one by one. Without any, the whole Group is asked for.
+// Query is the parsed query of a request.
+type Query struct {
+	// Sets are the named sets. If it is empty, the request is for the whole Group.
 	Sets  []Name
 	Group Ref
-	// All stands for every set that is looked after: of a stream of events only.
+	// All selects every set that this Drydock serves. Only a stream of events may use it.
 	All bool
-	// Session is how long the sets are to be awake; 0 for their idle timeout.
+	// Session is how long the sets stay awake, or 0 for their idle timeout.
 	Session time.Duration
 	// Timeout is how long a blocking request waits.
 	Timeout time.Duration
-	// Refresh is when the page looks again.
+	// Refresh is the time until the page reloads.
 	Refresh time.Duration
-	// Title is what the page calls the sets.
+	// Title is the name of the site on the page.
 	Title string
-	// Details shows each set on the page. Whoever can see the site can see the page, so nothing is shown unless asked for.
+	// Details shows each set on the page. The default is false, because every visitor of the site sees the page.
 	Details bool
-	// Theme is what Sablier's page is to look like; empty for the default.
+	// Theme is the theme of Sablier's page, or empty for the default.
 	Theme string
 }
 
-// String says which sets the request is about. It is equal for requests that may share what they see.
-func (a Ask) String() string {
+// String names the requested sets. Requests with the same string share cached observations.
+func (a Query) String() string {
 	switch {
 	case a.All:
 		return "*"
@@ -49,16 +49,16 @@ func (a Ask) String() string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// target is what the request names, in a word for measurements.
-func (a Ask) target() string {
+// target returns "names" or "group", for metrics.
+func (a Query) target() string {
 	if len(a.Sets) > 0 {
 		return "names"
 	}
 	return "group"
 }
 
-// called returns the names by which the request has asked for the set.
-func (a Ask) called(ref Ref) []string {
+// namesFor returns the names in the request for the set.
+func (a Query) namesFor(ref Ref) []string {
 	var asked []string
 	for _, name := range a.Sets {
 		if name.Ref == ref {
@@ -68,59 +68,59 @@ func (a Ask) called(ref Ref) []string {
 	return slices.Compact(asked)
 }
 
-// Bounds of what a query may ask for.
+// Limits of a query.
 const (
-	mostNames       = 10
-	shortestSession = 10 * time.Second
-	longestTitle    = 100 // runes
-	shortRefresh    = time.Second
-	defaultRefresh  = 5 * time.Second
-	longRefresh     = time.Minute
-	defaultTitle    = "This service"
+	maxNames       = 10
+	minSession     = 10 * time.Second
+	maxTitle       = 100 // runes
+	minRefresh     = time.Second
+	defaultRefresh = 5 * time.Second
+	maxRefresh     = time.Minute
+	defaultTitle   = "This service"
 )
 
-// ParseAsk reads a query. Names come as names=A&names=B (sablierapp/sablier-traefik-plugin config.go); separated by commas
-// they are accepted too, because that is how the Caddyfile's documentation has them, which the plugin does not take apart
-// (sablierapp/sablier-caddy-plugin config.go). What is empty counts as absent: the nginx script sends every parameter,
-// with nothing in those that are not configured (sablierapp/sablier plugins/nginx/njs/sablier.js). Unknown parameters are
-// ignored. Durations out of bounds are brought within them.
-func ParseAsk(query map[string][]string, options Options) (Ask, error) {
-	q := &fields{values: query, namespace: options.Namespace}
-	ask := Ask{
+// ParseQuery reads a query. Names have the form names=A&names=B (sablierapp/sablier-traefik-plugin config.go). Names separated by
+// commas are accepted, too: the documentation of the Caddyfile shows them, and the plugin does not split them
+// (sablierapp/sablier-caddy-plugin config.go). An empty parameter counts as absent, because the nginx script sends every parameter
+// (sablierapp/sablier plugins/nginx/njs/sablier.js). Unknown parameters are ignored. Durations are clamped to their limits.
+func ParseQuery(values map[string][]string, options Options) (Query, error) {
+	q := &fields{values: values, namespace: options.Namespace}
+	query := Query{
 		Sets: q.names(), Group: q.group(), Session: q.session(options.LongestSession),
 		Timeout: min(q.duration("timeout", options.DefaultTimeout), LongestWait),
-		Refresh: min(max(q.duration("refresh_frequency", defaultRefresh), shortRefresh), longRefresh),
-		Title:   cmp.Or(clean(q.first("display_name"), longestTitle), defaultTitle),
-		Details: q.bool("show_details"), Theme: q.first("theme"),
+		Refresh: min(max(q.duration("refresh_frequency", defaultRefresh), minRefresh), maxRefresh),
+		Title:   cmp.Or(clean(q.value("display_name"), maxTitle), defaultTitle),
+		Details: q.bool("show_details"), Theme: q.value("theme"),
 	}
 	switch {
 	case q.err != nil:
-		return Ask{}, q.err
-	case len(ask.Sets) == 0 && ask.Group.Name == "":
-		return Ask{}, invalid("neither names nor group is given. Name StatefulSets, as names=%s, or group=NAMESPACE/GROUP", nameFormat)
-	case len(ask.Sets) > 0 && ask.Group.Name != "":
-		return Ask{}, invalid("both names and group are given. Give one of them")
-	case len(ask.Sets) > mostNames:
-		return Ask{}, invalid("%d names are more than %d. Name a group instead", len(ask.Sets), mostNames)
+		return Query{}, q.err
+	case len(query.Sets) == 0 && query.Group.Name == "":
+		return Query{}, invalid("names and group are both missing. Write names=%s, or group=NAMESPACE/GROUP", nameFormat)
+	case len(query.Sets) > 0 && query.Group.Name != "":
+		return Query{}, invalid("both names and group are given. Give only one of them")
+	case len(query.Sets) > maxNames:
+		return Query{}, invalid("%d names are given, and at most %d are allowed. Name a group instead", len(query.Sets), maxNames)
 	}
-	return ask, nil
+	return query, nil
 }
 
-// fields reads parameters, and keeps the first error.
+// fields reads parameters and stores the first error.
 type fields struct {
 	values    map[string][]string
-	namespace string // of what is named without one
+	namespace string // for names without a namespace
 	err       error
 }
 
+// fail stores the error, unless there is an earlier one.
 func (f *fields) fail(err error) {
 	if f.err == nil {
 		f.err = err
 	}
 }
 
-// first is the first value of the parameter that is not empty.
-func (f *fields) first(key string) string {
+// value returns the parameter's first value that is not empty.
+func (f *fields) value(key string) string {
 	for _, value := range f.values[key] {
 		if value = strings.TrimSpace(value); value != "" {
 			return value
@@ -129,39 +129,41 @@ func (f *fields) first(key string) string {
 	return ""
 }
 
+// duration reads a duration, or returns the default if the parameter is absent.
 func (f *fields) duration(key string, absent time.Duration) time.Duration {
-	value := f.first(key)
+	value := f.value(key)
 	if value == "" {
 		return absent
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d < 0 {
-		f.fail(invalid(`%s=%.100q is no duration. Write one, for example "30m" or "1h30m"`, key, value))
+		f.fail(invalid(`%s=%.100q is not a duration. Write one, for example "30m" or "1h30m"`, key, value))
 	}
 	return d
 }
 
-// session reads how long the sets are to be awake. A short session would be a write every few moments.
+// session reads how long the sets stay awake. A minimum limits the rate of writes.
 func (f *fields) session(longest time.Duration) time.Duration {
-	if f.first("session_duration") == "" {
+	if f.value("session_duration") == "" {
 		return 0
 	}
-	return min(max(f.duration("session_duration", 0), shortestSession), longest)
+	return min(max(f.duration("session_duration", 0), minSession), longest)
 }
 
+// bool reads a boolean, which is false if the parameter is absent.
 func (f *fields) bool(key string) bool {
-	value := f.first(key)
+	value := f.value(key)
 	if value == "" {
 		return false
 	}
 	yes, err := strconv.ParseBool(value)
 	if err != nil {
-		f.fail(invalid("%s=%.100q is neither true nor false", key, value))
+		f.fail(invalid("%s=%.100q is not a boolean. Write true or false", key, value))
 	}
 	return yes
 }
 
-// names reads the sets, sorted. A name that is given with and without the prefix for optional ones is not optional.
+// names reads the sets and sorts them. A set that is named with and without the prefix "optional:" is required.
 func (f *fields) names() []Name {
 	var names []Name
 	for _, value := range f.values["names"] {
@@ -178,11 +180,11 @@ func (f *fields) names() []Name {
 		}
 	}
 	slices.SortFunc(names, compareNames)
-	return requireOnce(slices.Compact(names))
+	return requiredWins(slices.Compact(names))
 }
 
-// requireOnce makes every name of a set required if one of them is.
-func requireOnce(names []Name) []Name {
+// requiredWins makes all names of a set required if one of them is.
+func requiredWins(names []Name) []Name {
 	required := map[Ref]bool{}
 	for _, name := range names {
 		required[name.Ref] = required[name.Ref] || !name.Optional
@@ -193,10 +195,10 @@ func requireOnce(names []Name) []Name {
 	return slices.Compact(names)
 }
 
-// group reads NAMESPACE/GROUP, or GROUP of the default namespace. The name ends in a selector, so nothing but a label's value is
-// taken. A group of every namespace does not exist: in each of them another tenant could add sets to it.
+// group reads NAMESPACE/GROUP, or GROUP for the default namespace. The name becomes part of a label selector, so it has to be a valid
+// label value. A group never spans namespaces, because other tenants could add sets to it.
 func (f *fields) group() Ref {
-	value := f.first("group")
+	value := f.value("group")
 	if value == "" {
 		return Ref{}
 	}
@@ -206,22 +208,22 @@ func (f *fields) group() Ref {
 	}
 	switch {
 	case name == "" || len(validation.IsValidLabelValue(name)) > 0:
-		f.fail(invalid("group=%.100q is no value of a label. Write NAMESPACE/GROUP", value))
+		f.fail(invalid("group=%.100q is not a label value. Write NAMESPACE/GROUP", value))
 	case namespace == "" && !ok:
-		f.fail(invalid("group=%.100q names no namespace. Write NAMESPACE/GROUP, or set DRYDOCK_GATEWAY_NAMESPACE", value))
+		f.fail(invalid("group=%.100q has no namespace. Write NAMESPACE/GROUP, or set DRYDOCK_GATEWAY_NAMESPACE", value))
 	case len(validation.IsDNS1123Label(namespace)) > 0:
-		f.fail(invalid("group=%.100q names no namespace before the slash. Write NAMESPACE/GROUP", value))
+		f.fail(invalid("group=%.100q has no valid namespace before the slash. Write NAMESPACE/GROUP", value))
 	}
 	return Ref{namespace, name}
 }
 
-// clean makes one line of at most so many runes of a text, without what moves or hides other text.
+// clean returns the text on one line with at most so many runes. It removes characters that move or hide other text.
 func clean(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case !unicode.IsGraphic(r), r == unicode.ReplacementChar: // direction overrides are not graphic
+		case !unicode.IsGraphic(r), r == unicode.ReplacementChar: // includes direction overrides
 			return -1
 		}
 		return r
@@ -229,7 +231,7 @@ func clean(text string, most int) string {
 	return clip(strings.TrimSpace(text), most)
 }
 
-// clip shortens a text to so many runes.
+// clip shortens the text to so many runes.
 func clip(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +15,12 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/test/golden"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// set builds a set of two replicas that sleeps after half an hour; the changes make it another one.
+// set returns a set of two replicas with an idle timeout of half an hour, after the changes.
 func set(name string, changes ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 	two := int32(2)
 	s := &appsv1.StatefulSet{
@@ -54,11 +57,12 @@ func replicas(want, ready int32) func(*appsv1.StatefulSet) {
 	}
 }
 
-// sleep writes a sleep's document as idle-timeout does.
+// sleep stores the record of a sleep in the format of idle-timeout.
 func sleep(phase api.Phase, message string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
 		doc := &api.Sleep{
-			Header:   api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle, Set: api.SetRef{Name: s.Name, UID: s.UID}, Started: metav1.NewTime(noon.Add(-time.Hour)), Message: message},
+			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle,
+				Set: api.SetRef{Name: s.Name, UID: s.UID}, Started: metav1.NewTime(noon.Add(-time.Hour)), Message: message},
 			Replicas: 2,
 		}
 		if phase == api.Failed {
@@ -69,8 +73,8 @@ func sleep(phase api.Phase, message string) func(*appsv1.StatefulSet) {
 	}
 }
 
-// gaveUpAt writes the document of a sleep that was given up in the phase.
-func gaveUpAt(phase api.Phase) func(*appsv1.StatefulSet) {
+// failedAt stores the record of a sleep that failed in the phase.
+func failedAt(phase api.Phase) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
 		sleep(api.Failed, "no consent")(s)
 		doc, _ := api.LoadSleep(s)
@@ -85,7 +89,8 @@ func owned(s *appsv1.StatefulSet) {
 }
 
 func resizing(s *appsv1.StatefulSet) {
-	doc := &api.Sleep{Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Moving, Set: api.SetRef{Name: s.Name, UID: s.UID}}}
+	doc := &api.Sleep{Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: api.Moving,
+		Set: api.SetRef{Name: s.Name, UID: s.UID}}}
 	s.Annotations[api.StatusAnnotation] = doc.Encode()
 }
 
@@ -99,7 +104,7 @@ func until(d time.Duration) func(*appsv1.StatefulSet) {
 
 var pausedSet = with(api.PausedAnnotation, "true")
 
-// unit is a group of which some members, separated by commas, were asked for by name.
+// unit returns a unit of the sets. The named ones, separated by commas, are the requested members.
 func unit(named string, sets ...*appsv1.StatefulSet) Unit {
 	u := Unit{}
 	if named != "" {
@@ -111,16 +116,16 @@ func unit(named string, sets ...*appsv1.StatefulSet) Unit {
 	return u
 }
 
-// optional is a unit of which the named sets are not waited for.
+// optional returns a unit with an optional member.
 func optional(named string, sets ...*appsv1.StatefulSet) Unit {
 	u := unit("", sets...)
 	u.Optional = []string{named}
 	return u
 }
 
-// story renders a session, and what is written for it.
-func story(in Input) string {
-	s := Judge(in.Units)
+// renderSession renders the session of the units and the writes for it.
+func renderSession(in Input) string {
+	s := SessionOf(in.Units)
 	var b strings.Builder
 	for _, set := range s.Sets {
 		fmt.Fprintf(&b, "%s %s", set.Name, set.describe())
@@ -138,130 +143,101 @@ func story(in Input) string {
 
 func TestSessions(t *testing.T) {
 	const minutes = time.Minute
-	for name, row := range map[string]struct {
+	situations := map[string]struct {
 		units   []Unit
 		session time.Duration
-		want    string
 	}{
-		"awake: the session is written": {[]Unit{unit("web", set("web"))}, 10 * minutes,
-			"web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:11:01Z"},
-		"without a duration it is the idle timeout": {[]Unit{unit("web", set("web"))}, 0,
-			"web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:31:01Z"},
-		"no longer than the longest": {[]Unit{unit("web", set("web"))}, 100 * time.Hour,
-			"web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 13:01:01Z"},
-		"covered already: nothing is written": {[]Unit{unit("web", set("web", until(10*minutes+time.Second)))}, 10 * minutes,
-			"web ready; session ready=true refused=false"},
-		"a second short of that: written": {[]Unit{unit("web", set("web", until(10*minutes)))}, 10 * minutes,
-			"web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:11:01Z"},
-		"a longer session stays": {[]Unit{unit("web", set("web", until(50*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"asleep: woken": {[]Unit{unit("web", set("web", asleep(), until(-time.Hour)))}, 10 * minutes,
-			"web asleep; session ready=false refused=false; patch statefulsets web {+awake-until} 12:11:01Z"},
-		"asleep, and it is written already": {[]Unit{unit("web", set("web", asleep(), until(20*minutes)))}, 10 * minutes,
-			"web asleep; session ready=false refused=false"},
-		"about to sleep, its pods still there: not ready": {[]Unit{unit("web", set("web", sleep(api.Planned, ""), until(20*minutes)))}, minutes,
-			"web asleep; session ready=false refused=false"},
-		"stopping: not ready": {[]Unit{unit("web", set("web", sleep(api.Stopping, ""), until(20*minutes)))}, minutes,
-			"web asleep; session ready=false refused=false"},
-		"waking": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(2, 1), until(20*minutes)))}, minutes,
-			"web waking, 1 of 2 ready; session ready=false refused=false"},
-		"waking, its replicas not yet back": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(0, 0), until(20*minutes)))}, minutes,
-			"web waking, 0 of 2 ready; session ready=false refused=false"},
-		"waking and ready: ready": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"awake, and the controller has not seen the newest spec": {[]Unit{unit("web", set("web", func(s *appsv1.StatefulSet) { s.Generation = 3 }, until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"a site that is up stays up while it is scaled up": {[]Unit{unit("web", set("web", replicas(5, 3), until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"a site that is up stays up in a rollout": {[]Unit{unit("web", set("web", sleep(api.Succeeded, ""), replicas(3, 2), until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"a wake-up that failed, and a replica is ready": {[]Unit{unit("web", set("web", sleep(api.Failed, "too late"), replicas(3, 2), until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"a member that is down does not blank the others' site": {[]Unit{unit("web", set("db", replicas(3, 1), until(20*minutes)), set("web"))}, minutes,
-			"db ready; web ready; session ready=true refused=false"},
-		"waking, the first replica is enough": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "first"), until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"waking, two replicas are enough": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "2"), until(20*minutes)))}, minutes,
-			"web waking, 1 of 3 ready; session ready=false refused=false"},
-		"woke and is over: ready": {[]Unit{unit("web", set("web", sleep(api.Succeeded, ""), until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"the wake-up failed": {[]Unit{unit("web", set("web", sleep(api.Failed, "no room"), replicas(2, 0), until(20*minutes)))}, minutes,
-			"web failed: no room; session ready=false refused=false"},
-		"the sleep failed, and now it is restarted": {[]Unit{unit("web", set("web", gaveUpAt(api.Stopping), replicas(2, 0), until(20*minutes)))}, minutes,
-			"web waking, 0 of 2 ready; session ready=false refused=false"},
-		"the sleep failed, and left it at zero": {[]Unit{unit("web", set("web", gaveUpAt(api.Stopping), replicas(0, 0), until(20*minutes)))}, minutes,
-			"web failed: no consent; session ready=false refused=false"},
-		"the sleep failed, so it is up": {[]Unit{unit("web", set("web", sleep(api.Failed, "no consent"), until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"scaled to zero by an administrator": {[]Unit{unit("web", set("web", replicas(0, 0), until(20*minutes)))}, minutes,
-			"web stopped: it has 0 replicas, and Drydock did not put it to sleep; session ready=false refused=true"},
-		"scaled to zero by its operator": {[]Unit{unit("web", set("web", replicas(0, 0), owned, until(20*minutes)))}, minutes,
-			"web stopped: its Redis web has scaled it to zero; session ready=false refused=true"},
-		"being resized": {[]Unit{unit("web", set("web", replicas(0, 0), resizing, until(20*minutes)))}, minutes,
-			"web asleep: its volumes are being resized; session ready=false refused=false"},
-		"a member at zero is written on by itself, once": {[]Unit{unit("", set("batch", replicas(0, 0), with(api.WakeReplicasAnnotation, "1"), until(20*minutes)), set("db"))}, 10 * minutes,
-			"batch asleep; db ready; session ready=false refused=false"},
-		"the same with a count": {[]Unit{unit("web", set("web", replicas(0, 0), with(api.WakeReplicasAnnotation, "3"), until(20*minutes)))}, minutes,
-			"web asleep; session ready=false refused=false"},
-		"the sleep of another set's copy says nothing": {[]Unit{unit("web", set("web", asleep(), func(s *appsv1.StatefulSet) { s.UID = "other"; replicas(2, 2)(s) }, until(20*minutes)))}, minutes,
-			"web ready; session ready=true refused=false"},
+		"awake: the session is written":                         {[]Unit{unit("web", set("web"))}, 10 * minutes},
+		"without a duration: the idle timeout counts":           {[]Unit{unit("web", set("web"))}, 0},
+		"a session above the limit":                             {[]Unit{unit("web", set("web"))}, 100 * time.Hour},
+		"a covered session: nothing is written":                 {[]Unit{unit("web", set("web", until(10*minutes+time.Second)))}, 10 * minutes},
+		"a session that ends a second too early: it is written": {[]Unit{unit("web", set("web", until(10*minutes)))}, 10 * minutes},
+		"a longer session stays":                                {[]Unit{unit("web", set("web", until(50*minutes)))}, minutes},
+		"asleep: the session is written":                        {[]Unit{unit("web", set("web", asleep(), until(-time.Hour)))}, 10 * minutes},
+		"asleep, and the session is written already":            {[]Unit{unit("web", set("web", asleep(), until(20*minutes)))}, 10 * minutes},
+		"about to sleep, with running pods: not ready": {[]Unit{unit("web", set("web", sleep(api.Planned, ""), until(20*minutes)))},
+			minutes},
+		"stopping: not ready": {[]Unit{unit("web", set("web", sleep(api.Stopping, ""), until(20*minutes)))}, minutes},
+		"waking":              {[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(2, 1), until(20*minutes)))}, minutes},
+		"waking, and its replicas are not restored yet": {
+			[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(0, 0), until(20*minutes)))}, minutes},
+		"waking and ready: ready": {[]Unit{unit("web", set("web", sleep(api.Waking, ""), until(20*minutes)))}, minutes},
+		"awake, and the controller has not seen the newest spec": {
+			[]Unit{unit("web", set("web", func(s *appsv1.StatefulSet) { s.Generation = 3 }, until(20*minutes)))}, minutes},
+		"a site that is up stays up while it is scaled up": {[]Unit{unit("web", set("web", replicas(5, 3), until(20*minutes)))}, minutes},
+		"a site that is up stays up in a rollout": {
+			[]Unit{unit("web", set("web", sleep(api.Succeeded, ""), replicas(3, 2), until(20*minutes)))}, minutes},
+		"a failed wake-up, and a replica is ready": {
+			[]Unit{unit("web", set("web", sleep(api.Failed, "too late"), replicas(3, 2), until(20*minutes)))}, minutes},
+		"a member with some ready replicas does not block the site": {
+			[]Unit{unit("web", set("db", replicas(3, 1), until(20*minutes)), set("web"))}, minutes},
+		"waking, the first replica is enough": {
+			[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "first"),
+				until(20*minutes)))}, minutes},
+		"waking, two replicas are enough": {
+			[]Unit{unit("web", set("web", sleep(api.Waking, ""), replicas(3, 1), with(api.WakeReadyAnnotation, "2"), until(20*minutes)))}, minutes},
+		"the sleep ended: ready": {[]Unit{unit("web", set("web", sleep(api.Succeeded, ""), until(20*minutes)))}, minutes},
+		"the wake-up failed":     {[]Unit{unit("web", set("web", sleep(api.Failed, "no room"), replicas(2, 0), until(20*minutes)))}, minutes},
+		"the sleep failed, and the set is restarting": {
+			[]Unit{unit("web", set("web", failedAt(api.Stopping), replicas(2, 0), until(20*minutes)))}, minutes},
+		"the sleep failed, and left the set at zero": {
+			[]Unit{unit("web", set("web", failedAt(api.Stopping), replicas(0, 0), until(20*minutes)))}, minutes},
+		"the sleep failed, and the set runs": {[]Unit{unit("web", set("web", sleep(api.Failed, "no consent"), until(20*minutes)))},
+			minutes},
+		"scaled to zero by an administrator": {[]Unit{unit("web", set("web", replicas(0, 0), until(20*minutes)))}, minutes},
+		"scaled to zero by its operator":     {[]Unit{unit("web", set("web", replicas(0, 0), owned, until(20*minutes)))}, minutes},
+		"being resized":                      {[]Unit{unit("web", set("web", replicas(0, 0), resizing, until(20*minutes)))}, minutes},
+		"a member at zero has its own session, and it is covered": {
+			[]Unit{unit("", set("batch", replicas(0, 0), with(api.WakeReplicasAnnotation, "1"), until(20*minutes)), set("db"))}, 10 * minutes},
+		"scaled to zero with wake-replicas": {
+			[]Unit{unit("web", set("web", replicas(0, 0), with(api.WakeReplicasAnnotation, "3"), until(20*minutes)))}, minutes},
+		"the sleep belongs to another set": {
+			[]Unit{unit("web", set("web", asleep(), func(s *appsv1.StatefulSet) { s.UID = "other"; replicas(2, 2)(s) },
+				until(20*minutes)))}, minutes},
 
-		"a group: the named one is written": {[]Unit{unit("web", set("db", asleep()), set("web", asleep()))}, 10 * minutes,
-			"db asleep; web asleep; session ready=false refused=false; patch statefulsets web {+awake-until} 12:11:01Z"},
-		"a group: the first is written": {[]Unit{unit("", set("db", asleep()), set("web", asleep()))}, 10 * minutes,
-			"db asleep; web asleep; session ready=false refused=false; patch statefulsets db {+awake-until} 12:11:01Z"},
-		"a group: another member's deadline holds for all": {[]Unit{unit("web", set("db", until(20*minutes)), set("web"))}, 10 * minutes,
-			"db ready; web ready; session ready=true refused=false"},
-		"a group is ready when all of it is": {[]Unit{unit("web", set("db", until(20*minutes), replicas(2, 0)), set("web"))}, 10 * minutes,
-			"db waking, 0 of 2 ready; web ready; session ready=false refused=false"},
-		"a group has the longest timeout of its members": {[]Unit{unit("web", set("db", with(api.IdleTimeoutAnnotation, "40m")), set("web", with(api.IdleTimeoutAnnotation, "")))}, 0,
-			"db ready; web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:41:01Z"},
-		"two groups: both are written": {[]Unit{unit("web", set("web")), unit("db", set("db"))}, 10 * minutes,
-			"db ready; web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:11:01Z; patch statefulsets db {+awake-until} 12:11:01Z"},
+		"a group: the session is written to the named member": {[]Unit{unit("web", set("db", asleep()), set("web", asleep()))},
+			10 * minutes},
+		"a group: the session is written to the first member": {[]Unit{unit("", set("db", asleep()), set("web", asleep()))}, 10 * minutes},
+		"a group: the session of another member covers all":   {[]Unit{unit("web", set("db", until(20*minutes)), set("web"))}, 10 * minutes},
+		"a group with a member that is not ready": {[]Unit{unit("web", set("db", until(20*minutes), replicas(2, 0)), set("web"))},
+			10 * minutes},
+		"a group has the longest timeout of its members": {
+			[]Unit{unit("web", set("db", with(api.IdleTimeoutAnnotation, "40m")), set("web", with(api.IdleTimeoutAnnotation, "")))}, 0},
+		"two groups: both sessions are written": {[]Unit{unit("web", set("web")), unit("db", set("db"))}, 10 * minutes},
 
-		"paused: nothing is written": {[]Unit{unit("web", set("web", asleep(), pausedSet))}, minutes,
-			"web paused; session ready=false refused=true"},
-		"paused, and still up: not ready": {[]Unit{unit("web", set("web", pausedSet))}, minutes,
-			"web paused; session ready=false refused=true"},
-		"one of two is paused: the other does not wake for it": {[]Unit{unit("web", set("web", pausedSet)), unit("db", set("db", asleep()))}, minutes,
-			"db asleep; web paused; session ready=false refused=true"},
-		"a group goes on without a paused member": {[]Unit{unit("web", set("db", pausedSet, until(50*minutes)), set("web"))}, minutes,
-			"db paused (not needed); web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:01:07Z"},
-		"a whole group goes on without it": {[]Unit{unit("", set("db", pausedSet), set("web", asleep()))}, 10 * minutes,
-			"db paused (not needed); web asleep; session ready=false refused=false; patch statefulsets web {+awake-until} 12:11:01Z"},
-		"not if it was asked for": {[]Unit{unit("db", set("db", pausedSet), set("web", asleep()))}, 10 * minutes,
-			"db paused; web asleep; session ready=false refused=true"},
-		"a group that is all paused": {[]Unit{unit("", set("db", pausedSet), set("web", pausedSet))}, 10 * minutes,
-			"db paused; web paused; session ready=false refused=true"},
+		"paused: nothing is written":          {[]Unit{unit("web", set("web", asleep(), pausedSet))}, minutes},
+		"paused with running pods: not ready": {[]Unit{unit("web", set("web", pausedSet))}, minutes},
+		"one of two sets is paused: the other does not wake": {
+			[]Unit{unit("web", set("web", pausedSet)), unit("db", set("db", asleep()))}, minutes},
+		"a group does not wait for a paused member":       {[]Unit{unit("web", set("db", pausedSet, until(50*minutes)), set("web"))}, minutes},
+		"a whole group does not wait for a paused member": {[]Unit{unit("", set("db", pausedSet), set("web", asleep()))}, 10 * minutes},
+		"a group waits for a named paused member":         {[]Unit{unit("db", set("db", pausedSet), set("web", asleep()))}, 10 * minutes},
+		"a group of paused members":                       {[]Unit{unit("", set("db", pausedSet), set("web", pausedSet))}, 10 * minutes},
 
-		"a group goes on without a member at zero": {[]Unit{unit("", set("batch", replicas(0, 0)), set("db"), set("web"))}, 10 * minutes,
-			"batch stopped: it has 0 replicas, and Drydock did not put it to sleep (not needed); db ready; web ready; session ready=true refused=false; patch statefulsets db {+awake-until} 12:11:01Z"},
-		"not if it was asked for by name": {[]Unit{unit("batch", set("batch", replicas(0, 0)), set("db"))}, 10 * minutes,
-			"batch stopped: it has 0 replicas, and Drydock did not put it to sleep; db ready; session ready=false refused=true"},
-		"a member at zero that a visit wakes is needed": {[]Unit{unit("", set("batch", replicas(0, 0), with(api.WakeReplicasAnnotation, "1")), set("db", until(20*minutes)))}, minutes,
-			"batch asleep; db ready; session ready=false refused=false; patch statefulsets batch {+awake-until} 12:01:07Z"},
-		"a sleep that failed at zero is woken": {[]Unit{unit("", set("db", gaveUpAt(api.Waking), replicas(0, 0)))}, 10 * minutes,
-			"db failed: no consent; session ready=false refused=false; patch statefulsets db {+awake-until} 12:11:01Z"},
-		"the status of another set's copy says nothing": {[]Unit{unit("web", set("web", replicas(0, 0), resizing, func(s *appsv1.StatefulSet) { s.UID = "other" }))}, minutes,
-			"web stopped: it has 0 replicas, and Drydock did not put it to sleep; session ready=false refused=true"},
-		"an optional set is woken, and not waited for": {[]Unit{unit("web", set("web")), optional("db", set("db", asleep()))}, 10 * minutes,
-			"db asleep (not needed); web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:11:01Z; patch statefulsets db {+awake-until} 12:11:01Z"},
-		"an optional member of the same group": {[]Unit{{Members: unit("", set("db", asleep()), set("web", until(20*minutes))).Members, Named: []string{"web"}, Optional: []string{"db"}}}, minutes,
-			"db asleep (not needed); web ready; session ready=true refused=false"},
-		"short sessions are not a write each second": {[]Unit{unit("web", set("web"))}, 10 * time.Second,
-			"web ready; session ready=true refused=false; patch statefulsets web {+awake-until} 12:00:16Z"},
+		"a group does not wait for a member at zero": {[]Unit{unit("", set("batch", replicas(0, 0)), set("db"), set("web"))}, 10 * minutes},
+		"a group waits for a named member at zero":   {[]Unit{unit("batch", set("batch", replicas(0, 0)), set("db"))}, 10 * minutes},
+		"a group waits for a member at zero with wake-replicas": {
+			[]Unit{unit("", set("batch", replicas(0, 0), with(api.WakeReplicasAnnotation, "1")), set("db", until(20*minutes)))}, minutes},
+		"a failed sleep at zero: the session is written": {[]Unit{unit("", set("db", failedAt(api.Waking), replicas(0, 0)))}, 10 * minutes},
+		"the record of the resize belongs to another set": {
+			[]Unit{unit("web", set("web", replicas(0, 0), resizing, func(s *appsv1.StatefulSet) { s.UID = "other" }))}, minutes},
+		"an optional set wakes, and the session does not wait for it": {
+			[]Unit{unit("web", set("web")), optional("db", set("db", asleep()))}, 10 * minutes},
+		"an optional member of the same group": {
+			[]Unit{{Members: unit("", set("db", asleep()), set("web", until(20*minutes))).Members, Named: []string{"web"},
+				Optional: []string{"db"}}}, minutes},
+		"a short session has slack": {[]Unit{unit("web", set("web"))}, 10 * time.Second},
 
-		"what is not understood is not written on": {[]Unit{unit("web", set("web", with(api.KeepWarmAnnotation, "always")))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"nor where its sleep is not understood": {[]Unit{unit("web", set("web", with(api.SleepAnnotation, "{")))}, minutes,
-			"web ready; session ready=true refused=false"},
-		"another member is": {[]Unit{unit("web", set("db"), set("web", with(api.AwakeUntilAnnotation, "soon")))}, 10 * minutes,
-			"db ready; web ready; session ready=true refused=false; patch statefulsets db {+awake-until} 12:11:01Z"},
-	} {
+		"invalid annotations: nothing is written": {[]Unit{unit("web", set("web", with(api.KeepWarmAnnotation, "always")))}, minutes},
+		"an unreadable sleep: nothing is written": {[]Unit{unit("web", set("web", with(api.SleepAnnotation, "{")))}, minutes},
+		"invalid annotations: the session is written to another member": {
+			[]Unit{unit("web", set("db"), set("web", with(api.AwakeUntilAnnotation, "soon")))}, 10 * minutes},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(situations)) {
+		row := situations[name]
 		t.Run(name, func(t *testing.T) {
-			if got := story(Input{Now: noon, Session: row.session, Longest: time.Hour, Units: row.units}); got != row.want {
-				t.Errorf("is   %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, renderSession(Input{Now: noon, Session: row.session, Longest: time.Hour, Units: row.units}))
 		})
 	}
 }
@@ -272,11 +248,11 @@ func TestOptedIn(t *testing.T) {
 		unit Unit
 		want bool
 	}{
-		"with a timeout":                       {unit("web", set("web")), true},
-		"without one":                          {unit("web", set("web", none)), false},
-		"another of its group has one":         {unit("web", set("db"), set("web", none)), true},
-		"one that is not understood":           {unit("web", set("web", with(api.IdleTimeoutAnnotation, "soon"))), true},
-		"paused alone is no consent to a wake": {unit("web", set("web", none, pausedSet)), false},
+		"a set with a timeout":           {unit("web", set("web")), true},
+		"a set without a timeout":        {unit("web", set("web", none)), false},
+		"another member has a timeout":   {unit("web", set("db"), set("web", none)), true},
+		"an invalid timeout":             {unit("web", set("web", with(api.IdleTimeoutAnnotation, "soon"))), true},
+		"a paused set without a timeout": {unit("web", set("web", none, pausedSet)), false},
 	} {
 		if row.unit.optedIn() != row.want {
 			t.Errorf("%s: opted in is %t", name, !row.want)
@@ -284,9 +260,9 @@ func TestOptedIn(t *testing.T) {
 	}
 }
 
-// TestNoSessionIsCutShort plays random visits of a site: after each the set is awake for the whole session, deadlines only
-// move later, and a busy site writes once in a throttle.
-func TestNoSessionIsCutShort(t *testing.T) {
+// TestSessionHasItsFullLength simulates random visits of a site. After each visit the set stays awake for the whole session, times only
+// move later, and a busy site writes at most once per throttle.
+func TestSessionHasItsFullLength(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		now, writes, web := noon, 0, set("web")

@@ -8,65 +8,65 @@ import (
 	"time"
 )
 
-// streamer writes a body as it comes.
+// streamer writes a body over time.
 type streamer func(http.ResponseWriter)
 
 const (
-	// streamPause is the time between two looks of a stream of events.
+	// streamPause is the time between two observations of a stream.
 	streamPause = 2 * time.Second
-	// heartbeat is the longest time in which a stream writes nothing: what is written shows that the caller went away.
+	// heartbeat is the longest time without a write. Only a write shows that the caller has disconnected.
 	heartbeat = 15 * time.Second
 )
 
-// events answers with a stream of Server-Sent Events about sets (sablierapp/sablier internal/api/instance_events.go). It keeps
-// nothing awake. Without names or group it is about all sets, which is for callers with a token only.
+// events answers with Server-Sent Events about sets (sablierapp/sablier internal/api/instance_events.go). It does not keep sets awake.
+// Without names or group it covers all sets, and requires a token.
 func (g *Gateway) events(r *http.Request) answer {
-	ask, types, err := g.streamed(r)
+	query, types, err := g.streamQuery(r)
 	if err != nil {
 		return refuse(r.URL.Path, err)
 	}
-	units, err := g.watch(r.Context(), ask)
+	units, err := g.peek(r.Context(), query)
 	if err != nil {
 		return refuse(r.URL.Path, err)
 	}
-	if !g.seats.Take(pathEvents) {
-		return refuse(r.URL.Path, full())
+	if !g.waiters.TryAcquire(pathEvents) {
+		return refuse(r.URL.Path, tooManyRequests())
 	}
-	a := answer{code: statusOK, kind: "text/event-stream"}
+	a := answer{code: http.StatusOK, kind: "text/event-stream"}
 	a.stream = func(w http.ResponseWriter) {
-		defer g.seats.Leave(pathEvents)
-		g.stream(r.Context(), w, ask, types, units)
+		defer g.waiters.Release(pathEvents)
+		g.stream(r.Context(), w, query, types, units)
 	}
 	return a
 }
 
-// streamed reads what a stream is about.
-func (g *Gateway) streamed(r *http.Request) (Ask, []string, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+// streamQuery reads the query of a stream.
+func (g *Gateway) streamQuery(r *http.Request) (Query, []string, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return Ask{}, nil, invalid("the query cannot be read. Encode it as a URL's query")
+		return Query{}, nil, invalid("the query cannot be parsed. Encode it as a URL query")
 	}
-	types := query["types"]
-	if len(query["names"]) == 0 && len(query["group"]) == 0 {
-		if !g.token.wanted() {
-			return Ask{}, nil, noStreamOfAll()
+	types := values["types"]
+	if len(values["names"]) == 0 && len(values["group"]) == 0 {
+		if !g.token.required() {
+			return Query{}, nil, streamNeedsToken()
 		}
-		return Ask{All: true}, types, nil
+		return Query{All: true}, types, nil
 	}
-	ask, err := ParseAsk(query, g.options)
-	return ask, types, err
+	query, err := ParseQuery(values, g.options)
+	return query, types, err
 }
 
-// stream writes events until the caller goes away, the gateway ends, or it has lasted long enough: its reader connects again.
-func (g *Gateway) stream(caller context.Context, w http.ResponseWriter, ask Ask, types []string, units []Unit) {
+// stream writes events until the caller disconnects, the gateway stops, or LongestWait is over. The client then connects again.
+func (g *Gateway) stream(caller context.Context, w http.ResponseWriter, query Query, types []string, units []Unit) {
 	ctx, cancel := context.WithTimeout(caller, LongestWait)
 	defer cancel()
 	control := http.NewResponseController(w)
-	seen, next, quiet := map[Ref]Set{}, Judge(units), time.Now()
+	seen, next, quiet := map[Ref]Set{}, SessionOf(units), time.Now()
 	for {
 		text := ""
 		for _, change := range changes(seen, next.Sets, types) {
-			text += fmt.Sprintf("event:%s\ndata:%s\n", change.Type, encode(instanceOf(nameOf(ask, change.Set.Ref)[0], change.Set)))
+			text += fmt.Sprintf("event:%s\ndata:%s\n", change.Type, encode(toInstance(responseNames(query, change.Set.Ref)[0], change.Set)))
 		}
 		seen = byRef(next.Sets)
 		if text == "" && time.Since(quiet) >= heartbeat {
@@ -78,7 +78,7 @@ func (g *Gateway) stream(caller context.Context, w http.ResponseWriter, ask Ask,
 				return
 			}
 		}
-		if control.Flush() != nil { // also before the first event: the reader learns that it is connected
+		if control.Flush() != nil { // also before the first event, so that the client knows that it is connected
 			return
 		}
 		select {
@@ -88,19 +88,19 @@ func (g *Gateway) stream(caller context.Context, w http.ResponseWriter, ask Ask,
 			return
 		case <-time.After(streamPause):
 		}
-		next = g.lookOn(ctx, ask, next)
+		next = g.refresh(ctx, query, next)
 	}
 }
 
-// lookOn returns how the sets stand now. What has gone, or is not opted in any more, stands no more; over errors that may pass
-// the stream goes on.
-func (g *Gateway) lookOn(ctx context.Context, ask Ask, before Session) Session {
-	units, err := g.watch(ctx, ask)
+// refresh returns the session now. It is empty if the sets are gone or no longer opted in. After an error that may pass, the previous
+// session is returned.
+func (g *Gateway) refresh(ctx context.Context, query Query, before Session) Session {
+	units, err := g.peek(ctx, query)
 	switch {
 	case isProblem(err):
 		return Session{}
 	case err != nil:
 		return before
 	}
-	return Judge(units)
+	return SessionOf(units)
 }

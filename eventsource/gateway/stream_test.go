@@ -15,23 +15,24 @@ import (
 
 func TestChanges(t *testing.T) {
 	at := func(name string, state State, replicas, ready int32) Set {
-		return Set{Ref: Ref{"shop", name}, Standing: Standing{State: state, Replicas: replicas, Ready: ready}}
+		return Set{Ref: Ref{"shop", name}, Status: Status{State: state, Replicas: replicas, Ready: ready}}
 	}
 	for name, row := range map[string]struct {
 		before, after []Set
 		types         []string
 		want          string
 	}{
-		"the first look":          {nil, []Set{at("web", Ready, 2, 2)}, nil, "created web"},
-		"nothing":                 {[]Set{at("web", Ready, 2, 2)}, []Set{at("web", Ready, 2, 2)}, nil, ""},
-		"it falls asleep":         {[]Set{at("web", Ready, 2, 2)}, []Set{at("web", Asleep, 0, 2)}, nil, "stopped web"},
-		"it wakes":                {[]Set{at("web", Asleep, 0, 0)}, []Set{at("web", Waking, 2, 0)}, nil, "started web"},
-		"a replica gets ready":    {[]Set{at("web", Waking, 2, 0)}, []Set{at("web", Waking, 2, 1)}, nil, "updated web"},
-		"it is deleted":           {[]Set{at("db", Ready, 1, 1), at("web", Ready, 2, 2)}, []Set{at("db", Ready, 1, 1)}, nil, "removed web, stopped web"},
-		"only what is wanted":     {[]Set{at("web", Ready, 2, 2)}, nil, []string{"removed"}, "removed web"},
-		"what is wanted is none":  {nil, []Set{at("web", Ready, 2, 2)}, []string{"exploded"}, ""},
-		"an optional set appears": {[]Set{at("web", Missing, 0, 0)}, []Set{at("web", Ready, 2, 2)}, nil, "created web"},
-		"an optional set is none": {nil, []Set{at("web", Missing, 0, 0)}, nil, ""},
+		"the first observation":   {nil, []Set{at("web", Ready, 2, 2)}, nil, "created web"},
+		"an empty query":          {[]Set{at("web", Ready, 2, 2)}, []Set{at("web", Ready, 2, 2)}, nil, ""},
+		"the set falls asleep":    {[]Set{at("web", Ready, 2, 2)}, []Set{at("web", Asleep, 0, 2)}, nil, "stopped web"},
+		"the set wakes":           {[]Set{at("web", Asleep, 0, 0)}, []Set{at("web", Waking, 2, 0)}, nil, "started web"},
+		"a replica becomes ready": {[]Set{at("web", Waking, 2, 0)}, []Set{at("web", Waking, 2, 1)}, nil, "updated web"},
+		"a set is deleted": {[]Set{at("db", Ready, 1, 1), at("web", Ready, 2, 2)}, []Set{at("db", Ready, 1, 1)}, nil,
+			"removed web, stopped web"},
+		"a filter by type":               {[]Set{at("web", Ready, 2, 2)}, nil, []string{"removed"}, "removed web"},
+		"a filter with an unknown type":  {nil, []Set{at("web", Ready, 2, 2)}, []string{"exploded"}, ""},
+		"an optional set appears":        {[]Set{at("web", Missing, 0, 0)}, []Set{at("web", Ready, 2, 2)}, nil, "created web"},
+		"an optional set does not exist": {nil, []Set{at("web", Missing, 0, 0)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -45,8 +46,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestAStreamTellsWhatBecomesOfASet, as server-sent events, and keeps nothing awake.
-func TestAStreamTellsWhatBecomesOfASet(t *testing.T) {
+// TestStreamReportsChangesOfSet as Server-Sent Events, and does not keep the set awake.
+func TestStreamReportsChangesOfSet(t *testing.T) {
 	c := newCluster(t, set("web"), set("other"))
 	server := httptest.NewServer(c.gateway(t, Options{}))
 	t.Cleanup(server.Close)
@@ -76,7 +77,7 @@ func TestAStreamTellsWhatBecomesOfASet(t *testing.T) {
 	}
 }
 
-func TestAStreamOfAllSetsNeedsAToken(t *testing.T) {
+func TestStreamOfAllSetsRequiresToken(t *testing.T) {
 	c := newCluster(t, set("web"), set("restless", with(api.IdleTimeoutAnnotation, "")), set("stranger", labelled(api.ManagedLabel, "false")))
 	if w := get(t, c.gateway(t, Options{}), pathEvents); w.Code != 403 {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -97,7 +98,7 @@ func TestAStreamOfAllSetsNeedsAToken(t *testing.T) {
 	}
 }
 
-func TestStopEndsAStream(t *testing.T) {
+func TestStopEndsStream(t *testing.T) {
 	c := newCluster(t, set("web"))
 	g := c.gateway(t, Options{})
 	server := httptest.NewServer(g)
@@ -110,10 +111,10 @@ func TestStopEndsAStream(t *testing.T) {
 	for range lines { //nolint:revive // until it ends
 	}
 	if ctx.Err() != nil {
-		t.Error("the stream goes on")
+		t.Error("the stream does not end")
 	}
-	if !g.seats.Take(pathEvents) {
-		t.Error("the stream has not left its seat")
+	if !g.waiters.TryAcquire(pathEvents) {
+		t.Error("the ended stream still counts")
 	}
 }
 

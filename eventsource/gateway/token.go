@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Secret is a setting that is not shown.
+// Secret is a setting that is never printed.
 type Secret string
 
 // String hides the secret.
@@ -21,19 +21,19 @@ func (Secret) String() string { return "(hidden)" }
 // LogValue hides the secret.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// token is what callers have to show.
+// token is the token that callers have to send.
 type token struct {
 	value Secret
-	file  string // it is read at each request, so that it can be renewed
+	file  string // read at each request, so that the token can be renewed
 }
 
-// wanted reports whether callers have to show a token.
-func (t token) wanted() bool { return t.value != "" || t.file != "" }
+// required reports whether callers have to send a token.
+func (t token) required() bool { return t.value != "" || t.file != "" }
 
-// check returns the problem of a request that does not show the token, or nil. Plugins that can send no header send it as the
-// password of their URL, which Go's HTTP client makes a header of.
+// check returns a problem if the request does not have the token, else nil. A plugin that cannot set headers has the token as the
+// password in its URL, and Go's HTTP client turns it into a header.
 func (t token) check(r *http.Request) error {
-	if !t.wanted() {
+	if !t.required() {
 		return nil
 	}
 	want, err := t.read()
@@ -44,14 +44,14 @@ func (t token) check(r *http.Request) error {
 	if _, password, basic := r.BasicAuth(); basic {
 		shown, ok = password, true
 	}
-	is, should := sha256.Sum256([]byte(shown)), sha256.Sum256(want) // of one length, as a comparison in constant time needs
+	is, should := sha256.Sum256([]byte(shown)), sha256.Sum256(want) // a comparison in constant time needs equal lengths
 	if subtle.ConstantTimeCompare(is[:], should[:]) != 1 || !ok {
-		return noToken()
+		return unauthorized()
 	}
 	return nil
 }
 
-// read returns the token. An empty file is an error, and lets nobody in.
+// read returns the token. An empty file is an error, so that no request is accepted.
 func (t token) read() ([]byte, error) {
 	if t.file == "" {
 		return []byte(t.value), nil
@@ -61,7 +61,7 @@ func (t token) read() ([]byte, error) {
 		return nil, fmt.Errorf("reading DRYDOCK_GATEWAY_TOKEN_FILE: %w", err)
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
-		return nil, errors.New("the file that DRYDOCK_GATEWAY_TOKEN_FILE names is empty. Write the token into it")
+		return nil, errors.New("the file in DRYDOCK_GATEWAY_TOKEN_FILE is empty. Write the token into it")
 	}
 	return raw, nil
 }

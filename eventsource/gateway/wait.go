@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// Pauses between two looks of a request that waits.
+// Pauses between two observations of a waiting request.
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = time.Second
 )
 
-// wait looks until the session is ready, or can never be. Each look keeps the session alive, so that it is whole when the
-// sets are ready at last. Once it has begun to wait it goes on over errors that may pass.
-func (g *Gateway) wait(caller context.Context, ask Ask) (session Session, wrote bool, err error) {
-	ctx, cancel := context.WithTimeout(caller, ask.Timeout)
+// wait extends the session repeatedly until it is ready or cannot become ready. Therefore the session has its full length when the
+// sets are ready. While it waits, it ignores errors that may pass.
+func (g *Gateway) wait(caller context.Context, query Query) (session Session, wrote bool, err error) {
+	ctx, cancel := context.WithTimeout(caller, query.Timeout)
 	defer cancel()
-	session, wrote, err = g.first(ctx, ask)
+	session, wrote, err = g.startSession(ctx, query)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return session, wrote, gaveUp(caller, ask, session)
-	case !goesOn(session, err):
+		return session, wrote, waitProblem(caller, query, session)
+	case !isPending(session, err):
 		return session, wrote, err
-	case !g.seats.Take(ask.String()):
-		return session, wrote, full()
+	case !g.waiters.TryAcquire(query.String()):
+		return session, wrote, tooManyRequests()
 	}
-	defer g.seats.Leave(ask.String())
-	for pause := firstPause; goesOn(session, err); pause = min(pause*3/2, longestPause) {
+	defer g.waiters.Release(query.String())
+	for pause := firstPause; isPending(session, err); pause = min(pause*3/2, longestPause) {
 		select {
 		case <-ctx.Done():
-			return session, wrote, gaveUp(caller, ask, session)
+			return session, wrote, waitProblem(caller, query, session)
 		case <-g.ending.Done():
-			return session, wrote, stopping()
+			return session, wrote, shuttingDown()
 		case <-time.After(pause):
 		}
-		next, more, failed := g.look(ctx, ask)
+		next, more, failed := g.keepAwake(ctx, query)
 		wrote = wrote || more
 		switch {
 		case failed == nil:
@@ -46,14 +46,14 @@ func (g *Gateway) wait(caller context.Context, ask Ask) (session Session, wrote 
 	return session, wrote, err
 }
 
-// firstLooks is how often a request looks that has not seen the sets yet, before it reports an error that may pass.
-const firstLooks = 3
+// firstTries is the number of tries to observe the sets for the first time, before an error that may pass is reported.
+const firstTries = 3
 
-// first looks for the first time. An API server that stumbles once does not turn a visitor away.
-func (g *Gateway) first(ctx context.Context, ask Ask) (session Session, wrote bool, err error) {
+// startSession observes the sets for the first time. It retries, so that a short failure of the API server does not reject a visitor.
+func (g *Gateway) startSession(ctx context.Context, query Query) (session Session, wrote bool, err error) {
 	pause := firstPause
-	for range firstLooks {
-		session, wrote, err = g.look(ctx, ask)
+	for range firstTries {
+		session, wrote, err = g.keepAwake(ctx, query)
 		if err == nil || isProblem(err) {
 			return session, wrote, err
 		}
@@ -69,14 +69,15 @@ func (g *Gateway) first(ctx context.Context, ask Ask) (session Session, wrote bo
 	return session, wrote, err
 }
 
-func goesOn(session Session, err error) bool {
+// isPending reports whether the session may become ready.
+func isPending(session Session, err error) bool {
 	return err == nil && !session.Ready() && session.refused() == nil
 }
 
-// gaveUp says whose time is over.
-func gaveUp(caller context.Context, ask Ask, session Session) error {
+// waitProblem returns the problem after the context ended: the caller disconnected, or the time is over.
+func waitProblem(caller context.Context, query Query, session Session) error {
 	if caller.Err() != nil {
-		return gone()
+		return callerGone()
 	}
-	return timedOut(ask, session)
+	return timedOut(query, session)
 }

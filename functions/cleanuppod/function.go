@@ -1,12 +1,12 @@
-// Package cleanuppod runs people's cleanup pod on the claims that a scale-down has left behind, and then deletes the claims.
+// Package cleanuppod runs the user's cleanup pod on the claims that a scale-down left behind, and then deletes the claims.
 //
 //	in    StatefulSet and cleanup pod changes; retry; the tick
-//	get   the StatefulSet, when it is being deleted its ControllerRevision; list claims, pods, and, of a set
-//	      at zero, ControllerRevisions and Scalers of its namespace
+//	get   the StatefulSet; its ControllerRevision if the set is being deleted; list claims and pods, and for a set
+//	      at zero also ControllerRevisions and Scalers of its namespace
 //	do    create and delete cleanup pods; delete claims; patch StatefulSet: cleanup, finalizer; patch claims: replica-of;
-//	      of a set that is deleted with cleanup-on-delete: delete its pods
+//	      delete the pods of a set that is deleted with cleanup-on-delete
 //	out   cleanup.completed, operation.failed
-//	never deletes a claim on which a cleanup pod did not succeed, nor one that no replica of this very set has used
+//	never deletes a claim before a cleanup pod succeeded on it; never deletes a claim that no replica of this set used
 package cleanuppod
 
 import (
@@ -32,13 +32,13 @@ type Function struct {
 	settings api.Settings
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.CleanupPod, log), settings: settings}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server
-// refuses for good is a try that has failed.
+// Handle is safe to repeat, to reorder and to run concurrently, because an event only triggers a reconcile. If the API server
+// rejects a write permanently, that try of the cleanup failed.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	retry, told := e.Type() == events.Retry, false
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
@@ -50,14 +50,14 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			in.Rejected = fault.Text(denied)
 		}
 		in.NamespaceEnds = apierrors.HasStatusCause(denied, corev1.NamespaceTerminatingCause)
-		if in.mayBegin() {
+		if in.mayStart() {
 			in.Trace = f.apply.Begin(ctx)
 		}
 		pending, running := in.Tally()
 		f.apply.Cleanups(ctx, ref, pending, running)
 		decided := Decide(in)
 		if decided.Kind == plan.KindDo {
-			retry, told = false, denied != nil // both count once
+			retry, told = false, denied != nil // the retry and the rejection each count once
 		}
 		return decided, nil
 	})

@@ -3,6 +3,8 @@ package cleanuppod
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,37 +21,73 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// The set of these tests, web, has one replica and had more: claims data-web-1 and so on are left behind. Its cleanup is
+// The set of these tests, web, has one replica and had more before. Its claims data-web-1 and higher are left behind. Its cleanup is
 // operation build.ID.
 
-// row is a situation, the plan for it, and what the plan stores as the document of the cleanup.
-type row struct {
-	in   Input
-	want string
-	next string
-}
-
-func check(t *testing.T, rows map[string]row) {
+// check compares the decisions on the situations with the golden file of the test.
+func check(t *testing.T, situations map[string]Input) {
 	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) { expect(t, row) })
+	file := golden.Open(t)
+	for _, situation := range slices.Sorted(maps.Keys(situations)) {
+		t.Run(situation, func(t *testing.T) {
+			in := situations[situation]
+			expectGuarded(t, in)
+			file.Entry(t, situation, render(in, Decide(in)))
+		})
 	}
 }
 
-// expect checks a decision as build.Expect does, and that it changes nothing of what was observed.
-func expect(t *testing.T, row row) {
+// expectGuarded checks that the decision is repeatable, that its writes carry preconditions, and that it changes nothing observed.
+func expectGuarded(t *testing.T, in Input) {
 	t.Helper()
-	before := encode(row.in)
-	build.Expect(t, build.World(), func() plan.Plan { return Decide(row.in) }, row.want, "", objectsOf(row.in)...)
-	if got := summary(stored(Decide(row.in))); got != row.next {
-		t.Errorf("stored document\ngot  %s\nwant %s", got, row.next)
-	}
-	if after := encode(row.in); after != before {
+	before, p := encode(in), Decide(in)
+	build.Expect(t, build.World(), func() plan.Plan { return Decide(in) }, p.String(), "", objectsOf(in)...)
+	if after := encode(in); after != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
 	}
+}
+
+// render returns the golden entry of a decision: the observed objects, the plan, and the record that the plan stores.
+func render(in Input, p plan.Plan) string {
+	var b strings.Builder
+	if in.Set != nil {
+		fmt.Fprintf(&b, "set: replicas %d", statefulset.Replicas(in.Set))
+		if in.Set.DeletionTimestamp != nil {
+			b.WriteString(", deleted")
+		}
+		if record, err := api.LoadCleanup(in.Set); err == nil && record != nil {
+			fmt.Fprintf(&b, "; cleanup %s", summary(record))
+		}
+		b.WriteString("\n")
+	}
+	for _, c := range in.Claims {
+		fmt.Fprintf(&b, "claim %s\n", c.Name)
+	}
+	for _, pod := range in.Pods {
+		fmt.Fprintf(&b, "pod %s: %s\n", pod.Name, pod.Status.Phase)
+	}
+	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", p.Detail)
+	}
+	b.WriteString("\n")
+	for _, a := range p.Actions {
+		fmt.Fprintf(&b, "- %s\n", a)
+	}
+	if p.Announce != "" {
+		fmt.Fprintf(&b, "-> %s\n", strings.TrimPrefix(p.Announce, "dev.drydock."))
+	}
+	if record := stored(p); record != nil {
+		fmt.Fprintf(&b, "record: %s\n", summary(record))
+		if record.Message != "" {
+			fmt.Fprintf(&b, "says: %s\n", record.Message)
+		}
+	}
+	return b.String()
 }
 
 func encode(in Input) string {
@@ -74,7 +112,7 @@ func objectsOf(in Input) []metav1.Object {
 	return all
 }
 
-// stored is the document of a cleanup that the plan writes on the set, or nil.
+// stored returns the record of a cleanup that the plan writes on the set, or nil.
 func stored(p plan.Plan) *api.Cleanup {
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
@@ -82,17 +120,17 @@ func stored(p plan.Plan) *api.Cleanup {
 			if !ok || a.Resource != plan.StatefulSets || op.Path != "/metadata/annotations/drydock.dev~1cleanup" {
 				continue
 			}
-			doc, err := api.LoadCleanup(build.Set("web", build.Annotation(api.CleanupAnnotation, text)))
+			record, err := api.LoadCleanup(build.Set("web", build.Annotation(api.CleanupAnnotation, text)))
 			if err != nil {
 				panic(err)
 			}
-			return doc
+			return record
 		}
 	}
 	return nil
 }
 
-// summary renders what a document says, without its messages. Times are from now.
+// summary renders a record without its messages. Times are relative to build.Now.
 func summary(s *api.Cleanup) string {
 	if s == nil {
 		return ""
@@ -127,20 +165,20 @@ func summary(s *api.Cleanup) string {
 	return b.String()
 }
 
-// settings are round numbers, each different.
+// settings returns round numbers, each with a different value.
 func settings() api.Settings {
 	s := build.Settings()
 	s.CleanupTries, s.CleanupBackoff, s.CleanupTimeout, s.CleanupPods = 3, 10*time.Second, 25*time.Hour, 2
 	return s
 }
 
-// on is what is observed.
+// on returns the input for the observed objects.
 func on(objects ...metav1.Object) Input {
 	w := build.World(objects...)
 	return Input{Now: build.Now, Name: "web", Set: w.Set, Claims: w.Claims, Pods: w.Pods, Settings: settings()}
 }
 
-// with is the same, with a change.
+// with returns the changed input.
 func (in Input) with(change func(*Input)) Input {
 	change(&in)
 	return in
@@ -156,42 +194,47 @@ func rejected(in Input) Input {
 
 const template = `{"spec":{"containers":[{"name":"drain","image":"registry.example/drain:1"}]}}`
 
-// web is a set of one replica with a cleanup pod template. The document is to be the last option.
+// web returns a set of one replica with a cleanup pod template. A record has to be the last option.
 func web(options ...build.Option) *appsv1.StatefulSet {
-	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"), build.Annotation(api.CleanupTemplateAnnotation, template)}, options...)...)
+	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"),
+		build.Annotation(api.CleanupTemplateAnnotation, template)}, options...)...)
 }
 
-// tells stores the document of a cleanup on the set, with the set's own digest, identity and count.
-func tells(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
+// withCleanup stores the record of a cleanup on the set, with the set's own digest, identity and replica count.
+func withCleanup(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
-		doc := &api.Cleanup{
-			Header:   api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
+		record := &api.Cleanup{
+			Header: api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set),
+				Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
 			Replicas: statefulset.Replicas(set), Generation: set.Generation,
 		}
 		for _, option := range options {
-			option(doc)
+			option(record)
 		}
-		build.Annotation(api.CleanupAnnotation, doc.Encode())(set)
+		build.Annotation(api.CleanupAnnotation, record.Encode())(set)
 	})
 }
 
-func cleaning(options ...func(*api.Cleanup)) build.Option { return tells(api.Cleaning, options...) }
+func cleaning(options ...func(*api.Cleanup)) build.Option {
+	return withCleanup(api.Cleaning, options...)
+}
 
-// ready is the document of a set of whose replicas, up to the end, everything is known.
-func ready(end int, options ...func(*api.Cleanup)) build.Option {
-	return tells(api.Succeeded, append([]func(*api.Cleanup){func(s *api.Cleanup) {
-		s.Reason, s.Message, s.Span = api.CleanupReady, "what a scale-down leaves behind will be cleaned up", &api.Span{End: end}
+// settledRecord stores the record of a set without a cleanup. All ordinals below end are accounted for.
+func settledRecord(end int, options ...func(*api.Cleanup)) build.Option {
+	return withCleanup(api.Succeeded, append([]func(*api.Cleanup){func(s *api.Cleanup) {
+		s.Reason, s.Message, s.Span = api.CleanupReady, "the claims of removed replicas will be cleaned up", &api.Span{End: end}
 	}}, options...)...)
 }
 
-// gaveUp is the document of a cleanup that has failed a minute ago.
-func gaveUp(options ...func(*api.Cleanup)) build.Option {
-	return tells(api.Failed, append([]func(*api.Cleanup){func(s *api.Cleanup) {
-		s.Reason, s.FailedAt, s.Finished, s.Span = api.CleanupFailed, api.Cleaning, operation.Moment(build.Now.Add(-time.Minute)), &api.Span{End: 1}
+// failedCleanup stores the record of a cleanup that failed a minute ago.
+func failedCleanup(options ...func(*api.Cleanup)) build.Option {
+	return withCleanup(api.Failed, append([]func(*api.Cleanup){func(s *api.Cleanup) {
+		s.Reason, s.FailedAt, s.Span = api.CleanupFailed, api.Cleaning, &api.Span{End: 1}
+		s.Finished = operation.Moment(build.Now.Add(-time.Minute))
 	}}, options...)...)
 }
 
-// entry is what a document tells of an ordinal.
+// entry adds an entry for the ordinal to the record.
 func entry(n int, reason api.Reason, options ...func(*api.OrdinalStatus)) func(*api.Cleanup) {
 	e := api.OrdinalStatus{Ordinal: n, Reason: reason, Message: "said before"}
 	for _, option := range options {
@@ -218,17 +261,17 @@ func digest(text string) func(*api.Cleanup) { return func(s *api.Cleanup) { s.Re
 
 func counted(n int32) func(*api.Cleanup) { return func(s *api.Cleanup) { s.Replicas = n } }
 
-// left is a claim that a replica of web has used.
-func left(name string, options ...build.Option) *corev1.PersistentVolumeClaim {
+// usedClaim returns a claim that a replica of web has used.
+func usedClaim(name string, options ...build.Option) *corev1.PersistentVolumeClaim {
 	return build.Claim(name, "64Mi", append([]build.Option{build.Annotation(api.ReplicaOfAnnotation, "uid-web")}, options...)...)
 }
 
-// replica is a pod of web with a claim for data.
+// replica returns a pod of web with its claim data.
 func replica(n int, options ...build.Option) *corev1.Pod {
 	return build.With(build.PodOf("web", n, "data"), options...)
 }
 
-// cleaner is the running cleanup pod of an ordinal of web, on the claims. It was made a minute ago.
+// cleaner returns the running cleanup pod of an ordinal of web on the claims. It was created a minute ago.
 func cleaner(n int, claims []string, options ...build.Option) *corev1.Pod {
 	var of []*corev1.PersistentVolumeClaim
 	for _, c := range claims {
@@ -246,13 +289,13 @@ func cleaner(n int, claims []string, options ...build.Option) *corev1.Pod {
 	return build.With(pod, options...)
 }
 
-// on1 is the cleanup pod of an ordinal on its claim for data.
-func on1(n int, options ...build.Option) *corev1.Pod {
+// cleanupPod returns the cleanup pod of an ordinal on its claim data.
+func cleanupPod(n int, options ...build.Option) *corev1.Pod {
 	return cleaner(n, []string{fmt.Sprintf("data-web-%d", n)}, options...)
 }
 
-// relinked changes the pod's link.
-func relinked(change func(*api.Link)) build.Option {
+// withLink changes the pod's link.
+func withLink(change func(*api.Link)) build.Option {
 	return func(o metav1.Object) {
 		link, err := api.LoadLink(o)
 		if err != nil {
@@ -263,10 +306,11 @@ func relinked(change func(*api.Link)) build.Option {
 	}
 }
 
-// failing is a container that has failed so often, with its last words.
+// failing adds a container that was restarted after failures, with the output of its last run.
 func failing(restarts int32, words string) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "drain", RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "drain", RestartCount: restarts,
+			State:                corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: words}}}}
 	})
 }
@@ -284,33 +328,35 @@ var (
 	held      = build.Finalizers("first", api.CleanupFinalizer, "last")
 )
 
-// going are the options of a set that was deleted and is held for its cleanup.
-func going(options ...build.Option) []build.Option {
+// deletedOptions are the options of a set that is being deleted and has our finalizer.
+func deletedOptions(options ...build.Option) []build.Option {
 	return append([]build.Option{onDelete, held, build.Label(api.FinalizerLabel, api.FinalizerForCleanup), build.Deleting()}, options...)
 }
 
-func goingWeb(options ...build.Option) *appsv1.StatefulSet { return web(going(options...)...) }
+func deletedWeb(options ...build.Option) *appsv1.StatefulSet {
+	return web(deletedOptions(options...)...)
+}
 
-// endedSince is a deletion that began so long ago.
+// endedSince sets the deletion time to a time before now.
 func endedSince(ago time.Duration) build.Option {
 	return func(o metav1.Object) { o.SetDeletionTimestamp(&metav1.Time{Time: build.Now.Add(-ago)}) }
 }
 
-// finished says how long ago the cleanup has ended.
+// finished sets how long ago the cleanup ended.
 func finished(ago time.Duration) func(*api.Cleanup) {
 	return func(s *api.Cleanup) { s.Finished = operation.Moment(build.Now.Add(-ago)) }
 }
 
-// askedJustNow is a pod that was told to end a moment ago, and has its grace period before it.
+// askedJustNow marks a pod as deleted just now, with its whole grace period left.
 func askedJustNow(o metav1.Object) {
 	o.SetDeletionTimestamp(&metav1.Time{Time: build.Now.Add(30 * time.Second)})
 	o.SetDeletionGracePeriodSeconds(ptr.To[int64](30))
 }
 
-// lastDeletion is that of a kubelet, which has unmounted the volumes.
+// lastDeletion is the deletion without a grace period that a kubelet sends after unmounting the volumes.
 func lastDeletion(o metav1.Object) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](0)) }
 
-// finishedAt says when the pod's container ended, from now.
+// finishedAt sets when the pod's container ended, relative to now.
 func finishedAt(at time.Duration) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "move",

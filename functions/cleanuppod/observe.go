@@ -21,6 +21,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// observe reads the objects that Decide needs.
 func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Input, error) {
 	in := Input{Now: time.Now(), Name: ref.Name, Settings: f.settings, Retry: retry}
 	set := &appsv1.StatefulSet{}
@@ -35,11 +36,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 			return in, err
 		}
 	} else {
-		selector = api.OperationLabel // only pods of ours can be of interest
+		selector = api.OperationLabel // only cleanup pods matter
 	}
 	err = kube.Pages(ctx, f.client, plan.Pods, ref.Namespace, selector, &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
-			if pod := &l.Items[i]; in.concerns(pod) {
+			if pod := &l.Items[i]; in.isRelevant(pod) {
 				in.Pods = append(in.Pods, pod)
 			}
 		}
@@ -59,25 +60,27 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 	if held {
 		return in, f.observeRevision(ctx, &in)
 	}
-	return in, f.try(ctx, &in)
+	return in, f.tryTemplate(ctx, &in)
 }
 
-// observeRecords reads what other operations have written down about the set: each does so before it takes replicas away.
+// observeRecords reads the roles of the records that other operations keep for the set. Each operation creates its record before it
+// removes replicas.
 func (f *Function) observeRecords(ctx context.Context, in *Input) error {
-	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Set.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
-		for i := range l.Items {
-			if link := api.LoadRecord(&l.Items[i]); link != nil && link.Set.Name == in.Name {
-				in.Records = append(in.Records, link.Role)
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Set.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
+		func(l *appsv1.ControllerRevisionList) {
+			for i := range l.Items {
+				if link := api.LoadRecord(&l.Items[i]); link != nil && link.Set.Name == in.Name {
+					in.Records = append(in.Records, link.Role)
+				}
 			}
-		}
-	})
+		})
 }
 
-// observeScalers looks for a Scaler that keeps members away. Where the custom resource is not installed, there is none.
+// observeScalers sets Paused if a Scaler keeps members away. If the custom resource is not installed, there is no Scaler.
 func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 	err := kube.Pages(ctx, f.client, plan.Scalers, in.Set.Namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
 		for i := range l.Items {
-			in.Paused = in.Paused || l.Items[i].Spec.Target == in.Name && keepsAway(&l.Items[i].Spec, operation.Of(in.Set).Scale)
+			in.Paused = in.Paused || l.Items[i].Spec.Target == in.Name && keepsMembersAway(&l.Items[i].Spec, operation.Of(in.Set).Scale)
 		}
 	})
 	if apierrors.IsNotFound(err) {
@@ -86,23 +89,25 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 	return err
 }
 
-// keepsAway reports whether the Scaler is paused, or wants members back while the record of its last scaling is lost: it may have been a pause.
-func keepsAway(scaler *v1alpha1.ScalerSpec, record *api.Scale) bool {
+// keepsMembersAway reports whether the Scaler is paused, or may have been: it wants members, and the record of its last scaling is lost.
+func keepsMembersAway(scaler *v1alpha1.ScalerSpec, record *api.Scale) bool {
 	return scaler.Paused || record == nil && ptr.Deref(scaler.Replicas, 0) > 0
 }
 
+// observeClaims reads the claims whose names belong to the set.
 func (f *Function) observeClaims(ctx context.Context, in *Input) error {
-	return kube.Pages(ctx, f.client, plan.Claims, in.Set.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
-		for i := range l.Items {
-			if _, _, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name); ok {
-				in.Claims = append(in.Claims, &l.Items[i])
+	return kube.Pages(ctx, f.client, plan.Claims, in.Set.Namespace, "", &corev1.PersistentVolumeClaimList{},
+		func(l *corev1.PersistentVolumeClaimList) {
+			for i := range l.Items {
+				if _, _, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name); ok {
+					in.Claims = append(in.Claims, &l.Items[i])
+				}
 			}
-		}
-	})
+		})
 }
 
-// concerns reports whether the pod cleans up after a set of the name, or has the name of a replica, or uses a claim.
-func (in *Input) concerns(pod *corev1.Pod) bool {
+// isRelevant reports whether the pod is a cleanup pod of a set of this name, has the name of a replica, or uses a claim.
+func (in *Input) isRelevant(pod *corev1.Pod) bool {
 	if cleanup.LinkOf(pod, in.Name) != nil {
 		return true
 	}
@@ -120,7 +125,7 @@ func (in *Input) concerns(pod *corev1.Pod) bool {
 	return false
 }
 
-// observeRevision reads the revision that the set's pods are of: it tells how the set is deleted.
+// observeRevision reads the ControllerRevision of the set's pods. Its owner reference shows how the set is deleted.
 func (f *Function) observeRevision(ctx context.Context, in *Input) error {
 	if in.Set.Status.UpdateRevision == "" {
 		return nil
@@ -133,18 +138,19 @@ func (f *Function) observeRevision(ctx context.Context, in *Input) error {
 	return err
 }
 
-// try has the API server judge a template that is new, as it would the pod.
-func (f *Function) try(ctx context.Context, in *Input) error {
+// tryTemplate creates a pod of a new template as a dry run, to learn whether the API server accepts it.
+func (f *Function) tryTemplate(ctx context.Context, in *Input) error {
 	template, problem := in.newTemplate()
 	if template == nil || problem != nil {
 		return nil
 	}
-	pod := resources.MakeCleanupPod(in.Set, template, api.OperationID(in.Set.UID, string(api.KindCleanup), 0), statefulset.Span(in.Set).End, nil)
+	pod := resources.MakeCleanupPod(in.Set, template, api.OperationID(in.Set.UID, string(api.KindCleanup), 0), statefulset.Span(in.Set).End,
+		nil)
 	pod.Name, pod.OwnerReferences = "", nil
 	pod.GenerateName = "drydock-"
 	err := fault.FromAPI(f.client.Create(ctx, plan.Pods, in.Set.Namespace, pod, true))
 	switch {
-	case apierrors.IsForbidden(err): // as by a quota, which a scale-down relieves
+	case apierrors.IsForbidden(err): // for example by a quota, which has room after a scale-down
 		in.Doubt = err.Error()
 	case fault.IsPermanent(err):
 		in.Denied = err.Error()

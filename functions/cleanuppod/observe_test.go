@@ -15,7 +15,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// read is a server with the objects, by plural name. What a real one does with writes is in test/api.
+// read returns a server that lists the objects, by plural name. The package test/api tests writes on a real API server.
 func read(objects ...metav1.Object) build.Lists {
 	lists := build.Plurals()
 	for _, o := range objects {
@@ -40,13 +40,16 @@ func functionOn(t *testing.T, lists build.Lists) *Function {
 
 var ref = events.Ref{Namespace: build.Namespace, Name: "web"}
 
-func TestWhatIsObserved(t *testing.T) {
+func TestObservedObjects(t *testing.T) {
 	elsewhere := func(o metav1.Object) { o.SetNamespace("payroll") }
-	other := relinked(func(l *api.Link) { l.Set.Name = "other" })
+	other := withLink(func(l *api.Link) { l.Set.Name = "other" })
 	others := []metav1.Object{
-		left("data-web-0"), left("data-web-7"), left("data-web-007"), left("data-other-0"), left("data-web-1", elsewhere),
-		replica(0), build.Pod("web-9", nil), build.Pod("backup", []string{"data-web-7"}), build.Pod("x", []string{"data-other-0"}), build.Pod("web-00", nil),
-		on1(3), build.With(on1(4), other, build.Edit(func(p *corev1.Pod) { p.Name = "other-4" })), build.Pod("web-5", nil, elsewhere),
+		usedClaim("data-web-0"), usedClaim("data-web-7"), usedClaim("data-web-007"), usedClaim("data-other-0"), usedClaim("data-web-1",
+			elsewhere),
+		replica(0), build.Pod("web-9", nil), build.Pod("backup", []string{"data-web-7"}), build.Pod("x",
+			[]string{"data-other-0"}), build.Pod("web-00", nil),
+		cleanupPod(3), build.With(cleanupPod(4), other, build.Edit(func(p *corev1.Pod) { p.Name = "other-4" })), build.Pod("web-5", nil,
+			elsewhere),
 		&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "web-1"}},
 	}
 	newest := build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-1" })
@@ -56,12 +59,12 @@ func TestWhatIsObserved(t *testing.T) {
 		set  *appsv1.StatefulSet
 		want string
 	}{
-		"a set":                          {web(newest, ready(1)), all},
-		"one that goes, and is held":     {web(going(newest)...), all + " revision web-1"},
-		"its revision is gone":           {web(going(gone)...), all},
-		"nobody knows its revision":      {web(going()...), all},
-		"one that goes":                  {web(newest, build.Deleting()), all},
-		"no set: pods with a link to it": {nil, "web-3"},
+		"a set": {web(newest, settledRecord(1)), all},
+		"a set that is being deleted with our finalizer":       {web(deletedOptions(newest)...), all + " revision web-1"},
+		"a set that is being deleted without its revision":     {web(deletedOptions(gone)...), all},
+		"a set that is being deleted without a known revision": {web(deletedOptions()...), all},
+		"a set that is being deleted without our finalizer":    {web(newest, build.Deleting()), all},
+		"no set, and a pod with a link to it":                  {nil, "web-3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lists := read(others...)
@@ -88,24 +91,26 @@ func TestWhatIsObserved(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeRead is no reason to take it for absent.
-func TestWhatCannotBeRead(t *testing.T) {
+// TestReadErrorIsNotAbsence checks that no object counts as absent because it cannot be read.
+func TestReadErrorIsNotAbsence(t *testing.T) {
 	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions"} {
-		lists := read(web(going(build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-1" }))...), left("data-web-0"))
+		lists := read(web(deletedOptions(build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-1" }))...),
+			usedClaim("data-web-0"))
 		delete(lists, plural)
 		if _, err := functionOn(t, lists).observe(t.Context(), ref, false); err == nil {
-			t.Errorf("%s cannot be read, and that is no error", plural)
+			t.Errorf("%s cannot be read: no error", plural)
 		}
 		e := events.NewByHand(events.Retry, ref, "1")
 		if _, err := functionOn(t, lists).Handle(t.Context(), e); err == nil {
-			t.Errorf("%s cannot be read, and the event is taken", plural)
+			t.Errorf("%s cannot be read: Handle returns no error", plural)
 		}
 	}
 }
 
-func TestAnEventThatAsksForNothing(t *testing.T) {
-	lists := read(web(ready(1)), left("data-web-0"), replica(0))
-	if answer, err := functionOn(t, lists).Handle(t.Context(), events.NewByHand(events.ObjectChanged, ref, "1", api.CleanupPod)); answer != nil || err != nil {
+func TestEventWithoutWork(t *testing.T) {
+	lists := read(web(settledRecord(1)), usedClaim("data-web-0"), replica(0))
+	if answer, err := functionOn(t, lists).Handle(t.Context(),
+		events.NewByHand(events.ObjectChanged, ref, "1", api.CleanupPod)); answer != nil || err != nil {
 		t.Errorf("%v, %v", answer, err)
 	}
 }

@@ -1,6 +1,9 @@
 package cleanuppod
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -22,7 +26,8 @@ func containers(init []corev1.ContainerStatus, others ...corev1.ContainerStatus)
 }
 
 func terminated(name string, code int32, ago time.Duration) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(build.Now.Add(-ago))}}}
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code,
+		FinishedAt: metav1.NewTime(build.Now.Add(-ago))}}}
 }
 
 func running(name string, restarts int32) corev1.ContainerStatus {
@@ -36,66 +41,75 @@ func waits(name, reason string) corev1.ContainerStatus {
 func beside(names ...string) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		for _, name := range names {
-			p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: name, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)})
+			p.Spec.InitContainers = append(p.Spec.InitContainers,
+				corev1.Container{Name: name, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)})
 		}
 	})
 }
 
 func unscheduled(message string) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message}}
 	})
 }
 
-func TestTrouble(t *testing.T) {
+func TestTryFailure(t *testing.T) {
 	old, older := build.Age(12*time.Minute), build.Age(24*time.Hour)
 	type list = []corev1.ContainerStatus
-	for name, row := range map[string]struct {
+	pods := map[string]struct {
 		tries   int
 		options []build.Option
-		want    string
 	}{
-		"it runs":                               {0, nil, ""},
-		"it runs for long":                      {0, []build.Option{older}, ""},
-		"it has just been made":                 {0, []build.Option{pending}, ""},
-		"it does not start, nobody knows why":   {0, []build.Option{pending, old}, "cleanup pod web-1 has not started within 11m0s: it is Pending"},
-		"no node takes it":                      {0, []build.Option{pending, old, unscheduled("0/3 nodes\n")}, "cleanup pod web-1 has not started within 11m0s: Unschedulable 0/3 nodes"},
-		"an init container cannot start":        {0, []build.Option{pending, old, containers(list{waits("init", "ErrImagePull")}, waits("drain", "PodInitializing"))}, "cleanup pod web-1 has not started within 11m0s: container init: ErrImagePull"},
-		"an init container runs for long":       {0, []build.Option{pending, old, containers(list{running("init", 0)}, waits("drain", "PodInitializing"))}, ""},
-		"it has just ended":                     {0, []build.Option{pending, old, containers(list{terminated("init", 0, time.Minute)}, waits("drain", "PodInitializing"))}, ""},
-		"it ended long ago, and nothing since":  {0, []build.Option{pending, older, containers(list{terminated("init", 0, time.Hour)}, waits("drain", "ErrImagePull"))}, "cleanup pod web-1 has not started within 11m0s: container drain: ErrImagePull"},
-		"only one beside the others runs":       {0, []build.Option{pending, old, beside("log"), containers(list{running("log", 0)}, waits("drain", "ErrImagePull"))}, "cleanup pod web-1 has not started within 11m0s: container drain: ErrImagePull"},
-		"an init container fails":               {0, []build.Option{pending, old, containers(list{terminated("init", 2, time.Hour)})}, ""},
-		"it fails too often":                    {2, []build.Option{pending, containers(list{terminated("init", 2, time.Hour)})}, "cleanup pod web-1 failed 3 times: container init exited with 2"},
-		"one beside the others fails often":     {0, []build.Option{beside("log"), containers(list{running("log", 9)}, running("drain", 1))}, ""},
-		"it was started again twice":            {0, []build.Option{failing(2, "")}, ""},
-		"it was started again, nobody says why": {0, []build.Option{containers(nil, running("drain", 3))}, "cleanup pod web-1 failed 3 times: "},
-		"it ended well and was started again":   {0, []build.Option{containers(nil, corev1.ContainerStatus{Name: "drain", RestartCount: 1, State: terminated("drain", 0, 0).State})}, ""},
-		"two have ended, one well":              {2, []build.Option{containers(nil, terminated("a", 0, 0), terminated("b", 137, 0))}, "cleanup pod web-1 failed 3 times: container b exited with 137"},
-		"it takes too long":                     {0, []build.Option{build.Age(26 * time.Hour)}, "cleanup pod web-1 has not ended within 25h0m0s"},
-	} {
+		"it runs":                                 {0, nil},
+		"the pod has run for a day":               {0, []build.Option{older}},
+		"the pod was just created":                {0, []build.Option{pending}},
+		"the pod does not start without a reason": {0, []build.Option{pending, old}},
+		"the pod cannot be scheduled":             {0, []build.Option{pending, old, unscheduled("0/3 nodes\n")}},
+		"an init container cannot start": {
+			0, []build.Option{pending, old, containers(list{waits("init", "ErrImagePull")}, waits("drain", "PodInitializing"))}},
+		"an init container runs for long": {
+			0, []build.Option{pending, old, containers(list{running("init", 0)}, waits("drain", "PodInitializing"))}},
+		"an init container has just ended": {
+			0, []build.Option{pending, old, containers(list{terminated("init", 0, time.Minute)}, waits("drain", "PodInitializing"))}},
+		"an init container ended long ago without progress since": {
+			0, []build.Option{pending, older, containers(list{terminated("init", 0, time.Hour)}, waits("drain", "ErrImagePull"))}},
+		"only the sidecar runs": {
+			0, []build.Option{pending, old, beside("log"), containers(list{running("log", 0)}, waits("drain", "ErrImagePull"))}},
+		"an init container fails":                       {0, []build.Option{pending, old, containers(list{terminated("init", 2, time.Hour)})}},
+		"the init container failed as often as allowed": {2, []build.Option{pending, containers(list{terminated("init", 2, time.Hour)})}},
+		"the sidecar fails often": {
+			0, []build.Option{beside("log"), containers(list{running("log", 9)}, running("drain", 1))}},
+		"the container was restarted twice":            {0, []build.Option{failing(2, "")}},
+		"the container was restarted without a reason": {0, []build.Option{containers(nil, running("drain", 3))}},
+		"the container was restarted after exit code 0": {
+			0, []build.Option{containers(nil, corev1.ContainerStatus{Name: "drain", RestartCount: 1, State: terminated("drain", 0, 0).State})}},
+		"one container failed, another succeeded": {2, []build.Option{containers(nil, terminated("a", 0, 0), terminated("b", 137, 0))}},
+		"the pod does not end in time":            {0, []build.Option{build.Age(26 * time.Hour)}},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		row := pods[name]
 		t.Run(name, func(t *testing.T) {
 			entry := &api.OrdinalStatus{Tries: row.tries}
 			if row.tries == 0 {
 				entry = nil
 			}
-			if got := on(web()).trouble(entry, on1(1, row.options...)); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, cmp.Or(on(web()).tryFailure(entry, cleanupPod(1, row.options...)), "no trouble"))
 		})
 	}
 }
 
-func TestReasonsOfContainers(t *testing.T) {
+func TestFailureTextNamesReason(t *testing.T) {
 	oom := terminated("drain", 137, 0)
 	oom.State.Terminated.Reason = "OOMKilled"
-	if got := ending(on1(1, containers(nil, oom))); got != "container drain exited with 137 (OOMKilled)" {
+	if got := failureText(cleanupPod(1, containers(nil, oom))); got != "container drain exited with 137 (OOMKilled)" {
 		t.Error(got)
 	}
 }
 
-// TestLastWords: what a container prints is anybody's, and comes back in an annotation, in Kubernetes Events and on terminals.
-func TestLastWords(t *testing.T) {
+// TestLastOutput: the output of a container is untrusted. It appears in an annotation, in Kubernetes Events and on terminals.
+func TestLastOutput(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
 		"nothing":            {"", ""},
 		"a line":             {"no route to host\n", "no route to host"},
@@ -107,28 +121,32 @@ func TestLastWords(t *testing.T) {
 		"only control":       {"\x1b\n\x07", "|"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := lastWords(row.text); got != row.want {
+			if got := lastOutput(row.text); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})
 	}
-	for name, text := range map[string]string{"100 KB on a line": strings.Repeat("é", 50<<10), "100 KB of lines": strings.Repeat("x\n", 50<<10),
+	for name, text := range map[string]string{"100 KB on a line": strings.Repeat("é", 50<<10),
+		"100 KB of lines":   strings.Repeat("x\n", 50<<10),
 		"100 KB of garbage": strings.Repeat("\xff\xfe\x00", 40<<10), "100 KB of wide ones": "a" + strings.Repeat("数", 40<<10)} {
-		if got := lastWords(text); len(got) > mostLetter+len("…") || !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) {
+		got := lastOutput(text)
+		if len(got) > maxOutputBytes+len("…") || !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) {
 			t.Errorf("%s: %d bytes: %q", name, len(got), got)
 		}
 	}
 }
 
-// TestHostileOutput: whatever a pod prints, what is stored and told is short and printable.
-func TestHostileOutput(t *testing.T) {
-	for _, words := range []string{strings.Repeat("\x1b[2J\xff", 30<<10), strings.Repeat("\"\\\u2028", 30<<10), strings.Repeat("%s%n", 30<<10)} {
-		p := Decide(on(web(cleaning()), left("data-web-1"), on1(1, failing(3, words))))
-		doc := stored(p)
-		if doc == nil || len(doc.Encode()) > 4<<10 {
+// TestHostileOutputIsClippedAndPrintable: whatever a pod prints, stored text and Events stay short and printable.
+func TestHostileOutputIsClippedAndPrintable(t *testing.T) {
+	for _, words := range []string{strings.Repeat("\x1b[2J\xff", 30<<10), strings.Repeat("\"\\\u2028", 30<<10),
+		strings.Repeat("%s%n", 30<<10)} {
+		p := Decide(on(web(cleaning()), usedClaim("data-web-1"), cleanupPod(1, failing(3, words))))
+		record := stored(p)
+		if record == nil || len(record.Encode()) > 4<<10 {
 			t.Fatalf("%.1000s", p)
 		}
-		if message := doc.Ordinals[0].Message; len(message) > 1<<10 || !utf8.ValidString(message) || strings.Contains(message, "%!") || strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if message := record.Ordinals[0].Message; len(message) > 1<<10 || !utf8.ValidString(message) || strings.Contains(message, "%!") ||
+			strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q", message)
 		}
 	}
@@ -138,7 +156,7 @@ func TestClip(t *testing.T) {
 	if got := clip("short"); got != "short" {
 		t.Error(got)
 	}
-	if got := clip(longText); len(got) > mostQuoted+len("…") || !utf8.ValidString(got) {
+	if got := clip(longText); len(got) > maxQuotedBytes+len("…") || !utf8.ValidString(got) {
 		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -28,29 +28,30 @@ var (
 	inputs = flag.Int("inputs", 2000, "how many random inputs Decide is tried on")
 )
 
-// chance makes situations, of which the calm ones are as they may well be, and most others never are.
-type chance struct {
+// generator makes random situations. The calm ones are realistic, and most others never occur.
+type generator struct {
 	*rand.Rand
 	calm bool
 }
 
-func (c chance) in(n int) bool { return c.IntN(n) == 0 }
+func (c generator) in(n int) bool { return c.IntN(n) == 0 }
 
-func one[T any](c chance, of ...T) T { return of[c.IntN(len(of))] }
+func one[T any](c generator, of ...T) T { return of[c.IntN(len(of))] }
 
-// maybe takes each of the options now and then.
-func (c chance) maybe(n int, options ...build.Option) []build.Option {
+// maybe returns each of the options with a chance of 1 in n.
+func (c generator) maybe(n int, options ...build.Option) []build.Option {
 	if c.calm {
 		n *= 5
 	}
 	return slices.DeleteFunc(options, func(build.Option) bool { return !c.in(n) })
 }
 
-func (c chance) reason() api.Reason {
-	return one(c, api.CleanupFailed, api.CleanupTriedOnce, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.ReplicaEnding, api.ScaleUpWaits, api.NeverUsed, api.ClaimUnbound)
+func (c generator) reason() api.Reason {
+	return one(c, api.CleanupFailed, api.CleanupTriedOnce, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.ReplicaEnding,
+		api.ScaleUpWaits, api.NeverUsed, api.ClaimUnbound)
 }
 
-func (c chance) document() build.Option {
+func (c generator) document() build.Option {
 	var options []func(*api.Cleanup)
 	for n := range 7 {
 		if c.in(4) {
@@ -86,19 +87,22 @@ func (c chance) document() build.Option {
 	if phase.Terminal() && !c.in(10) {
 		options = append(options, finished(one(c, 0, time.Minute, 2*time.Hour)))
 	}
-	return tells(phase, options...)
+	return withCleanup(phase, options...)
 }
 
-func (c chance) set() *appsv1.StatefulSet {
+func (c generator) set() *appsv1.StatefulSet {
 	options := []build.Option{build.Replicas(int32(c.IntN(4)))}
 	options = append(options, c.maybe(3, build.Template("logs", "1Mi", "fixed"), parallel, cancels, onDelete)...)
 	options = append(options, c.maybe(8, retry, abort, optOut, startingAt(c.IntN(3)),
 		build.Annotation(api.CleanupTemplateAnnotation, one(c, "", "{}", "{", template+" ")))...)
-	options = append(options, c.maybe(20, build.Status(build.Operation(one(c, api.Moving, api.Succeeded))), build.WithSleep(build.Sleep(one(c, api.Asleep, api.Succeeded))),
+	options = append(options, c.maybe(20, build.Status(build.Operation(one(c, api.Moving, api.Succeeded))),
+		build.WithSleep(build.Sleep(one(c, api.Asleep, api.Succeeded))),
 		build.Annotation(api.StatusAnnotation, "{"), build.WhenScaled("Delete"))...)
 	if c.in(3) {
-		options = append(options, build.Label(api.FinalizerLabel, api.FinalizerForCleanup), build.Finalizers(one(c, []string{api.CleanupFinalizer},
-			[]string{"foregroundDeletion", api.CleanupFinalizer}, []string{"orphan", api.CleanupFinalizer}, []string{api.CleanupFinalizer, "a"}, []string{"a"})...))
+		options = append(options, build.Label(api.FinalizerLabel, api.FinalizerForCleanup),
+			build.Finalizers(one(c, []string{api.CleanupFinalizer},
+				[]string{"foregroundDeletion", api.CleanupFinalizer}, []string{"orphan", api.CleanupFinalizer}, []string{api.CleanupFinalizer,
+					"a"}, []string{"a"})...))
 	}
 	if c.in(3) {
 		options = append(options, endedSince(one(c, 0, time.Minute, time.Hour)))
@@ -113,25 +117,27 @@ func startingAt(n int) build.Option {
 	return build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: int32(n)} })
 }
 
-func (c chance) claim(name string) *corev1.PersistentVolumeClaim {
+func (c generator) claim(name string) *corev1.PersistentVolumeClaim {
 	options := c.maybe(8, build.Deleting(), build.UID("uid-2"), build.On(""), build.Annotation(api.ReplicaOfAnnotation, "uid-2"))
 	if c.in(10) {
 		return build.Claim(name, "64Mi", options...)
 	}
-	return left(name, options...)
+	return usedClaim(name, options...)
 }
 
-func (c chance) status() build.Option {
+func (c generator) status() build.Option {
 	return build.Edit(func(p *corev1.Pod) {
-		p.Status.Phase = one(c, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown)
+		p.Status.Phase = one(c, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodSucceeded, corev1.PodFailed,
+			corev1.PodUnknown)
 		for range c.IntN(3) {
-			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, one(c, waits("drain", "ErrImagePull"), running("drain", int32(c.IntN(5))), terminated("drain", int32(c.IntN(2)), time.Minute)))
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+				one(c, waits("drain", "ErrImagePull"), running("drain", int32(c.IntN(5))), terminated("drain", int32(c.IntN(2)), time.Minute)))
 		}
 	})
 }
 
-func (c chance) pod(n int, templates []string) *corev1.Pod {
-	going := c.maybe(5, endedSince(one(c, 0, time.Hour)), build.Finalizers(), build.Finalizers("a", api.CleanupFinalizer))
+func (c generator) pod(n int, templates []string) *corev1.Pod {
+	deletedOptions := c.maybe(5, endedSince(one(c, 0, time.Hour)), build.Finalizers(), build.Finalizers("a", api.CleanupFinalizer))
 	var claims []string
 	for _, t := range templates {
 		if !c.in(10) {
@@ -140,21 +146,24 @@ func (c chance) pod(n int, templates []string) *corev1.Pod {
 	}
 	switch c.IntN(6) {
 	case 0:
-		return build.With(build.PodOf("web", n, templates...), append(going, c.maybe(6, build.Owned("StatefulSet", "other"))...)...)
+		return build.With(build.PodOf("web", n, templates...), append(deletedOptions, c.maybe(6, build.Owned("StatefulSet", "other"))...)...)
 	case 1:
-		return build.Pod(fmt.Sprintf("web-%d", n), claims, append(going, c.status())...)
+		return build.Pod(fmt.Sprintf("web-%d", n), claims, append(deletedOptions, c.status())...)
 	}
-	forged := c.maybe(8, relinked(func(l *api.Link) { l.Operation = "other" }), relinked(func(l *api.Link) { l.Set.UID = "uid-2" }), relinked(func(l *api.Link) { l.Namespace = "payroll" }),
-		relinked(func(l *api.Link) { l.Set.Name = "other" }), relinked(func(l *api.Link) { l.Role = api.RoleMover }), relinked(func(l *api.Link) { l.Claims = nil }),
-		relinked(func(l *api.Link) {
+	forged := c.maybe(8, withLink(func(l *api.Link) { l.Operation = "other" }), withLink(func(l *api.Link) { l.Set.UID = "uid-2" }),
+		withLink(func(l *api.Link) { l.Namespace = "payroll" }),
+		withLink(func(l *api.Link) { l.Set.Name = "other" }), withLink(func(l *api.Link) { l.Role = api.RoleMover }), withLink(
+			func(l *api.Link) { l.Claims = nil }),
+		withLink(func(l *api.Link) {
 			l.Claims = map[string]types.UID{"data-web-0": "uid-data-web-0", "data-web-1": "uid-2"}
 		}))
-	options := append([]build.Option{build.Age(one(c, time.Minute, time.Hour, 48*time.Hour)), c.status()}, append(going, forged...)...)
+	options := append([]build.Option{build.Age(one(c, time.Minute, time.Hour, 48*time.Hour)), c.status()},
+		append(deletedOptions, forged...)...)
 	pod := cleaner(n, claims, options...)
 	return build.With(pod, c.maybe(20, build.Label(api.OperationLabel, "other"))...)
 }
 
-func (c chance) input() Input {
+func (c generator) input() Input {
 	in := on()
 	if !c.in(30) {
 		in.Set = c.set()
@@ -190,8 +199,8 @@ func (c chance) input() Input {
 	return in
 }
 
-// chances are all the inputs of a test.
-func chances(t *testing.T, each func(t *testing.T, in Input)) {
+// forRandomInputs calls the test with each random input.
+func forRandomInputs(t *testing.T, each func(t *testing.T, in Input)) {
 	t.Helper()
 	from := *seed
 	if from == 0 {
@@ -199,7 +208,7 @@ func chances(t *testing.T, each func(t *testing.T, in Input)) {
 	}
 	t.Logf("again with: -seed %d", from)
 	for i := range *inputs {
-		in := chance{rand.New(rand.NewPCG(from, uint64(i))), i%2 == 0}.input() //nolint:gosec // no secret depends on it
+		in := generator{rand.New(rand.NewPCG(from, uint64(i))), i%2 == 0}.input() //nolint:gosec // no secret depends on it
 		each(t, in)
 		if t.Failed() {
 			t.Fatalf("input %d of seed %d: %s", i, from, encode(in))
@@ -215,15 +224,15 @@ func whole(p plan.Plan) string {
 	return string(text)
 }
 
-// TestI9NoClaimIsDeletedThatNoPodHasCleanedUp: whatever the situation, and whoever has written what into the links.
+// TestClaimIsDeletedOnlyAfterItsCleanup holds in every situation, and with any forged link.
 // Invariants: I9.
-func TestI9NoClaimIsDeletedThatNoPodHasCleanedUp(t *testing.T) {
+func TestClaimIsDeletedOnlyAfterItsCleanup(t *testing.T) {
 	deletions := 0
-	chances(t, func(t *testing.T, in Input) {
+	forRandomInputs(t, func(t *testing.T, in Input) {
 		before := encode(in)
 		p := Decide(in)
 		if again := Decide(in); whole(again) != whole(p) {
-			t.Errorf("the same input, another plan:\n%s\n%s", whole(p), whole(again))
+			t.Errorf("the same input leads to another plan:\n%s\n%s", whole(p), whole(again))
 		}
 		if encode(in) != before {
 			t.Errorf("the decision changed its input")
@@ -238,11 +247,11 @@ func TestI9NoClaimIsDeletedThatNoPodHasCleanedUp(t *testing.T) {
 		}
 	})
 	if deletions < *inputs/100 {
-		t.Errorf("only %d claims were deleted: the inputs test nothing", deletions)
+		t.Errorf("only %d claims were deleted: the inputs do not exercise deletions", deletions)
 	}
 }
 
-// wrong says what is wrong with the action; empty if nothing is.
+// wrong returns the reason why the action is not allowed, or "".
 func (in Input) wrong(a plan.Action) string {
 	var seen metav1.Object
 	for _, o := range objectsOf(in) {
@@ -262,13 +271,13 @@ func (in Input) wrong(a plan.Action) string {
 	case a.Verb == plan.VerbPatch:
 		return ""
 	case a.Verb != plan.VerbDelete || a.Orphan:
-		return "it is none of ours"
+		return "no such action is allowed"
 	case a.UID == "" || a.ResourceVersion == "" || a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion():
 		return fmt.Sprintf("precondition %q %q", a.UID, a.ResourceVersion)
 	case a.Resource == plan.Pods:
 		pod, held := seen.(*corev1.Pod), in.Set != nil && in.Set.DeletionTimestamp != nil && cleanup.Finalized(in.Set)
 		if cleanup.LinkOf(pod, in.Name) == nil && !(held && statefulset.IsPodOf(pod, in.Set)) {
-			return "the pod is none of ours"
+			return "the pod belongs to another owner"
 		}
 		return ""
 	case a.Resource != plan.Claims || in.Set == nil:
@@ -277,10 +286,10 @@ func (in Input) wrong(a plan.Action) string {
 	return in.uncleaned(seen.(*corev1.PersistentVolumeClaim))
 }
 
-// uncleaned says why the claim must not be deleted.
+// uncleaned returns the reason why the claim must not be deleted, or "".
 func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
-	doc, err := api.LoadCleanup(in.Set)
-	if err != nil || !doc.Active() {
+	record, err := api.LoadCleanup(in.Set)
+	if err != nil || !record.Active() {
 		return "no cleanup runs"
 	}
 	_, n, _ := statefulset.ParseClaimName(in.Set, claim.Name)
@@ -289,7 +298,7 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 		if err != nil || link == nil || p.Status.Phase != corev1.PodSucceeded || p.Name != statefulset.PodName(in.Set, n) {
 			continue
 		}
-		if link.Role == api.RoleCleaner && link.Operation == doc.Operation && link.Set == (api.SetRef{Name: in.Set.Name, UID: in.Set.UID}) &&
+		if link.Role == api.RoleCleaner && link.Operation == record.Operation && link.Set == (api.SetRef{Name: in.Set.Name, UID: in.Set.UID}) &&
 			link.Namespace == in.Set.Namespace && link.Claims[claim.Name] == claim.UID {
 			return ""
 		}
@@ -297,41 +306,41 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	return "no cleanup pod has succeeded on it"
 }
 
-// wrongPod says what is wrong with a pod that is made.
+// wrongPod returns the reason why the created pod is not allowed, or "".
 func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {
 	pod, ok := a.Object.(*corev1.Pod)
 	if !ok || in.Set == nil || seen != nil {
-		return "it is no pod, of no set, or it is there"
+		return "it is not a pod, has no set, or exists already"
 	}
-	doc, _ := api.LoadCleanup(in.Set) //nolint:errcheck // nil fails below
+	record, _ := api.LoadCleanup(in.Set) //nolint:errcheck // nil fails below
 	link := cleanup.LinkOf(pod, in.Name)
 	n, replica := statefulset.ParsePodName(in.Set, pod.Name)
 	span := statefulset.Span(in.Set)
 	switch {
-	case link == nil || doc == nil || link.Operation != doc.Operation || link.Set.UID != in.Set.UID:
-		return "its link"
+	case link == nil || record == nil || link.Operation != record.Operation || link.Set.UID != in.Set.UID:
+		return "its link is wrong"
 	case !replica || n < span.Start || n < span.End && in.Set.DeletionTimestamp == nil:
-		return "the replica is wanted"
+		return "the set wants the replica"
 	case statefulset.IsPodOf(pod, in.Set):
 		return "the set would take it for a replica"
 	case !slices.Contains(pod.Finalizers, api.CleanupFinalizer):
 		return "nothing holds the name"
 	case len(link.Claims) != len(in.Set.Spec.VolumeClaimTemplates):
-		return "not on all claims"
+		return "it does not mount all claims"
 	}
 	for _, c := range in.Claims {
-		if uid, of := link.Claims[c.Name]; of && (uid != c.UID || !cleanup.Known(c, in.Set) || c.DeletionTimestamp != nil || !statefulset.Mounts(pod, c.Name)) {
-			return "claim " + c.Name
+		if uid, of := link.Claims[c.Name]; of && (uid != c.UID || !cleanup.Known(c, in.Set) || c.DeletionTimestamp != nil ||
+			!statefulset.Mounts(pod, c.Name)) {
+			return "it mounts the wrong claim " + c.Name
 		}
 	}
 	return ""
 }
 
-// TestI7EveryDecisionComesToRest: with everybody else holding still, a few steps later there is nothing left to do, and nothing
-// grows.
+// TestDecisionsReachSteadyState: if no other client acts, no work is left after a few steps, and the record does not grow.
 // Invariants: I7.
-func TestI7EveryDecisionComesToRest(t *testing.T) {
-	chances(t, func(t *testing.T, in Input) {
+func TestDecisionsReachSteadyState(t *testing.T) {
+	forRandomInputs(t, func(t *testing.T, in Input) {
 		var trail []string
 		for range 150 {
 			p := Decide(in)
@@ -345,14 +354,14 @@ func TestI7EveryDecisionComesToRest(t *testing.T) {
 			in.Now = in.Now.Add(50 * time.Millisecond)
 			in.Retry, in.Rejected = false, "" // both count once
 			if in.Set != nil && len(in.Set.Annotations[api.CleanupAnnotation]) > 16<<10 {
-				t.Errorf("the document grows: %s", in.Set.Annotations[api.CleanupAnnotation])
+				t.Errorf("the record grows: %s", in.Set.Annotations[api.CleanupAnnotation])
 			}
 		}
-		t.Errorf("it does not come to rest:\n%s", strings.Join(trail[len(trail)-12:], "\n"))
+		t.Errorf("no steady state:\n%s", strings.Join(trail[len(trail)-12:], "\n"))
 	})
 }
 
-// after is the situation when the action is done, and the garbage collector and claim protection have done their part.
+// after returns the situation after the action, the garbage collector and claim protection have taken effect.
 func (in Input) after(a plan.Action) Input {
 	in.Claims, in.Pods = slices.Clone(in.Claims), slices.Clone(in.Pods)
 	switch {
@@ -393,7 +402,7 @@ func change[T metav1.Object](object T, a plan.Action, now time.Time) T {
 	return other
 }
 
-// patched is the object after the patch, as it goes over the wire.
+// patched returns the object after the patch, encoded and decoded as JSON.
 func patched[T metav1.Object](object T, a plan.Action) T {
 	text, err := json.Marshal(object)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// template is the set's, if nothing is wrong with it. What the API server said about it is known while it is new.
-func (in Input) template(doc *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup.Problem) {
-	if in.refused(doc) {
-		return nil, &cleanup.Problem{Reason: doc.Reason, Message: doc.Message}
+// template returns the set's cleanup pod template, or the problem with it. The API server's answer is known only while the template is
+// new.
+func (in Input) template(record *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup.Problem) {
+	if in.isRefused(record) {
+		return nil, &cleanup.Problem{Reason: record.Reason, Message: record.Message}
 	}
 	template, problem := cleanup.Template(in.Set)
 	if problem == nil && in.Denied != "" {
@@ -20,16 +21,16 @@ func (in Input) template(doc *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup.Pr
 	return template, problem
 }
 
-// refused reports whether the template was refused, and neither it nor anybody asks for another judgement.
-func (in Input) refused(doc *api.Cleanup) bool {
-	return doc != nil && doc.Phase == api.Refused && doc.Request == cleanup.Digest(in.Set) && !in.retried(doc)
+// isRefused reports whether this template was refused and no retry is requested.
+func (in Input) isRefused(record *api.Cleanup) bool {
+	return record != nil && record.Phase == api.Refused && record.Request == cleanup.Digest(in.Set) && !in.isRetried(record)
 }
 
-// newTemplate is the template if the set's document does not tell yet that it was understood.
+// newTemplate returns the template if the set's record does not hold a result for it yet, else nil.
 func (in Input) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
-	doc, err := api.LoadCleanup(in.Set)
+	record, err := api.LoadCleanup(in.Set)
 	asked := statefulset.CleanupAsked(in.Set) && statefulset.Managed(in.Set) && in.Set.DeletionTimestamp == nil
-	judged := doc != nil && doc.Request == cleanup.Digest(in.Set) && (doc.Phase != api.Refused || in.refused(doc))
+	judged := record != nil && record.Request == cleanup.Digest(in.Set) && (record.Phase != api.Refused || in.isRefused(record))
 	if err != nil || !asked || judged {
 		return nil, nil
 	}

@@ -11,26 +11,29 @@ import (
 )
 
 const (
-	// contested is how many sleeps one after the other the same field manager ends before the set is left to it for longer.
-	contested = 2
-	// shortSleep: a deployment tool heals within it. A person who starts the set in the morning does not contest the sleep.
+	// contestLimit is the number of consecutive sleeps that one field manager ends before the sleep counts as failed.
+	contestLimit = 2
+	// shortSleep is the time in which a deployment tool restores replicas. A user who starts the set the next morning does not contest
+	// the sleep.
 	shortSleep = 2 * time.Hour
 )
 
-// startedByOthers wakes a set that another process has started. If the same process does so again and again, as a deployment tool
-// that applies replicas, the sleep has failed: each try stops and starts the pods.
-func startedByOthers(in Input, group idle.Group, m idle.Member) plan.Plan {
+// handleStartedByOthers wakes a set that another client started. If the same client does so repeatedly, like a deployment tool that
+// applies replicas, the sleep failed, because each try stops and starts the pods.
+func handleStartedByOthers(in Input, group idle.Group, m idle.Member) plan.Plan {
 	next := countStarts(in, m)
-	if next.Starts < contested {
-		return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf("%s gave it %d replicas", writer(m.Set), statefulset.Replicas(m.Set)))
+	if next.Starts < contestLimit {
+		return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf("%s scaled the set to %d replicas", replicasWriter(m.Set),
+			statefulset.Replicas(m.Set)))
 	}
 	next.FailedAt, next.Reason = m.Sleep.Phase, api.StartedByOthers
 	return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf(
-		"%s started it in %d sleeps, one after the other. Remove replicas from what it applies, "+
-			"as from the manifest in Git; the set is not put to sleep for %s", writer(m.Set), next.Starts, idle.Rest(next, in.Settings.SleepRetry)))
+		"%s started it in %d sleeps in a row. Remove replicas from the manifest that it applies, "+
+			"for example in Git; the next sleep starts after %s at the earliest", replicasWriter(m.Set), next.Starts, idle.Rest(next,
+			in.Settings.SleepRetry)))
 }
 
-// countStarts returns the sleep with the count of sleeps that the present field manager of the replicas has ended.
+// countStarts returns the sleep with an updated count of consecutive sleeps that the field manager of the replicas ended.
 func countStarts(in Input, m idle.Member) *api.Sleep {
 	next, manager := m.Sleep.Clone(), statefulset.ReplicasManager(m.Set)
 	short := next.Quiesced == nil || in.Now.Sub(next.Quiesced.Time) < shortSleep

@@ -10,58 +10,60 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestToolThatAppliesReplicasIsToldAndLeftAlone: the second sleep that the same field manager ends has failed.
-func TestToolThatAppliesReplicasIsToldAndLeftAlone(t *testing.T) {
+// TestSecondSleepEndedByTheSameFieldManagerFails: from the second sleep on that the same client ends, the sleep counts as failed.
+func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 	before := func(manager string, starts int) func(*api.Sleep) {
 		return func(s *api.Sleep) { s.StartedBy, s.Starts = manager, starts }
 	}
 	for name, row := range map[string]struct {
-		by     string
-		slept  time.Duration
-		before func(*api.Sleep)
-		starts int
-		rest   string
+		manager string
+		slept   time.Duration
+		before  func(*api.Sleep)
+		starts  int
+		rest    string
 	}{
-		"for the first time":            {"argocd-controller", time.Minute, before("", 0), 1, ""},
-		"again":                         {"argocd-controller", time.Minute, before("argocd-controller", 1), 2, "26m0s"},
-		"a third time":                  {"argocd-controller", time.Minute, before("argocd-controller", 2), 3, "52m0s"},
-		"for ever":                      {"argocd-controller", time.Minute, before("argocd-controller", 1000), 1001, "24h0m0s"},
-		"another one":                   {"kubectl", time.Minute, before("argocd-controller", 2), 1, ""},
-		"a person who starts it by day": {"kubectl", 9 * time.Hour, before("kubectl", 4), 1, ""},
-		"one who leaves no name, again": {"", time.Minute, before("", 1), 2, "26m0s"},
+		"the first time":                         {"argocd-controller", time.Minute, before("", 0), 1, ""},
+		"again":                                  {"argocd-controller", time.Minute, before("argocd-controller", 1), 2, "26m0s"},
+		"a third time":                           {"argocd-controller", time.Minute, before("argocd-controller", 2), 3, "52m0s"},
+		"many times":                             {"argocd-controller", time.Minute, before("argocd-controller", 1000), 1001, "24h0m0s"},
+		"another client":                         {"kubectl", time.Minute, before("argocd-controller", 2), 1, ""},
+		"a user starts the set the next morning": {"kubectl", 9 * time.Hour, before("kubectl", 4), 1, ""},
+		"a client without a name, again":         {"", time.Minute, before("", 1), 2, "26m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := on(web(build.Replicas(2), scaler(row.by), sleep(api.Asleep, build.Slept(row.slept), row.before)))
+			in := on(web(build.Replicas(2), replicasWrittenBy(row.manager), sleep(api.Asleep, build.Slept(row.slept), row.before)))
 			next := build.StoredSleep(Decide(in))
-			if next.Phase != api.Waking || next.Reason != api.StartedByOthers || next.Starts != row.starts || next.StartedBy != row.by {
+			if next.Phase != api.Waking || next.Reason != api.StartedByOthers || next.Starts != row.starts || next.StartedBy != row.manager {
 				t.Errorf("%s %s, started %d times by %q", next.Phase, next.Reason, next.Starts, next.StartedBy)
 			}
-			if failed := next.FailedAt != ""; failed != (row.rest != "") || failed && (!strings.Contains(next.Message, row.rest) || !strings.Contains(next.Message, "Git")) {
+			if failed := next.FailedAt != ""; failed != (row.rest != "") || failed &&
+				(!strings.Contains(next.Message, row.rest) || !strings.Contains(next.Message, "Git")) {
 				t.Errorf("failed %v: %s", failed, next.Message)
 			}
 		})
 	}
 }
 
-// TestContestIsForgottenAfterASleepThatEndsWell, and not before.
-func TestContestIsForgottenAfterASleepThatEndsWell(t *testing.T) {
+// TestStartCountIsResetAfterSuccessfulSleep checks that the count survives a failed sleep.
+func TestStartCountIsResetAfterSuccessfulSleep(t *testing.T) {
 	contested := func(s *api.Sleep) { s.StartedBy, s.Starts = "argocd-controller", 3 }
 	ended := build.Ended(api.StartedByOthers, 48*time.Hour)
-	if next := build.StoredSleep(Decide(on(web(sleep(api.Failed, ended, contested))))); next.Phase != api.Planned || next.Starts != 3 || next.StartedBy != "argocd-controller" {
-		t.Errorf("the next sleep tells %+v", next)
+	if next := build.StoredSleep(Decide(on(web(sleep(api.Failed, ended, contested))))); next.Phase != api.Planned || next.Starts != 3 ||
+		next.StartedBy != "argocd-controller" {
+		t.Errorf("the next sleep is %+v", next)
 	}
-	waking := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active"), contested)
+	waking := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web was active"), contested)
 	if next := build.StoredSleep(Decide(on(web(waking)))); next.Phase != api.Succeeded || next.Starts != 0 || next.StartedBy != "" {
-		t.Errorf("a sleep that ended well tells %+v", next)
+		t.Errorf("the successful sleep is %+v", next)
 	}
 }
 
-// TestRestOfAContestedSleep: the sweep and idle-timeout leave the set alone as long as the message says.
-func TestRestOfAContestedSleep(t *testing.T) {
-	for ago, rests := range map[time.Duration]bool{25 * time.Minute: true, 27 * time.Minute: false} {
+// TestContestedSleepBacksOffLonger: the sweep and idle-timeout wait as long as the message says.
+func TestContestedSleepBacksOffLonger(t *testing.T) {
+	for ago, backsOff := range map[time.Duration]bool{25 * time.Minute: true, 27 * time.Minute: false} {
 		m := idle.MemberOf(web(sleep(api.Failed, build.Ended(api.StartedByOthers, ago), func(s *api.Sleep) { s.Starts = 2 })))
-		if got := m.Rests(idle.Verdict{Request: idle.ForIdle}, build.Now, 13*time.Minute); got != rests {
-			t.Errorf("after %s it rests: %v", ago, got)
+		if got := m.Rests(idle.Verdict{Request: idle.ForIdle}, build.Now, 13*time.Minute); got != backsOff {
+			t.Errorf("after %s it backs off: %v", ago, got)
 		}
 	}
 }

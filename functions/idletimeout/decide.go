@@ -15,124 +15,127 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Input is what Decide decides on.
+// Input holds everything that Decide needs: the observed objects, the time, the settings and the event.
 type Input struct {
 	Now time.Time
-	// Name is the set that the event is about.
+	// Name is the set that the event names.
 	Name   string
-	Group  idle.Group // empty: the set does not exist
+	Group  idle.Group // empty if the set does not exist
 	Signal Signal
-	// Records of sleeps by set; read where a set is at zero, asleep, or gone.
+	// Records holds the records of sleeps by set. They are read if a set is at zero, asleep or gone.
 	Records  map[string][]Record
-	Scalers  map[string]*v1alpha1.Scaler // those that scale sets of the group, by set
-	Probes   map[string]Probed           // of the members that asked for one
+	Scalers  map[string]*v1alpha1.Scaler // by the set that they scale
+	Probes   map[string]ProbeResult      // by set
 	Settings api.Settings
-	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
+	// Trace is the traceparent of an operation that starts now. It is empty when tracing is off.
 	Trace string
-	// Rejected is why the API server refused a write of this event for good; empty if it did not.
+	// Rejected says why the API server permanently rejected a write of this event. It is empty if it did not.
 	Rejected string
 }
 
-// Signal is what an event tells beyond that there is something to look at. Its Type is activity, wake, sleep, retry, or empty.
+// Signal is the information that an event carries besides the name of a set. Type is activity, wake, sleep, retry, or empty.
 type Signal struct {
 	Type string
 	At   time.Time
 }
 
-// wakes reports whether somebody uses the set, or is about to.
-func (s Signal) wakes() bool { return s.Type == events.Activity || s.Type == events.Wake }
+// reportsUse reports whether the event says that the set is in use, or is about to be used.
+func (s Signal) reportsUse() bool { return s.Type == events.Activity || s.Type == events.Wake }
 
-// now reports whether that is so at the time, and not long ago.
-func (s Signal) now(now time.Time) bool { return s.wakes() && now.Sub(s.At) <= events.Fresh }
+// reportsCurrentUse reports whether the event says so and is recent.
+func (s Signal) reportsCurrentUse(now time.Time) bool {
+	return s.reportsUse() && now.Sub(s.At) <= events.Fresh
+}
 
-// asked is when somebody asked for a sleep.
-func (s Signal) asked() time.Time {
+// sleepRequestedAt returns when the event requested a sleep, or the zero time.
+func (s Signal) sleepRequestedAt() time.Time {
 	if s.Type == events.Sleep {
 		return s.At
 	}
 	return time.Time{}
 }
 
-// Probed is what an activity probe has found.
-type Probed struct {
+// ProbeResult is the answer of an activity probe.
+type ProbeResult struct {
 	Active bool
 	Err    error
 }
 
-// Decide is pure. It takes one step for one set of the group, those that the event does not name first: an announcement ends
-// the work on an event, and is about the set that the event names.
+// Decide is pure. It takes one step for one set of the group. The set that the event names comes last, because only its step
+// may announce an event, and an announcement ends the work on the current event.
 func Decide(in Input) plan.Plan {
-	if p := in.forget(); p.Kind == plan.KindDo {
+	if p := in.deleteFinishedRecord(); p.Kind == plan.KindDo {
 		return p
 	}
 	subject := in.Group.Find(in.Name)
 	if subject == nil {
 		return plan.Noop(api.SetGone)
 	}
-	if p := note(in, *subject); p.Kind == plan.KindDo {
+	if p := recordActivity(in, *subject); p.Kind == plan.KindDo {
 		return p
 	}
 	group, verdicts := in.judge()
-	if p := probed(in, group); p.Kind == plan.KindDo {
+	if p := handleProbes(in, group); p.Kind == plan.KindDo {
 		return p
 	}
 	var own plan.Plan
 	for i, m := range group {
-		p := decide(in, group, m, verdicts[i])
+		p := decideMember(in, group, m, verdicts[i])
 		if m.Set.Name == in.Name {
 			own = p
 			continue
 		}
-		if p.Kind == plan.KindDo && !ends(m, p) {
-			p.Announce = "" // sift tells about the others
+		if p.Kind == plan.KindDo && !endsWakeUp(m, p) {
+			p.Announce = "" // sift announces the steps of other sets
 			return p
 		}
 	}
 	return own
 }
 
-// ends reports whether the plan is the end of a member's wake-up. It is left to an event that names the member, because
-// pause-owner waits for what that announces; such an event comes when the member is ready, or with the tick.
-func ends(m idle.Member, p plan.Plan) bool {
+// endsWakeUp reports whether the plan ends a member's wake-up. Only an event that names the member may do so, because pause-owner
+// waits for the announcement. Such an event comes when the member is ready, or with the tick.
+func endsWakeUp(m idle.Member, p plan.Plan) bool {
 	return m.Sleep.Active() && m.Sleep.Phase == api.Waking && (p.Announce == events.Scaled || p.Announce == events.OperationFailed)
 }
 
-// judge returns the group in the order in which it wakes, with a verdict on each member. A group without an order stays awake.
+// judge returns the group in its wake order, and the verdict on each member. A group without a valid order stays awake.
 func (in Input) judge() (idle.Group, []idle.Verdict) {
 	group := in.Group.InOrder()
-	return group, group.Judge(in.Now, in.Signal.asked())
+	return group, group.Judge(in.Now, in.Signal.sleepRequestedAt())
 }
 
-// note writes an activity down.
-func note(in Input, m idle.Member) plan.Plan {
-	if !in.Signal.wakes() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
+// recordActivity stores the activity that the event reports.
+func recordActivity(in Input, m idle.Member) plan.Plan {
+	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
 		return plan.Noop(api.NotIdle)
 	}
-	return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
+	return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
 }
 
-// touch moves the last activity later, never earlier.
-func touch(p *plan.Patch, m idle.Member, at time.Time) *plan.Patch {
+// setLastActivity moves the last activity of the member later, never earlier.
+func setLastActivity(p *plan.Patch, m idle.Member, at time.Time) *plan.Patch {
 	if at.Truncate(time.Second).After(m.Rules.LastActivity) {
 		p.Annotate(api.LastActivityAnnotation, idle.Stamp(at))
 	}
 	return p
 }
 
-// decide takes the next step for one member.
-func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
+// decideMember returns the next step for one member.
+func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
 	switch {
 	case m.Set.DeletionTimestamp != nil:
 		return plan.Noop(api.SetGone)
 	case m.SleepErr != nil:
-		return unreadable(in, m)
+		return reportUnreadableSleep(in, m)
 	case m.Sleep.Active():
 		return continueSleep(in, group, m, v)
-	case in.unreadable(m) != nil && m.Set.Name == in.Name:
+	case in.unreadableRecord(m) != nil && m.Set.Name == in.Name:
 		return plan.Do(api.LinkInvalid, plan.Record(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
-			Message: fmt.Sprintf("%v; scale the set to what it had, and delete the record", in.unreadable(m)), UID: m.Set.UID}))
-	case in.lost(m) != nil:
-		return wake(in, group, m, in.lost(m), api.WakingUp, "what the set tells about its sleep was lost")
+			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete the record",
+				in.unreadableRecord(m)), UID: m.Set.UID}))
+	case in.lostSleep(m) != nil:
+		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
 	case !statefulset.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}
@@ -141,19 +144,19 @@ func decide(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan
 	}
 	switch {
 	case m.Err != nil:
-		return refuse(in, m, api.RequestInvalid, m.Complaint())
+		return refuseSleep(in, m, api.RequestInvalid, m.Complaint())
 	case statefulset.Replicas(m.Set) == 0:
-		return atZero(in, group, m)
+		return handleAtZero(in, group, m)
 	case !v.Awake:
-		return fallAsleep(in, group, m, v)
-	case m.Rules.LastActivity.IsZero() && group.Timeout() > 0: // the timeout counts from here
-		return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
+		return startSleep(in, group, m, v)
+	case m.Rules.LastActivity.IsZero() && group.Timeout() > 0: // the timeout starts now
+		return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
 	}
 	return plan.Noop(api.NotIdle)
 }
 
-// unreadable tells people about a document that nobody can act on.
-func unreadable(in Input, m idle.Member) plan.Plan {
+// reportUnreadableSleep returns an Event about a record of a sleep that cannot be read.
+func reportUnreadableSleep(in Input, m idle.Member) plan.Plan {
 	if m.Set.Name != in.Name {
 		return plan.Noop(api.StatusInvalid)
 	}
@@ -161,51 +164,52 @@ func unreadable(in Input, m idle.Member) plan.Plan {
 		plan.Note{Warning: true, Reason: api.StatusInvalid, Message: m.SleepErr.Error(), UID: m.Set.UID}))
 }
 
-// atZero starts a set at zero that no sleep holds there, if it is needed and may be woken. Otherwise the set stays at zero.
-func atZero(in Input, group idle.Group, m idle.Member) plan.Plan {
-	needed := in.Signal.now(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
-	if !needed || m.Revives() == 0 || in.Scalers[m.Set.Name] != nil { // a Scaler's count is what people want
+// handleAtZero starts a set that is at zero without a sleep, if the set is needed and may be woken. Otherwise it stays at zero.
+func handleAtZero(in Input, group idle.Group, m idle.Member) plan.Plan {
+	needed := in.Signal.reportsCurrentUse(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
+	if !needed || m.Revives() == 0 || in.Scalers[m.Set.Name] != nil { // the count of a Scaler is the user's request
 		return plan.Noop(api.AtZeroAlready)
 	}
-	sleep := in.sleep(m, api.Waking, idle.ForAsk)
+	sleep := in.newSleep(m, api.Waking, idle.ForAsk)
 	sleep.Replicas = m.Revives()
-	return wake(in, group, m, sleep, api.WakingUp, "somebody needs it")
+	return wake(in, group, m, sleep, api.WakingUp, "the set is needed")
 }
 
-// fallAsleep begins a sleep, unless something has to be over first.
-func fallAsleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
-	if in.rests(m, v) {
+// startSleep starts a sleep, unless the set has to wait for something first.
+func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
+	if in.isBackingOff(m, v) {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	if in.paused(m) { // by a person: a wake-up would end that pause
+	if in.isScalerPaused(m) { // by the user; a wake-up would end the user's pause
 		return plan.Noop(api.SetPaused)
 	}
 	if left := statefulset.RollingOut(m.Set); left != "" {
 		return plan.Wait(api.RolloutRunning, "%s", left)
 	}
-	if who := dependent(group, m); who != "" && v.Request != idle.ForPause { // a person may stop what others depend on
-		return plan.Wait(api.DependentAwake, "%s depends on it and is not asleep yet", who)
+	if name := awakeDependent(group, m); name != "" && v.Request != idle.ForPause { // the user may pause a dependency of other sets
+		return plan.Wait(api.DependentAwake, "%s depends on this set and is not asleep yet", name)
 	}
-	if v.Request == idle.ForIdle && !cleared(in.Probes, group) {
+	if v.Request == idle.ForIdle && !allProbed(in.Probes, group) {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	sleep := in.sleep(m, api.Planned, v.Request)
+	sleep := in.newSleep(m, api.Planned, v.Request)
 	sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))
 	sleep.Reason, sleep.Message = api.SleepDecided, v.Why
 	store := operation.Store(m.Set, sleep)
 	if m.Retried {
 		store.Unannotate(api.RetryAnnotation)
 	}
-	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, sleep, false))...).Then(events.SleepDecided, sleep.Operation)
+	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, sleep, false))...).
+		Then(events.SleepDecided, sleep.Operation)
 }
 
-// rests reports whether the member's failed sleep is left alone for a while, and no event asks for another try.
-func (in Input) rests(m idle.Member, v idle.Verdict) bool {
+// isBackingOff reports whether the member's sleep failed recently and no event requests a retry.
+func (in Input) isBackingOff(m idle.Member, v idle.Verdict) bool {
 	return m.Rests(v, in.Now, in.Settings.SleepRetry) && !(in.Signal.Type == events.Retry && m.Set.Name == in.Name)
 }
 
-// sleep makes the document of a new sleep.
-func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
+// newSleep returns the record of a new sleep. It takes over the attempt and start counts of the previous sleep.
+func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
 	if m.Sleep == nil {
 		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
@@ -214,8 +218,8 @@ func (in Input) sleep(m idle.Member, phase api.Phase, request string) *api.Sleep
 	return sleep
 }
 
-// mayBegin reports whether the event may be the beginning of a sleep.
-func (in Input) mayBegin() bool {
+// mayStartSleep reports whether the event may start a sleep.
+func (in Input) mayStartSleep() bool {
 	group, verdicts := in.judge()
 	for i, m := range group {
 		if !verdicts[i].Awake && !m.Sleep.Active() && statefulset.Replicas(m.Set) > 0 {
@@ -225,12 +229,12 @@ func (in Input) mayBegin() bool {
 	return false
 }
 
-// toProbe are the members to ask whether somebody uses them: those of a group that sleeps if nobody does.
-func (in Input) toProbe() []idle.Member {
+// membersToProbe returns the members whose activity probe decides whether the group falls asleep.
+func (in Input) membersToProbe() []idle.Member {
 	group, verdicts := in.judge()
 	var probes []idle.Member
 	for i, m := range group {
-		due := verdicts[i].Request == idle.ForIdle && !m.Sleep.Active() && !in.rests(m, verdicts[i])
+		due := verdicts[i].Request == idle.ForIdle && !m.Sleep.Active() && !in.isBackingOff(m, verdicts[i])
 		if due && m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && statefulset.Managed(m.Set) {
 			probes = append(probes, m)
 		}
@@ -238,29 +242,29 @@ func (in Input) toProbe() []idle.Member {
 	return probes
 }
 
-// probed handles the answers of the members that were asked: one is in use, or does not answer. The set that the event names comes
-// last, because an announcement ends the work on the event.
-func probed(in Input, group idle.Group) plan.Plan {
+// handleProbes acts on members that are in use or whose probe failed. The set that the event names comes last, because an
+// announcement ends the work on the event.
+func handleProbes(in Input, group idle.Group) plan.Plan {
 	last := slices.Clone(group)
 	slices.SortStableFunc(last, func(a, b idle.Member) int { return cmp.Compare(in.rank(a), in.rank(b)) })
 	for _, m := range last {
 		switch found, asked := in.Probes[m.Set.Name]; {
 		case !asked:
 		case found.Err != nil:
-			p := refuse(in, m, api.ProbeFailed, fmt.Sprintf("activity probe %s: %v; the set stays awake, it is asked again in %s",
+			p := refuseSleep(in, m, api.ProbeFailed, fmt.Sprintf("activity probe %s failed: %v. The set stays awake; the next try is in %s",
 				m.Rules.Probe, found.Err, in.Settings.SleepRetry))
 			if m.Set.Name != in.Name {
 				p.Announce = ""
 			}
 			return p
 		case found.Active:
-			return plan.Do(api.ActivityNoted, touch(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
+			return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
 		}
 	}
 	return plan.Noop(api.NotIdle)
 }
 
-// rank is 1 for the set that the event names, and 0 for others.
+// rank returns 1 for the set that the event names, and 0 for other sets.
 func (in Input) rank(m idle.Member) int {
 	if m.Set.Name == in.Name {
 		return 1
@@ -268,24 +272,24 @@ func (in Input) rank(m idle.Member) int {
 	return 0
 }
 
-// cleared reports whether every running member with a probe was asked: one that did not answer is left alone for a while,
-// and keeps its group awake.
-func cleared(probes map[string]Probed, group idle.Group) bool {
+// allProbed reports whether every running member with a probe was asked. A member whose probe failed recently is not asked, and
+// keeps its group awake.
+func allProbed(probes map[string]ProbeResult, group idle.Group) bool {
 	return !slices.ContainsFunc(group, func(m idle.Member) bool {
 		_, asked := probes[m.Set.Name]
 		return m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
 	})
 }
 
-// refuse says once why a set does not sleep.
-func refuse(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
+// refuseSleep stores why a set is not put to sleep, and reports it once.
+func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
 	if reason == api.RequestInvalid && m.Complained() {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	sleep := in.sleep(m, api.Refused, idle.ForIdle)
+	sleep := in.newSleep(m, api.Refused, idle.ForIdle)
 	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
 	if m.Sleep != nil {
-		sleep.Ready = m.Sleep.Ready // since then it has been up
+		sleep.Ready = m.Sleep.Ready // the set has been ready since then
 	}
 	store := operation.Store(m.Set, sleep)
 	if m.Retried {
@@ -294,25 +298,26 @@ func refuse(in Input, m idle.Member, reason api.Reason, message string) plan.Pla
 	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, sleep, true))...).Then(events.OperationFailed, sleep.Operation)
 }
 
-// dependent names a member that depends on this one and is not asleep, or is empty.
-func dependent(group idle.Group, m idle.Member) string {
+// awakeDependent returns the name of a member that depends on m and is not asleep, or "".
+func awakeDependent(group idle.Group, m idle.Member) string {
 	for _, other := range group {
-		if slices.Contains(other.Rules.DependsOn, m.Set.Name) && !asleep(other) {
+		if slices.Contains(other.Rules.DependsOn, m.Set.Name) && !isAsleep(other) {
 			return other.Set.Name
 		}
 	}
 	return ""
 }
 
-func asleep(m idle.Member) bool {
+// isAsleep reports whether the set is at zero and has no sleep in another phase.
+func isAsleep(m idle.Member) bool {
 	return statefulset.AtZero(m.Set) && (!m.Sleep.Active() || m.Sleep.Phase == api.Asleep)
 }
 
-// dependency names a member that this one depends on and that is not ready, or is empty.
-func dependency(group idle.Group, m idle.Member) string {
+// unreadyDependency returns the name of a member that m depends on and that is not ready, or "".
+func unreadyDependency(group idle.Group, m idle.Member) string {
 	for _, name := range m.Rules.DependsOn {
 		other := group.Find(name)
-		if other == nil || !other.Wakes() { // it left the group meanwhile, or stays at zero: waiting for it would not end
+		if other == nil || !other.Wakes() { // it left the group or stays at zero, so a wait would never end
 			continue
 		}
 		if !idle.EnoughReady(other.Set, other.Sleep.Active()) {

@@ -3,6 +3,7 @@ package idletimeout
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,50 +18,85 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// row is a situation, the plan for it, and what the plan stores as the document of a sleep.
-type row struct {
-	in   Input
-	want string
-	next string
-}
-
-func check(t *testing.T, rows map[string]row) {
+// check compares the decisions on the situations with the golden file of the test.
+func check(t *testing.T, situations map[string]Input) {
 	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) { expect(t, row) })
+	file := golden.Open(t)
+	for _, situation := range slices.Sorted(maps.Keys(situations)) {
+		t.Run(situation, func(t *testing.T) {
+			in := situations[situation]
+			expectGuarded(t, in)
+			file.Entry(t, situation, render(in, Decide(in)))
+		})
 	}
 }
 
-// expect checks a decision as build.Expect does, and that it changes no set of the group.
-func expect(t *testing.T, row row) {
+// expectGuarded checks that the decision is repeatable, that its writes carry preconditions, and that it changes no observed set.
+func expectGuarded(t *testing.T, in Input) {
 	t.Helper()
-	var others []metav1.Object
-	before := ""
-	for _, m := range row.in.Group {
-		others = append(others, m.Set)
-		before += fmt.Sprint(m.Set.Annotations, m.Set.Spec, m.Sleep)
+	var objects []metav1.Object
+	for _, m := range in.Group {
+		objects = append(objects, m.Set)
 	}
-	for _, records := range row.in.Records {
+	for _, records := range in.Records {
 		for _, r := range records {
-			others = append(others, r.Revision)
+			objects = append(objects, r.Revision)
 		}
 	}
-	build.Expect(t, build.World(), func() plan.Plan { return Decide(row.in) }, row.want, row.next, others...)
-	after := ""
-	for _, m := range row.in.Group {
-		after += fmt.Sprint(m.Set.Annotations, m.Set.Spec, m.Sleep)
-	}
-	if after != before {
+	before, p := observed(in), Decide(in)
+	build.Expect(t, build.World(), func() plan.Plan { return Decide(in) }, p.String(), build.Summary(build.StoredRecord(p)), objects...)
+	if after := observed(in); after != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
 	}
 }
 
-// on is what is observed for an event about the first set. Of a set that Drydock has scaled to zero there is a record.
+// observed renders the sets of the group completely.
+func observed(in Input) string {
+	var b strings.Builder
+	for _, m := range in.Group {
+		fmt.Fprint(&b, m.Set.Annotations, m.Set.Spec, m.Sleep)
+	}
+	return b.String()
+}
+
+// render returns the golden entry of a decision: the sets of the group, the plan, and the record that the plan stores.
+func render(in Input, p plan.Plan) string {
+	var b strings.Builder
+	for _, m := range in.Group {
+		fmt.Fprintf(&b, "set %s: replicas %d, %d ready", m.Set.Name, statefulset.Replicas(m.Set), m.Set.Status.ReadyReplicas)
+		if m.Sleep != nil {
+			fmt.Fprintf(&b, "; sleep %s", build.Summary(m.Sleep))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", p.Detail)
+	}
+	b.WriteString("\n")
+	for _, a := range p.Actions {
+		fmt.Fprintf(&b, "- %s\n", a)
+	}
+	if p.Announce != "" {
+		fmt.Fprintf(&b, "-> %s\n", strings.TrimPrefix(p.Announce, "dev.drydock."))
+	}
+	if record := build.StoredSleep(p); record != nil {
+		fmt.Fprintf(&b, "record: %s\n", build.Summary(record))
+		if record.Message != "" {
+			fmt.Fprintf(&b, "says: %s\n", record.Message)
+		}
+	}
+	return b.String()
+}
+
+// on returns the input for an event about the first set. A set that Drydock scaled to zero has a record.
 func on(sets ...*appsv1.StatefulSet) Input {
-	in := Input{Now: build.Now, Name: "web", Settings: build.SleepSettings(), Probes: map[string]Probed{}, Records: map[string][]Record{}}
+	in := Input{Now: build.Now, Name: "web", Settings: build.SleepSettings(), Probes: map[string]ProbeResult{}, Records: map[string][]Record{}}
 	for _, s := range sets {
 		m := idle.MemberOf(s)
 		in.Group = append(in.Group, m)
@@ -74,7 +110,7 @@ func on(sets ...*appsv1.StatefulSet) Input {
 	return in
 }
 
-// recordOf is the record of a sleep.
+// recordOf returns the record of the sleep.
 func recordOf(set *appsv1.StatefulSet, sleep *api.Sleep) Record {
 	revision := resources.MakeSleepRecord(set, sleep)
 	revision.UID, revision.ResourceVersion = "uid-record", "9"
@@ -85,25 +121,25 @@ func recordOf(set *appsv1.StatefulSet, sleep *api.Sleep) Record {
 	return Record{Revision: revision, Link: link}
 }
 
-// told is the same with an event that tells of something so long ago.
-func (in Input) told(eventType string, ago time.Duration) Input {
+// withSignal returns the input with an event of the type and age.
+func (in Input) withSignal(eventType string, ago time.Duration) Input {
 	in.Signal = Signal{Type: eventType, At: in.Now.Add(-ago)}
 	return in
 }
 
-// found is the same with what an activity probe has found.
-func (in Input) found(set string, probed Probed) Input {
-	in.Probes = map[string]Probed{set: probed}
+// withProbe returns the input with the result of the set's activity probe.
+func (in Input) withProbe(set string, probed ProbeResult) Input {
+	in.Probes = map[string]ProbeResult{set: probed}
 	return in
 }
 
-// refused is the same when the API server has refused a write for good.
-func (in Input) refused(why string) Input {
+// withRejection returns the input after the API server rejected a write permanently.
+func (in Input) withRejection(why string) Input {
 	in.Rejected = why
 	return in
 }
 
-// web is a set with three replicas and a timeout of an hour, that nobody has used for two.
+// web returns a set with three replicas and a timeout of an hour that was last used two hours ago.
 func web(options ...build.Option) *appsv1.StatefulSet { return member("web", options...) }
 
 func member(name string, options ...build.Option) *appsv1.StatefulSet {
@@ -131,12 +167,8 @@ func without(key string) build.Option {
 	}
 }
 
-const (
-	decided = `do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "nothing was active for 1h0m0s" -> sleep.decided`
-	planned = "Planned SleepDecided, idle, attempt 1, round 1, replicas 3, due 10m0s"
-)
-
-func TestFallingAsleep(t *testing.T) {
+// Invariants: I3, I4.
+func TestStartOfSleep(t *testing.T) {
 	partition := func(n int32, updated int32) build.Option {
 		return build.Edit(func(s *appsv1.StatefulSet) {
 			s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: &n}
@@ -148,119 +180,118 @@ func TestFallingAsleep(t *testing.T) {
 		s.Status.CurrentRevision, s.Status.UpdateRevision = "a", "b"
 	})
 	failed := sleep(api.Failed, build.Ended(api.Aborted, 12*time.Minute))
-	check(t, map[string]row{
-		"there is no set":                 {on(), "noop SetGone", ""},
-		"the set is being deleted":        {on(web(build.Deleting())), "noop SetGone", ""},
-		"it is not opted in":              {on(web(optOut)), "noop NotManaged", ""},
-		"nothing was active":              {on(web()), decided, planned},
-		"it was active":                   {on(web(build.Active(time.Minute))), "noop NotIdle", ""},
-		"no clock puts it to sleep":       {on(web(without(api.IdleTimeoutAnnotation))), "noop NotIdle", ""},
-		"it is at zero by somebody else":  {on(web(zero)), "noop AtZeroAlready", ""},
-		"it is paused, and at zero":       {on(web(build.Paused(), zero)), "noop AtZeroAlready", ""},
-		"a resize runs":                   {on(web(build.Status(build.Operation(api.Moving)))), "noop InProgress", ""},
-		"a resize is given up":            {on(web(build.Status(build.Operation(api.Reverting)))), "noop InProgress", ""},
-		"a resize has ended":              {on(web(build.Status(build.Operation(api.Succeeded)))), decided, planned},
-		"a resize that nobody can read":   {on(web(build.Annotation(api.StatusAnnotation, "{"))), "noop InProgress", ""},
-		"I3: a resize of another set":     {on(web(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID = "uid-2" })))), decided, planned},
-		"the controller has not seen it":  {on(web(build.Unseen())), "wait RolloutRunning (the StatefulSet controller has not seen the newest spec yet)", ""},
-		"replicas are still being made":   {on(web(build.Counting(2, 2))), "wait RolloutRunning (there are 2 of 3 replicas)", ""},
-		"a rollout runs":                  {on(web(partition(0, 2))), "wait RolloutRunning (2 of 3 replicas are updated)", ""},
-		"a rollout up to a partition":     {on(web(partition(2, 0))), "wait RolloutRunning (0 of 1 replicas are updated)", ""},
-		"one that has come so far":        {on(web(partition(2, 1))), decided, planned},
-		"one that is for no replica yet":  {on(web(partition(5, 0))), decided, planned},
-		"a rollout that people make":      {on(web(onDelete)), decided, planned},
-		"replicas that are not ready":     {on(web(build.Counting(3, 0))), decided, planned},
-		"the sleep before this one ended": {on(web(sleep(api.Succeeded, build.Up(2*time.Hour)))), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
-		"I3: a sleep of another set":      {on(web(build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Sleep) { s.Set.UID = "uid-2" }).Encode()))), decided, planned},
-		"a sleep that failed a while ago": {on(web(failed)), "noop AlreadyRefused", ""},
-		"the same, and a retry": {on(web(failed, retry)),
-			`do SleepDecided: patch statefulsets web {+sleep, -retry}; event SleepDecided "nothing was active for 1h0m0s" -> sleep.decided`,
-			"Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
-		"the same, and a retry event": {on(web(failed)).told(events.Retry, 0), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
-		"a retry event about another one of the group": {on(member("db", shop, build.Active(3*time.Hour)), web(shop, failed)).told(events.Retry, 0),
-			strings.ReplaceAll(decided, "sets web", "sets db"), planned},
-		"the same, and a retry that a resize waits for": {on(web(failed, retry, build.Resize("data=1Gi"))), "noop AlreadyRefused", ""},
-		"a sleep that failed long ago":                  {on(web(sleep(api.Failed, build.Ended(api.Aborted, 13*time.Minute)))), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
-		"I4: somebody has scaled it since":              {on(web(build.Replicas(5))), decided, "Planned SleepDecided, idle, attempt 1, round 1, replicas 5, due 10m0s"},
-		"a set that says no replicas has one": {on(web(build.Replicas(1), build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil }))), decided,
-			"Planned SleepDecided, idle, attempt 1, round 1, replicas 1, due 10m0s"},
-		"it is paused": {on(web(build.Paused(), build.Active(0))),
-			`do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`,
-			"Planned SleepDecided, paused, attempt 1, round 1, replicas 3, due 10m0s"},
-		"somebody asks": {on(web(build.Active(time.Minute))).told(events.Sleep, 0),
-			`do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "somebody asked for it" -> sleep.decided`,
-			"Planned SleepDecided, asked, attempt 1, round 1, replicas 3, due 10m0s"},
-		"somebody asked long ago, and it was used since": {on(web(build.Active(time.Minute))).told(events.Sleep, time.Hour), "noop NotIdle", ""},
-		"somebody asks in the second in which it is used: the use wins": {
-			on(web(build.Active(0))).told(events.Sleep, 0), "noop NotIdle", ""},
-		"somebody asks for a set of which no clock is known": {
-			on(web(without(api.IdleTimeoutAnnotation))).told(events.Sleep, 0), "noop NotIdle", ""},
+	check(t, map[string]Input{
+		"there is no set":                        on(),
+		"the set is being deleted":               on(web(build.Deleting())),
+		"it is not opted in":                     on(web(optOut)),
+		"nothing was active":                     on(web()),
+		"it was active":                          on(web(build.Active(time.Minute))),
+		"the set has no timeout":                 on(web(without(api.IdleTimeoutAnnotation))),
+		"another client scaled the set to zero":  on(web(zero)),
+		"the set is paused and at zero":          on(web(build.Paused(), zero)),
+		"a resize runs":                          on(web(build.Status(build.Operation(api.Moving)))),
+		"a resize is being reverted":             on(web(build.Status(build.Operation(api.Reverting)))),
+		"a resize has ended":                     on(web(build.Status(build.Operation(api.Succeeded)))),
+		"the record of the resize is unreadable": on(web(build.Annotation(api.StatusAnnotation, "{"))),
+		"the resize belongs to another set": on(
+			web(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID = "uid-2" })))),
+		"the controller has not seen it":        on(web(build.Unseen())),
+		"replicas are still being created":      on(web(build.Counting(2, 2))),
+		"a rollout runs":                        on(web(partition(0, 2))),
+		"a rollout up to a partition":           on(web(partition(2, 0))),
+		"the rollout has reached its partition": on(web(partition(2, 1))),
+		"the partition is above all replicas":   on(web(partition(5, 0))),
+		"a rollout with strategy OnDelete":      on(web(onDelete)),
+		"no replica is ready":                   on(web(build.Counting(3, 0))),
+		"the sleep before this one ended":       on(web(sleep(api.Succeeded, build.Up(2*time.Hour)))),
+		"the sleep belongs to another set": on(
+			web(build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Sleep) { s.Set.UID = "uid-2" }).Encode()))),
+		"a sleep failed recently": on(web(failed)),
+		"a sleep failed recently, and the set has the retry annotation": on(web(failed, retry)),
+		"a sleep failed recently, and a retry event arrives":            on(web(failed)).withSignal(events.Retry, 0),
+		"a sleep failed recently, and the retry event names another member": on(member("db", shop, build.Active(3*time.Hour)),
+			web(shop, failed)).withSignal(events.Retry, 0),
+		"a sleep failed recently, and the retry annotation belongs to a resize": on(web(failed, retry, build.Resize("data=1Gi"))),
+		"a sleep failed long ago":  on(web(sleep(api.Failed, build.Ended(api.Aborted, 13*time.Minute)))),
+		"the set was scaled since": on(web(build.Replicas(5))),
+		"the set has no replica count": on(
+			web(build.Replicas(1), build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil }))),
+		"it is paused":                                              on(web(build.Paused(), build.Active(0))),
+		"a sleep is requested":                                      on(web(build.Active(time.Minute))).withSignal(events.Sleep, 0),
+		"a sleep was requested before the last use":                 on(web(build.Active(time.Minute))).withSignal(events.Sleep, time.Hour),
+		"a sleep is requested in the second of a use: the use wins": on(web(build.Active(0))).withSignal(events.Sleep, 0),
+		"a sleep is requested for a set without a timeout":          on(web(without(api.IdleTimeoutAnnotation))).withSignal(events.Sleep, 0),
 	})
 	in := on(web())
 	in.Trace = "00-trace"
-	if got := build.StoredSleep(Decide(in)); got.Trace != "00-trace" || !in.mayBegin() {
-		t.Errorf("a sleep that begins has the trace %q", got.Trace)
+	if got := build.StoredSleep(Decide(in)); got.Trace != "00-trace" || !in.mayStartSleep() {
+		t.Errorf("the new sleep has the trace %q", got.Trace)
 	}
 	for _, in := range []Input{on(web(build.Active(0))), on(web(zero)), on(web(sleep(api.Asleep, build.Slept(time.Hour)), zero)), on()} {
-		if in.mayBegin() {
-			t.Error("nothing may begin, and it has a trace of its own")
+		if in.mayStartSleep() {
+			t.Error("no sleep may start")
 		}
 	}
 }
 
+// Invariants: I7.
 func TestActivity(t *testing.T) {
-	const noted, asleep = "do ActivityNoted: patch statefulsets web {+last-activity}", "noop StaysAsleep"
 	sleeping := []build.Option{zero, sleep(api.Asleep, build.Slept(30*time.Second))}
 	with := func(options ...build.Option) Input { return on(web(options...)) }
-	check(t, map[string]row{
-		"it is used":                                 {with().told(events.Activity, 0), noted, ""},
-		"somebody is about to":                       {with().told(events.Wake, 0), noted, ""},
-		"it was used just now: I7":                   {with(build.Active(59*time.Second)).told(events.Activity, 0), "noop NotIdle", ""},
-		"it has no timeout: nothing to write":        {with(without(api.IdleTimeoutAnnotation)).told(events.Activity, 0), "noop NotIdle", ""},
-		"it is not opted in":                         {with(optOut).told(events.Activity, 0), "noop NotManaged", ""},
-		"it sleeps, and is used":                     {with(sleeping...).told(events.Activity, 0), noted, ""},
-		"it sleeps, and was used before":             {with(append(sleeping, build.Active(3*time.Hour))...).told(events.Activity, time.Hour), noted, ""},
-		"that is written, and wakes nobody":          {with(append(sleeping, build.Active(time.Hour))...), asleep, ""},
-		"the same event once more":                   {with(append(sleeping, build.Active(time.Hour))...).told(events.Activity, time.Hour), asleep, ""},
-		"an older one: the time only moves later":    {with(append(sleeping, build.Active(time.Hour))...).told(events.Activity, 2*time.Hour), asleep, ""},
-		"an old one about a set that runs":           {with(build.Active(30*time.Minute)).told(events.Activity, time.Hour), "noop NotIdle", ""},
-		"it is paused: written, and nobody wakes":    {with(append(sleeping, build.Paused(), build.WithSleep(build.Sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour))))...).told(events.Wake, 0), noted, ""},
-		"it is paused and that is known":             {with(zero, build.Paused(), build.Active(0), build.WithSleep(build.Sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour)))), asleep, ""},
-		"nobody knows when it was used: from now on": {with(without(api.LastActivityAnnotation)), noted, ""},
-		"at zero nobody has to know":                 {with(without(api.LastActivityAnnotation), zero), "noop AtZeroAlready", ""},
+	check(t, map[string]Input{
+		"the set is used":                            with().withSignal(events.Activity, 0),
+		"the set is about to be used":                with().withSignal(events.Wake, 0),
+		"the last use is recent: nothing is written": with(build.Active(59*time.Second)).withSignal(events.Activity, 0),
+		"the set has no timeout: nothing is written": with(without(api.IdleTimeoutAnnotation)).withSignal(events.Activity, 0),
+		"it is not opted in":                         with(optOut).withSignal(events.Activity, 0),
+		"a sleeping set is used":                     with(sleeping...).withSignal(events.Activity, 0),
+		"a sleeping set was used before its sleep": with(append(sleeping, build.Active(3*time.Hour))...).withSignal(events.Activity,
+			time.Hour),
+		"a use before the sleep is stored and wakes no set": with(append(sleeping, build.Active(time.Hour))...),
+		"the event of that use is repeated": with(append(sleeping, build.Active(time.Hour))...).withSignal(events.Activity,
+			time.Hour),
+		"the event is older than the stored use: the time only moves later": with(
+			append(sleeping, build.Active(time.Hour))...).withSignal(events.Activity, 2*time.Hour),
+		"an old event for a running set": with(build.Active(30*time.Minute)).withSignal(events.Activity, time.Hour),
+		"the set is paused: the use is stored, and the set stays asleep": with(
+			append(sleeping, build.Paused(), build.WithSleep(build.Sleep(api.Asleep, build.Because(idle.ForPause),
+				build.Slept(time.Hour))))...).withSignal(events.Wake, 0),
+		"the set is paused, and the use is stored already": with(zero, build.Paused(), build.Active(0),
+			build.WithSleep(build.Sleep(api.Asleep, build.Because(idle.ForPause),
+				build.Slept(time.Hour)))),
+		"the last use is unknown: the timeout starts now": with(without(api.LastActivityAnnotation)),
+		"the last use of a set at zero is unknown":        with(without(api.LastActivityAnnotation), zero),
 	})
-	patch := Decide(with(build.Active(90*time.Second)).told(events.Activity, 500*time.Millisecond)).Actions[0]
+	patch := Decide(with(build.Active(90*time.Second)).withSignal(events.Activity, 500*time.Millisecond)).Actions[0]
 	if got := patch.Ops[1].Value; got != "2026-03-01T11:59:59Z" {
-		t.Errorf("it is written as %v", got)
+		t.Errorf("stored as %v", got)
 	}
 }
 
-func TestWakingWhatDrydockDidNotPutToSleep(t *testing.T) {
+func TestWakingSetThatAnotherClientScaledToZero(t *testing.T) {
 	two := build.Annotation(api.WakeReplicasAnnotation, "2")
 	bare := []build.Option{without(api.IdleTimeoutAnnotation), without(api.LastActivityAnnotation), zero}
 	with := func(options ...build.Option) Input { return on(web(append(slices.Clone(bare), options...)...)) }
-	const wakes = `do WakingUp: patch statefulsets web {replicas 0 to 2, +last-activity, +sleep}; event WakingUp "somebody needs it" -> wake.decided`
-	const waking = "Waking WakingUp, asked, attempt 1, round 1, replicas 2, due 30m0s"
-	check(t, map[string]row{
-		"somebody is about to use it":            {with(two).told(events.Wake, 0), wakes, waking},
-		"somebody uses it":                       {with(two).told(events.Activity, 0), wakes, waking},
-		"it is to be awake until a time":         {with(two, build.AwakeFor(time.Hour)), wakes, waking},
-		"nobody needs it":                        {with(two), "noop AtZeroAlready", ""},
-		"nobody has said how many":               {with().told(events.Wake, 0), "noop AtZeroAlready", ""},
-		"its owner scales it":                    {with(two, build.Owned("Database", "main")).told(events.Wake, 0), "noop AtZeroAlready", ""},
-		"it is paused":                           {with(two, build.Paused()).told(events.Wake, 0), "noop AtZeroAlready", ""},
-		"it runs":                                {with(two, build.Replicas(1)).told(events.Wake, 0), "noop NotIdle", ""},
-		"it has slept before, by Drydock's hand": {with(two, sleep(api.Succeeded, func(s *api.Sleep) { s.Attempt = 6 })).told(events.Wake, 0), wakes, "Waking WakingUp, asked, attempt 7, round 1, replicas 2, due 30m0s"},
-		"an old event wakes nobody":              {with(two).told(events.Wake, time.Hour), "noop AtZeroAlready", ""},
+	check(t, map[string]Input{
+		"a wake event":                        with(two).withSignal(events.Wake, 0),
+		"an activity event":                   with(two).withSignal(events.Activity, 0),
+		"awake-until is in the future":        with(two, build.AwakeFor(time.Hour)),
+		"the set is not needed":               with(two),
+		"no replica count is known":           with().withSignal(events.Wake, 0),
+		"an owner controls the set":           with(two, build.Owned("Database", "main")).withSignal(events.Wake, 0),
+		"it is paused":                        with(two, build.Paused()).withSignal(events.Wake, 0),
+		"it runs":                             with(two, build.Replicas(1)).withSignal(events.Wake, 0),
+		"Drydock put the set to sleep before": with(two, sleep(api.Succeeded, func(s *api.Sleep) { s.Attempt = 6 })).withSignal(events.Wake, 0),
+		"an old wake event":                   with(two).withSignal(events.Wake, time.Hour),
 	})
-	t.Run("a timeout of its own keeps nobody asleep", func(t *testing.T) {
-		// The use may be written down first; then it wakes.
+	t.Run("a set with its own timeout wakes too", func(t *testing.T) {
+		// The first step may store the use. The second step wakes the set.
 		set := web(two, zero)
-		in := on(set).told(events.Wake, 0)
+		in := on(set).withSignal(events.Wake, 0)
 		p := Decide(in)
 		if p.Reason == api.ActivityNoted {
 			build.With(set, build.Active(0))
-			p = Decide(on(set).told(events.Wake, 0))
+			p = Decide(on(set).withSignal(events.Wake, 0))
 		}
 		if !strings.Contains(p.String(), "replicas 0 to 2") {
 			t.Errorf("%s", p)
@@ -268,36 +299,37 @@ func TestWakingWhatDrydockDidNotPutToSleep(t *testing.T) {
 	})
 }
 
-func TestBadInput(t *testing.T) {
+// Invariants: I7.
+func TestInvalidAnnotations(t *testing.T) {
 	soon := build.IdleTimeout("soon")
-	const complaint = `drydock.dev/idle-timeout=\"soon\" on StatefulSet shop/web: write a duration from 10s to 8784h0m0s, as \"30m\" or \"1h30m\"; the set stays awake until that is corrected`
-	const refused = `do RequestInvalid: patch statefulsets web {+sleep}; event RequestInvalid "` + complaint + `" -> operation.failed`
 	said := func(options ...func(*api.Sleep)) build.Option {
 		text := idle.MemberOf(web(soon)).Complaint()
-		return sleep(api.Refused, append([]func(*api.Sleep){build.Ended(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }}, options...)...)
+		return sleep(api.Refused, append([]func(*api.Sleep){build.Ended(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }},
+			options...)...)
 	}
-	check(t, map[string]row{
-		"it is told":                             {on(web(soon)), refused, "Refused RequestInvalid, idle, attempt 1, round 1, replicas 3, finished 0s"},
-		"once":                                   {on(web(soon, said())), "noop AlreadyRefused", ""},
-		"I7: also on an activity":                {on(web(soon, said())).told(events.Activity, 0), "noop AlreadyRefused", ""},
-		"another mistake is another complaint":   {on(web(build.IdleTimeout("later"), said())), strings.ReplaceAll(refused, "soon", "later"), "Refused RequestInvalid, idle, attempt 2, round 1, replicas 3, finished 0s"},
-		"since when it was up is not lost":       {on(web(soon, sleep(api.Succeeded, build.Up(time.Hour)))), refused, "Refused RequestInvalid, idle, attempt 2, round 1, replicas 3, ready -1h0m0s, finished 0s"},
-		"it is corrected, and sleeps at once":    {on(web(said())), decided, "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
-		"it is corrected, and was used":          {on(web(said(), build.Active(0))), "noop NotIdle", ""},
-		"a resize comes first":                   {on(web(soon, build.Status(build.Operation(api.Moving)))), "noop InProgress", ""},
-		"it is not opted in: nobody's business":  {on(web(soon, optOut)), "noop NotManaged", ""},
-		"a paused set with a mistake is awake":   {on(web(soon, build.Paused(), said())), "noop AlreadyRefused", ""},
-		"written while it sleeps: it wakes":      {on(web(soon, zero, sleep(api.Asleep, build.Slept(time.Hour)))), `do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "what is written on it cannot be understood" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"a sleep that nobody can read":           {on(web(build.Annotation(api.SleepAnnotation, "{"))), `do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/sleep of StatefulSet shop/web: unexpected end of JSON input; remove the annotation if no operation runs"`, ""},
-		"one of another member is its own event": {on(web(), member("db", build.Annotation(api.SleepAnnotation, "{"))), "noop NotIdle", ""},
-		"one of a set that is not opted in": {on(web(optOut, build.Annotation(api.SleepAnnotation, "{}"))),
-			`do StatusInvalid: event StatusInvalid "annotation drydock.dev/sleep of StatefulSet shop/web: version is 0, this Drydock reads version 2; remove the annotation if no operation runs"`, ""},
+	check(t, map[string]Input{
+		"the mistake is reported":                                        on(web(soon)),
+		"the mistake was reported before":                                on(web(soon, said())),
+		"the mistake was reported before, and an activity event arrives": on(web(soon, said())).withSignal(events.Activity, 0),
+		"another mistake is reported":                                    on(web(build.IdleTimeout("later"), said())),
+		"the time of readiness is kept":                                  on(web(soon, sleep(api.Succeeded, build.Up(time.Hour)))),
+		"the mistake is corrected: the set falls asleep":                 on(web(said())),
+		"the mistake is corrected, and the set is in use":                on(web(said(), build.Active(0))),
+		"a resize comes first":                                           on(web(soon, build.Status(build.Operation(api.Moving)))),
+		"the set is not opted in: nothing is reported":                   on(web(soon, optOut)),
+		"a paused set with a mistake stays awake":                        on(web(soon, build.Paused(), said())),
+		"the mistake is made during a sleep: the set wakes":              on(web(soon, zero, sleep(api.Asleep, build.Slept(time.Hour)))),
+		"the record of the sleep is unreadable":                          on(web(build.Annotation(api.SleepAnnotation, "{"))),
+		"the record of another member is unreadable: only its own event reports it": on(
+			web(), member("db", build.Annotation(api.SleepAnnotation, "{"))),
+		"the record is unreadable, and the set is not opted in": on(web(optOut, build.Annotation(api.SleepAnnotation, "{}"))),
 	})
 }
 
-// TestEveryAnnotationIsChecked before a set is put to sleep.
-func TestEveryAnnotationIsChecked(t *testing.T) {
-	for _, key := range []string{api.PausedAnnotation, api.IdleTimeoutAnnotation, api.LastActivityAnnotation, api.AwakeUntilAnnotation, api.KeepWarmAnnotation,
+// TestInvalidAnnotationPreventsSleep checks every annotation.
+func TestInvalidAnnotationPreventsSleep(t *testing.T) {
+	for _, key := range []string{api.PausedAnnotation, api.IdleTimeoutAnnotation, api.LastActivityAnnotation, api.AwakeUntilAnnotation,
+		api.KeepWarmAnnotation,
 		api.MinUptimeAnnotation, api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.ActivityProbeAnnotation} {
 		p := Decide(on(web(build.Annotation(key, "_"))))
 		if p.Reason != api.RequestInvalid || p.Announce != events.OperationFailed || !strings.Contains(build.StoredSleep(p).Message, key) {
@@ -306,56 +338,57 @@ func TestEveryAnnotationIsChecked(t *testing.T) {
 	}
 }
 
-func TestProbes(t *testing.T) {
-	down := Probed{Err: errors.New("no route to host")}
-	const failed = `do ProbeFailed: patch statefulsets web {+sleep}; event ProbeFailed "activity probe tcp:5432: no route to host; the set stays awake, it is asked again in 13m0s"`
-	const refused = "Refused ProbeFailed, idle, attempt 1, round 1, replicas 3, finished 0s"
+func TestProbeResults(t *testing.T) {
+	down := ProbeResult{Err: errors.New("no route to host")}
 	resting := sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute))
-	check(t, map[string]row{
-		"nobody uses it":                         {on(web(probe)).found("web", Probed{}), decided, planned},
-		"somebody does":                          {on(web(probe)).found("web", Probed{Active: true}), "do ActivityNoted: patch statefulsets web {+last-activity}", ""},
-		"it does not answer":                     {on(web(probe)).found("web", down), failed + " -> operation.failed", refused},
-		"nobody has asked":                       {on(web(probe)), "noop AlreadyRefused", ""},
-		"it rests":                               {on(web(probe, resting)), "noop AlreadyRefused", ""},
-		"paused by a person: nobody asks":        {on(web(probe, build.Paused())), `do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`, "Planned SleepDecided, paused, attempt 1, round 1, replicas 3, due 10m0s"},
-		"a member is used":                       {on(web(shop), member("db", shop, probe)).found("db", Probed{Active: true}), "do ActivityNoted: patch statefulsets db {+last-activity}", ""},
-		"a member does not answer":               {on(web(shop), member("db", shop, probe)).found("db", down), strings.ReplaceAll(failed, "statefulsets web", "statefulsets db"), refused},
-		"a member rests, so the others stay too": {on(web(shop), member("db", shop, probe, resting)), "noop AlreadyRefused", ""},
-		"a member at zero is not asked":          {on(web(shop), member("db", shop, probe, zero)), decided, planned},
-		"a member that sleeps is not asked":      {on(web(shop), member("db", shop, probe, zero, sleep(api.Asleep, build.Slept(time.Hour)))), decided, planned},
-		"a retry asks again, and goes when it is answered": {on(web(probe, resting, retry)).found("web", down),
-			strings.ReplaceAll(failed, "+sleep", "+sleep, -retry") + " -> operation.failed", "Refused ProbeFailed, idle, attempt 2, round 1, replicas 3, finished 0s"},
-		"a retry, and nobody uses it": {on(web(probe, resting, retry)).found("web", Probed{}), strings.ReplaceAll(decided, "+sleep", "+sleep, -retry"), "Planned SleepDecided, idle, attempt 2, round 1, replicas 3, due 10m0s"},
-		"since when it was up is not lost": {on(web(probe, sleep(api.Succeeded, build.Up(2*time.Hour)))).found("web", down), failed + " -> operation.failed",
-			"Refused ProbeFailed, idle, attempt 2, round 1, replicas 3, ready -2h0m0s, finished 0s"},
+	check(t, map[string]Input{
+		"the probe says idle":                              on(web(probe)).withProbe("web", ProbeResult{}),
+		"the probe says in use":                            on(web(probe)).withProbe("web", ProbeResult{Active: true}),
+		"the probe fails":                                  on(web(probe)).withProbe("web", down),
+		"the probe was not asked":                          on(web(probe)),
+		"the probe failed recently":                        on(web(probe, resting)),
+		"the user paused the set: the probe is not needed": on(web(probe, build.Paused())),
+		"the probe of another member says in use": on(web(shop), member("db", shop, probe)).withProbe("db",
+			ProbeResult{Active: true}),
+		"the probe of another member fails":                                  on(web(shop), member("db", shop, probe)).withProbe("db", down),
+		"the probe of another member failed recently: the group stays awake": on(web(shop), member("db", shop, probe, resting)),
+		"a member at zero is not asked":                                      on(web(shop), member("db", shop, probe, zero)),
+		"a member that sleeps is not asked": on(
+			web(shop), member("db", shop, probe, zero, sleep(api.Asleep, build.Slept(time.Hour)))),
+		"the probe fails again after a retry: the annotation is removed": on(web(probe, resting, retry)).withProbe("web", down),
+		"the probe says idle after a retry":                              on(web(probe, resting, retry)).withProbe("web", ProbeResult{}),
+		"the time of readiness is kept": on(web(probe, sleep(api.Succeeded, build.Up(2*time.Hour)))).withProbe("web",
+			down),
 	})
 }
 
-func TestWhoIsProbed(t *testing.T) {
+func TestMembersToProbe(t *testing.T) {
 	for name, row := range map[string]struct {
 		in   Input
 		want string
 	}{
-		"a set with a probe":                {on(web(probe)), "web"},
-		"a set without":                     {on(web()), ""},
-		"one that is in use":                {on(web(probe, build.Active(0))), ""},
-		"one whose group is in use":         {on(web(probe), member("db", build.Active(0))), ""},
-		"all of a group":                    {on(web(probe), member("db", probe), member("queue")), "db web"},
-		"one that is paused":                {on(web(probe, build.Paused())), ""},
-		"one that somebody asks for":        {on(web(probe)).told(events.Sleep, 0), ""},
-		"one that sleeps":                   {on(web(probe, zero, sleep(api.Asleep, build.Slept(time.Hour)))), ""},
-		"one at zero":                       {on(web(probe, zero)), ""},
-		"one that is not opted in":          {on(web(probe, optOut)), ""},
-		"one that rests":                    {on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), ""},
-		"one that has rested":               {on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Hour)))), "web"},
-		"one that rests, and a retry":       {on(web(probe, retry, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), "web"},
-		"one that rests, and a retry event": {on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))).told(events.Retry, 0), "web"},
-		"one with a mistake beside":         {on(web(probe, build.DependsOn("x"))), ""},
-		"one whose sleep nobody can read":   {on(web(probe, build.Annotation(api.SleepAnnotation, "{"))), ""},
+		"a set with a probe":        {on(web(probe)), "web"},
+		"a set without a probe":     {on(web()), ""},
+		"the set is in use":         {on(web(probe, build.Active(0))), ""},
+		"another member is in use":  {on(web(probe), member("db", build.Active(0))), ""},
+		"a group with two probes":   {on(web(probe), member("db", probe), member("queue")), "db web"},
+		"the set is paused":         {on(web(probe, build.Paused())), ""},
+		"a sleep is requested":      {on(web(probe)).withSignal(events.Sleep, 0), ""},
+		"the set is asleep":         {on(web(probe, zero, sleep(api.Asleep, build.Slept(time.Hour)))), ""},
+		"the set is at zero":        {on(web(probe, zero)), ""},
+		"the set is not opted in":   {on(web(probe, optOut)), ""},
+		"the probe failed recently": {on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), ""},
+		"the probe failed long ago": {on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Hour)))), "web"},
+		"the probe failed recently, and the set has the retry annotation": {
+			on(web(probe, retry, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), "web"},
+		"the probe failed recently, and a retry event arrives": {
+			on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))).withSignal(events.Retry, 0), "web"},
+		"another annotation is invalid":         {on(web(probe, build.DependsOn("x"))), ""},
+		"the record of the sleep is unreadable": {on(web(probe, build.Annotation(api.SleepAnnotation, "{"))), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, m := range row.in.toProbe() {
+			for _, m := range row.in.membersToProbe() {
 				got = append(got, m.Set.Name)
 			}
 			if strings.Join(got, " ") != row.want {
@@ -365,7 +398,7 @@ func TestWhoIsProbed(t *testing.T) {
 	}
 }
 
-func TestGroups(t *testing.T) {
+func TestGroupSleepsAndWakesTogether(t *testing.T) {
 	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.Slept(30*time.Second))}
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
@@ -374,42 +407,46 @@ func TestGroups(t *testing.T) {
 		return web(append([]build.Option{shop, build.DependsOn("db")}, options...)...)
 	}
 	asks := sleep(api.Asleep, build.Because(idle.ForAsk), build.Slept(30*time.Second))
-	const circle = `do RequestInvalid: patch statefulsets db {+sleep}; event RequestInvalid "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"`
-	const unknown = `do RequestInvalid: patch statefulsets web {+sleep}; event RequestInvalid "drydock.dev/depends-on of StatefulSet shop/web names db, which is no opted-in member of its group \"shop\"; the set stays awake until that is corrected" -> operation.failed`
 	said := sleep(api.Refused, build.Ended(api.RequestInvalid, time.Hour), func(s *api.Sleep) {
 		s.Message = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
 	})
-	check(t, map[string]row{
-		"those that the event does not name first, without an announcement": {on(web(shop), db()),
-			`do SleepDecided: patch statefulsets db {+sleep}; event SleepDecided "nothing was active for 1h0m0s"`, planned},
-		"then the one that it names":                       {on(web(shop), db(sleep(api.Planned))), decided, planned},
-		"what others need waits for them":                  {on(db(), front()), `do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "nothing was active for 1h0m0s"`, planned},
-		"while they are on their way":                      {on(db(), front(sleep(api.Stopping, build.ScaledDown(0)), build.Counting(3, 3), zero, build.Counting(2, 2))), "wait DependentAwake (web depends on it and is not asleep yet)", ""},
-		"at zero, but not asleep yet":                      {on(db(), front(sleep(api.Planned, build.OwnerStops()), zero)), "wait DependentAwake (web depends on it and is not asleep yet)", ""},
-		"they are asleep":                                  {on(db(), front(asleep...)), strings.ReplaceAll(decided, "sets web", "sets db"), planned},
-		"they are at zero by somebody else":                {on(db(), front(zero)), strings.ReplaceAll(decided, "sets web", "sets db"), planned},
-		"a person may pause what others need":              {on(db(build.Paused()), front(build.Active(0))), `do SleepDecided: patch statefulsets db {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`, "Planned SleepDecided, paused, attempt 1, round 1, replicas 3, due 10m0s"},
-		"a member that is paused does not keep the others": {on(web(shop), db(build.Paused(), build.Active(0), zero, sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour)))), decided, planned},
-		"one is used, the other wakes":                     {on(web(asleep...), db(build.Active(0))), `do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "db: it was active at 2026-03-01T12:00:00Z" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, quiesced -30s, due 30m0s"},
-		"one is paused, and stays asleep":                  {on(db(zero, build.Paused(), sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour))), web(shop, build.Active(0))), "noop StaysAsleep", ""},
-		"what was asked for goes on, what sleeps stays so": {on(front(zero, asks, build.Active(2*time.Minute)), db(build.Active(2*time.Minute))), `do SleepDecided: patch statefulsets db {+sleep}; event SleepDecided "somebody asked for it"`, "Planned SleepDecided, asked, attempt 1, round 1, replicas 3, due 10m0s"},
-		"it is used after the asking: all are awake":       {on(db(build.Active(0)), front(zero, asks)), `do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "db: it was active at 2026-03-01T12:00:00Z"`, "Waking WakingUp, asked, attempt 1, round 1, replicas 3, stopping -30s, quiesced -30s, due 30m0s"},
-		"what it needs is not ready: it waits its turn":    {on(front(zero, sleep(api.Asleep, build.Slept(0)), build.Active(0)), db(build.Counting(3, 2), sleep(api.Waking, build.SleepDue(time.Minute)))), `do WakingUp: patch statefulsets web {+sleep}; event DependencyFirst "db: it is waking up; it waits until db is ready" -> wake.decided`, "Waking DependencyFirst, idle, attempt 1, round 1, replicas 3, stopping 0s, quiesced 0s, due 30m0s"},
-		"a circle":                                    {on(web(shop, build.DependsOn("db")), db(build.DependsOn("web"))), circle, "Refused RequestInvalid, idle, attempt 1, round 1, replicas 3, finished 0s"},
-		"a circle is told of once on each":            {on(web(shop, build.DependsOn("db"), said), db(build.DependsOn("web"), said)), "noop AlreadyRefused", ""},
-		"the others of a circle's group stay awake":   {on(web(shop), db(build.DependsOn("db"), said)), "noop NotIdle", ""},
-		"a name that is not in the group":             {on(front()), unknown, "Refused RequestInvalid, idle, attempt 1, round 1, replicas 3, finished 0s"},
-		"a member with a mistake keeps all awake":     {on(web(shop), db(build.IdleTimeout("x"), sleep(api.Refused, build.Ended(api.RequestInvalid, 0), func(s *api.Sleep) { s.Message = idle.MemberOf(db(build.IdleTimeout("x"))).Complaint() }))), "noop NotIdle", ""},
-		"a member of which nobody knows the last use": {on(web(shop), db(without(api.LastActivityAnnotation))), "do ActivityNoted: patch statefulsets db {+last-activity}", ""},
-		"a member that is being deleted":              {on(web(shop), db(build.Deleting())), decided, planned},
-		"a member whose volumes are resized":          {on(web(shop), db(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })))), decided, planned},
-		"the set left its group meanwhile":            {func() Input { in := on(db()); in.Name = "web"; return in }(), "noop SetGone", ""},
+	check(t, map[string]Input{
+		"other members come first, without an announcement": on(web(shop), db()),
+		"then the member that the event names":              on(web(shop), db(sleep(api.Planned))),
+		"a dependency is awake while its dependents are":    on(db(), front()),
+		"a dependent is being stopped": on(
+			db(), front(sleep(api.Stopping, build.ScaledDown(0)), build.Counting(3, 3), zero, build.Counting(2, 2))),
+		"a dependent is at zero and not asleep yet":    on(db(), front(sleep(api.Planned, build.OwnerStops()), zero)),
+		"all dependents are asleep":                    on(db(), front(asleep...)),
+		"another client scaled the dependents to zero": on(db(), front(zero)),
+		"a dependency is paused by the user":           on(db(build.Paused()), front(build.Active(0))),
+		"a paused member does not keep the group awake": on(
+			web(shop), db(build.Paused(), build.Active(0), zero, sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour)))),
+		"the use of one member wakes another": on(web(asleep...), db(build.Active(0))),
+		"a paused member stays asleep": on(
+			db(zero, build.Paused(), sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour))), web(shop, build.Active(0))),
+		"a requested sleep continues member by member": on(front(zero, asks, build.Active(2*time.Minute)), db(build.Active(2*time.Minute))),
+		"a use after the request wakes the group":      on(db(build.Active(0)), front(zero, asks)),
+		"a member waits until its dependency is ready": on(front(zero, sleep(api.Asleep, build.Slept(0)), build.Active(0)),
+			db(build.Counting(3, 2), sleep(api.Waking, build.SleepDue(time.Minute)))),
+		"a dependency cycle":                                on(web(shop, build.DependsOn("db")), db(build.DependsOn("web"))),
+		"a dependency cycle is reported once per member":    on(web(shop, build.DependsOn("db"), said), db(build.DependsOn("web"), said)),
+		"a member outside the dependency cycle stays awake": on(web(shop), db(build.DependsOn("db"), said)),
+		"a dependency outside the group":                    on(front()),
+		"a member with a mistake keeps the group awake": on(
+			web(shop), db(build.IdleTimeout("x"), sleep(api.Refused, build.Ended(api.RequestInvalid, 0),
+				func(s *api.Sleep) { s.Message = idle.MemberOf(db(build.IdleTimeout("x"))).Complaint() }))),
+		"the last use of a member is unknown": on(web(shop), db(without(api.LastActivityAnnotation))),
+		"a member that is being deleted":      on(web(shop), db(build.Deleting())),
+		"a member whose volumes are resized": on(
+			web(shop), db(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })))),
+		"the set left its group": func() Input { in := on(db()); in.Name = "web"; return in }(),
 	})
 }
 
-// TestI6AnyMembersEventMovesTheGroup: whichever member an event names, the next step is the same but for who comes first.
+// TestEventOfAnyMemberAdvancesTheGroup: the next step is the same whichever member the event names. Only the announcement differs.
 // Invariants: I6.
-func TestI6AnyMembersEventMovesTheGroup(t *testing.T) {
+func TestEventOfAnyMemberAdvancesTheGroup(t *testing.T) {
 	group := []*appsv1.StatefulSet{member("db", shop), member("queue", shop, build.DependsOn("db")), web(shop, build.DependsOn("queue"))}
 	for _, about := range group {
 		in := on(group...)
@@ -421,8 +458,8 @@ func TestI6AnyMembersEventMovesTheGroup(t *testing.T) {
 	}
 }
 
-// TestSetsWithoutAReplicaCount: replicas that nobody has said are one.
-func TestSetsWithoutAReplicaCount(t *testing.T) {
+// TestSetWithoutReplicaCountHasOneReplica: the API server defaults spec.replicas to 1.
+func TestSetWithoutReplicaCountHasOneReplica(t *testing.T) {
 	set := web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Status.Replicas, s.Status.ReadyReplicas = nil, 1, 1 }))
 	if sleep := build.StoredSleep(Decide(on(set))); sleep == nil || sleep.Replicas != 1 {
 		t.Errorf("%+v", sleep)

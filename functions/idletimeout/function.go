@@ -1,12 +1,12 @@
-// Package idletimeout puts StatefulSets to sleep that nobody needs, and wakes those that somebody needs: it scales them to
-// zero and back to what they were. Sets of a group sleep and wake together.
+// Package idletimeout puts idle StatefulSets to sleep and wakes them when they are needed. To sleep, a set is scaled to
+// zero. To wake, it gets its previous replica count back. The sets of a group sleep and wake together.
 //
-//	in    activity, wake, sleep (about a set or a group); owner.paused; StatefulSets whose wish and state differ; the tick
-//	get   the StatefulSet, those of its group; list ControllerRevisions; for an activity probe: pods
+//	in    activity, wake, sleep (for a set or a group); owner.paused; StatefulSets that are not in the requested state; the tick
+//	get   the StatefulSet and the other sets of its group; list ControllerRevisions; for an activity probe: pods
 //	do    patch StatefulSets: replicas, whenScaled, sleep, last-activity; create and delete the record of a sleep
 //	out   sleep.decided, wake.decided, scaled, operation.failed
-//	never puts a set to sleep of which anything is unknown; never moves a time earlier; never scales a set before
-//	pause-owner has its owner's consent
+//	never puts a set to sleep while any of its inputs is unknown; never moves a time earlier; never scales a set
+//	before pause-owner has the consent of its owner
 package idletimeout
 
 import (
@@ -32,28 +32,30 @@ type Function struct {
 	settings api.Settings
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.IdleTimeout, log), prober: newProber(client, settings, log), settings: settings}
+	return &Function{client: client, apply: apply.New(client, api.IdleTimeout, log), prober: newProber(client, settings, log),
+		settings: settings}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look, or tells of an activity, which
-// moves a time later or nothing. A write that the API server refuses for good is a reason to give the sleep up.
+// Handle is safe to repeat, to reorder and to run concurrently. An event only triggers a reconcile, or reports an activity. An
+// activity can only move the last activity later. If the API server rejects a write permanently, the sleep fails, or the start of the
+// set is tried again later.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if namespace, group, ok := events.GroupOf(e); ok {
-		name, err := f.firstOf(ctx, namespace, group)
+		name, err := f.representativeOf(ctx, namespace, group)
 		if err != nil || name == "" {
 			return nil, err
 		}
 		e = events.About(e, events.Ref{Namespace: namespace, Name: name})
 	}
-	signal, answers := signalOf(e, time.Now()), map[string]Probed{}
+	signal, answers := signalOf(e, time.Now()), map[string]ProbeResult{}
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref, signal, answers)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		if in.mayBegin() {
+		if in.mayStartSleep() {
 			in.Trace = f.apply.Begin(ctx)
 		}
 		in.Rejected = fault.Text(denied)
@@ -61,8 +63,8 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	})
 }
 
-// signalOf is what the event tells. An event that comes right away is of now, so that one which waited its turn speaks for
-// those that came while it did; an old one is of its own time, so that what was lost for a day wakes nobody.
+// signalOf returns the signal that the event carries. A recent event counts as happening now, so one queued event can stand
+// for others that were coalesced behind it. An older event keeps its own time: an event that was lost for a day wakes no set.
 func signalOf(e event.Event, now time.Time) Signal {
 	at := now
 	if events.Old(e, now) {

@@ -32,17 +32,17 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// cluster is the part of an API server that idle-timeout talks to, without controllers; what a real one does with the same
-// requests is in test/api.
+// cluster imitates the requests of an API server that idle-timeout needs, without controllers. The package test/api tests the same
+// requests on a real API server.
 type cluster struct {
 	mu      sync.Mutex
-	objects map[string][]metav1.Object // by plural
+	objects map[string][]metav1.Object // by plural name
 	writes  []string
-	// refuse answers a write of these words with 422, as an admission webhook does.
+	// refuse rejects a write that contains this text with 422, like an admission webhook.
 	refuse string
-	// down answers requests for this plural with 500.
+	// down answers requests for this plural name with 500.
 	down string
-	// printed is what a command in the pod prints; a pod that is not in it has no such command.
+	// printed is the output of a command by pod. The command fails in any other pod.
 	printed map[string]string
 	url     string
 }
@@ -173,11 +173,12 @@ func (c *cluster) patch(name string, body []byte) (int, any) {
 	return http.StatusOK, next
 }
 
-// exec prints on channel 1 as the kubelet does, and says on channel 3 how the command ended.
+// exec writes the output to channel 1 and the exit status to channel 3, like the kubelet.
 func (c *cluster) exec(w http.ResponseWriter, r *http.Request) {
 	pod := path.Base(path.Dir(r.URL.Path))
 	text, ok := c.printed[pod]
-	channels := []wsstream.ChannelType{wsstream.IgnoreChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.IgnoreChannel}
+	channels := []wsstream.ChannelType{wsstream.IgnoreChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.WriteChannel,
+		wsstream.IgnoreChannel}
 	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{"v5.channel.k8s.io": {Binary: true, Channels: channels}})
 	_, streams, err := conn.Open(w, r)
 	if err != nil {
@@ -194,22 +195,23 @@ func (c *cluster) exec(w http.ResponseWriter, r *http.Request) {
 }
 
 func failure(code int, reason metav1.StatusReason) (int, any) {
-	return code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "admission webhook says no"}
+	return code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason,
+		Code: int32(code), Message: "admission webhook says no"}
 }
 
-// justNow is the beginning of a sleep on today's clock, which a function looks at.
+// justNow moves a sleep to the real clock, which Handle reads.
 func justNow(s *api.Sleep) {
 	s.Started, s.Deadline = metav1.NewTime(time.Now().Add(-time.Minute)), operation.Moment(time.Now().Add(time.Hour))
 }
 
-// today is a set as web, on that clock.
-func today(options ...build.Option) *appsv1.StatefulSet {
-	return web(append([]build.Option{build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))}, options...)...)
+// staleWeb returns web with a last activity two hours ago on the real clock.
+func staleWeb(options ...build.Option) *appsv1.StatefulSet {
+	return web(append([]build.Option{build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour))}, options...)...)
 }
 
-func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+func timestampAgo(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
 
-func tells(eventType, id string, sent time.Time, extensions map[string]string) event.Event {
+func newEvent(eventType, id string, sent time.Time, extensions map[string]string) event.Event {
 	e := event.New()
 	e.SetType(eventType)
 	e.SetSource("test")
@@ -245,7 +247,8 @@ func handle(t *testing.T, f *Function, e event.Event) string {
 func TestHandle(t *testing.T) {
 	later := map[string]string{"namespace": build.Namespace, "group": "shop"}
 	group := func() []metav1.Object {
-		return []metav1.Object{today(shop, build.DependsOn("db")), build.With(member("db", shop), build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))),
+		return []metav1.Object{staleWeb(shop, build.DependsOn("db")),
+			build.With(member("db", shop), build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour))),
 			build.Set("other", shop, optOut), build.Set("alone")}
 	}
 	for name, row := range map[string]struct {
@@ -254,18 +257,25 @@ func TestHandle(t *testing.T) {
 		want    string
 		writes  string
 	}{
-		"there is no set":                            {nil, tells(events.ObjectChanged, "1", time.Time{}, aboutWeb), "", ""},
-		"nothing was active":                         {[]metav1.Object{today()}, tells(events.ObjectChanged, "1", time.Time{}, aboutWeb), "web sleep.decided", "PATCH web"},
-		"it is used":                                 {[]metav1.Object{today()}, tells(events.Activity, "1", time.Now(), aboutWeb), "", "PATCH web"},
-		"an event without a time":                    {[]metav1.Object{today()}, tells(events.Activity, "1", time.Time{}, aboutWeb), "", "PATCH web"},
-		"an old use, and it sleeps on":               {[]metav1.Object{today()}, tells(events.Activity, "1", time.Now().Add(-3*time.Hour), aboutWeb), "web sleep.decided", "PATCH web"},
-		"somebody asks":                              {[]metav1.Object{today(build.Annotation(api.LastActivityAnnotation, ago(time.Minute)))}, tells(events.Sleep, "1", time.Now(), aboutWeb), "web sleep.decided", "PATCH web"},
-		"the owner consents":                         {[]metav1.Object{today(sleep(api.Stopping, justNow))}, tells(events.OwnerPaused, "1", time.Now(), aboutWeb), "web scaled", "POST controllerrevisions, PATCH web, PATCH web"},
-		"it was lost":                                {[]metav1.Object{today(zero), recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision}, tells(events.ObjectChanged, "1", time.Now(), aboutWeb), "web wake.decided", "PATCH web"},
-		"its record is over":                         {[]metav1.Object{recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision}, tells(events.ObjectChanged, "1", time.Now(), aboutWeb), "", "DELETE drydock-" + build.SleepID + "-sleep"},
-		"a group, of which the first stands for all": {group(), tells(events.Activity, "1", time.Now(), later), "", "PATCH db"},
-		"a group that nobody is in":                  {nil, tells(events.Activity, "1", time.Now(), later), "", ""},
-		"a group, about to be asleep":                {group(), tells(events.Sleep, "1", time.Now(), later), "", "PATCH web"},
+		"there is no set": {nil, newEvent(events.ObjectChanged, "1", time.Time{}, aboutWeb), "", ""},
+		"nothing was active": {[]metav1.Object{staleWeb()}, newEvent(events.ObjectChanged, "1", time.Time{}, aboutWeb),
+			"web sleep.decided", "PATCH web"},
+		"the set is used":         {[]metav1.Object{staleWeb()}, newEvent(events.Activity, "1", time.Now(), aboutWeb), "", "PATCH web"},
+		"an event without a time": {[]metav1.Object{staleWeb()}, newEvent(events.Activity, "1", time.Time{}, aboutWeb), "", "PATCH web"},
+		"an old activity event": {[]metav1.Object{staleWeb()}, newEvent(events.Activity, "1", time.Now().Add(-3*time.Hour), aboutWeb),
+			"web sleep.decided", "PATCH web"},
+		"a sleep is requested": {[]metav1.Object{staleWeb(build.Annotation(api.LastActivityAnnotation, timestampAgo(time.Minute)))},
+			newEvent(events.Sleep, "1", time.Now(), aboutWeb), "web sleep.decided", "PATCH web"},
+		"the owner consents": {[]metav1.Object{staleWeb(sleep(api.Stopping, justNow))},
+			newEvent(events.OwnerPaused, "1", time.Now(), aboutWeb), "web scaled",
+			"POST controllerrevisions, PATCH web, PATCH web"},
+		"the annotation of the sleep was lost": {[]metav1.Object{staleWeb(zero), recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision},
+			newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb), "web wake.decided", "PATCH web"},
+		"the set of a record is gone": {[]metav1.Object{recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision},
+			newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb), "", "DELETE drydock-" + build.SleepID + "-sleep"},
+		"an activity event for a group": {group(), newEvent(events.Activity, "1", time.Now(), later), "", "PATCH db"},
+		"a group without members":       {nil, newEvent(events.Activity, "1", time.Now(), later), "", ""},
+		"a sleep request for a group":   {group(), newEvent(events.Sleep, "1", time.Now(), later), "", "PATCH web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, row.objects...)
@@ -279,15 +289,15 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// TestAGroupsEventIsForOneWhoIsNotPaused: the activity of a paused set keeps nobody.
-func TestAGroupsEventIsForOneWhoIsNotPaused(t *testing.T) {
+// TestGroupEventGoesToMemberThatIsNotPaused: the activity of a paused set keeps no member awake.
+func TestGroupEventGoesToMemberThatIsNotPaused(t *testing.T) {
 	for want, objects := range map[string][]metav1.Object{
 		"":    nil,
 		"web": {member("db", shop, build.Paused()), web(shop)},
 		"db":  {member("db", shop, build.Paused()), web(shop, build.Paused())},
-		"api": {member("db", shop, build.DependsOn("web")), web(shop, build.DependsOn("db")), member("api", shop)}, // no order at all
+		"api": {member("db", shop, build.DependsOn("web")), web(shop, build.DependsOn("db")), member("api", shop)}, // no valid order
 	} {
-		got, err := newCluster(t, objects...).function(build.SleepSettings()).firstOf(t.Context(), build.Namespace, "shop")
+		got, err := newCluster(t, objects...).function(build.SleepSettings()).representativeOf(t.Context(), build.Namespace, "shop")
 		if err != nil || got != want {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
@@ -301,55 +311,62 @@ func TestHandleProbes(t *testing.T) {
 	t.Cleanup(prometheus.Close)
 	settings := build.SleepSettings()
 	settings.Prometheus, settings.PromNamespaces = prometheus.URL, []string{build.Namespace}
-	for query, want := range map[string]struct{ answer, reason string }{"0": {"web sleep.decided", "SleepDecided"}, "7": {"", ""}, "x": {"web operation.failed", "ProbeFailed"}} {
-		c := newCluster(t, today(build.Annotation(api.ActivityProbeAnnotation, "prometheus:"+query)))
-		answer := handle(t, c.function(settings), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))
+	for query, want := range map[string]struct{ answer, reason string }{"0": {"web sleep.decided", "SleepDecided"}, "7": {"", ""},
+		"x": {"web operation.failed", "ProbeFailed"}} {
+		c := newCluster(t, staleWeb(build.Annotation(api.ActivityProbeAnnotation, "prometheus:"+query)))
+		answer := handle(t, c.function(settings), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
 		sleep, err := api.LoadSleep(c.set("web"))
-		if reason := ""; err != nil || answer != want.answer || sleep != nil && string(sleep.Reason) != want.reason || sleep == nil && reason != want.reason {
+		if reason := ""; err != nil || answer != want.answer || sleep != nil && string(sleep.Reason) != want.reason || sleep == nil &&
+			reason != want.reason {
 			t.Errorf("%s: answers %q, %+v, %v", query, answer, sleep, err)
 		}
-		if active := c.set("web").Annotations[api.LastActivityAnnotation] > ago(time.Minute); active != (query == "7") {
+		if active := c.set("web").Annotations[api.LastActivityAnnotation] > timestampAgo(time.Minute); active != (query == "7") {
 			t.Errorf("%s: active %t", query, active)
 		}
 	}
 }
 
-// TestI8WhatTheAPIServerRefusesEndsTheSleep, and the event is answered.
+// TestRejectedWriteEndsSleep checks that the event is answered, unless no write succeeds.
 // Invariants: I8.
-func TestI8WhatTheAPIServerRefusesEndsTheSleep(t *testing.T) {
-	c := newCluster(t, today(sleep(api.Stopping, justNow)))
+func TestRejectedWriteEndsSleep(t *testing.T) {
+	c := newCluster(t, staleWeb(sleep(api.Stopping, justNow)))
 	c.refuse = `"path":"/spec/replicas"`
-	if got := handle(t, c.function(build.SleepSettings()), tells(events.OwnerPaused, "1", time.Now(), aboutWeb)); got != "web wake.decided" {
+	if got := handle(t, c.function(build.SleepSettings()), newEvent(events.OwnerPaused, "1", time.Now(),
+		aboutWeb)); got != "web wake.decided" {
 		t.Errorf("answers %q", got)
 	}
-	if sleep, err := api.LoadSleep(c.set("web")); err != nil || sleep.Phase != api.Waking || sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "admission webhook says no") {
+	if sleep, err := api.LoadSleep(c.set("web")); err != nil || sleep.Phase != api.Waking || sleep.Reason != api.Rejected ||
+		!strings.Contains(sleep.Message, "admission webhook says no") {
 		t.Errorf("%+v, %v", sleep, err)
 	}
-	c.refuse = api.SleepAnnotation[len(api.Prefix):] // nothing can be written at all
-	if answer, err := c.function(build.SleepSettings()).Handle(t.Context(), tells(events.ObjectChanged, "1", time.Now(), aboutWeb)); answer != nil || !fault.IsPermanent(err) {
-		t.Errorf("%v, %v: a dead letter tells people", answer, err)
+	c.refuse = api.SleepAnnotation[len(api.Prefix):] // no record can be written
+	if answer, err := c.function(build.SleepSettings()).Handle(t.Context(),
+		newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb)); answer != nil || !fault.IsPermanent(err) {
+		t.Errorf("%v, %v: want a dead letter", answer, err)
 	}
 }
 
-func TestWhatCannotBeReadIsTriedAgain(t *testing.T) {
+func TestReadErrorIsRetried(t *testing.T) {
 	aboutGroup := map[string]string{"group": "shop"}
 	for name, row := range map[string]struct {
 		down       string
 		extensions map[string]string
 	}{
 		"the set":           {"statefulsets", aboutWeb},
-		"its group":         {"statefulsets", aboutGroup},
+		"the group":         {"statefulsets", aboutGroup},
 		"records of sleeps": {"controllerrevisions", aboutWeb},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, today(sleep(api.Asleep)))
+			c := newCluster(t, staleWeb(sleep(api.Asleep)))
 			c.down = row.down
-			if answer, err := c.function(build.SleepSettings()).Handle(t.Context(), tells(events.Wake, "1", time.Now(), row.extensions)); answer != nil || err == nil || fault.IsPermanent(err) {
+			if answer, err := c.function(build.SleepSettings()).Handle(t.Context(),
+				newEvent(events.Wake, "1", time.Now(), row.extensions)); answer != nil || err == nil || fault.IsPermanent(err) {
 				t.Errorf("%v, %v", answer, err)
 			}
 		})
 	}
-	if _, err := newCluster(t).function(build.SleepSettings()).Handle(context.Background(), tells(events.Wake, "1", time.Now(), map[string]string{"kind": "Pod", "name": "web-0"})); !fault.IsPermanent(err) {
+	if _, err := newCluster(t).function(build.SleepSettings()).Handle(context.Background(),
+		newEvent(events.Wake, "1", time.Now(), map[string]string{"kind": "Pod", "name": "web-0"})); !fault.IsPermanent(err) {
 		t.Errorf("an event about a Pod: %v", err)
 	}
 }
@@ -361,24 +378,26 @@ func TestSignalOf(t *testing.T) {
 		sent      time.Time
 		want      Signal
 	}{
-		"it comes right away":              {events.Activity, now.Add(-time.Second), Signal{events.Activity, now}},
-		"it waited a minute":               {events.Wake, now.Add(-time.Minute), Signal{events.Wake, now}},
-		"longer, so it is of its own time": {events.Wake, now.Add(-time.Minute - time.Second), Signal{events.Wake, now.Add(-time.Minute - time.Second)}},
-		"it is of the future":              {events.Activity, now.Add(time.Hour), Signal{events.Activity, now}},
-		"it does not say when":             {events.Sleep, time.Time{}, Signal{events.Sleep, now}},
-		"somebody wants another try":       {events.Retry, now, Signal{events.Retry, now}},
-		"it tells of something else":       {events.ObjectChanged, now, Signal{}},
+		"the event is a second old": {events.Activity, now.Add(-time.Second), Signal{events.Activity, now}},
+		"the event is a minute old": {events.Wake, now.Add(-time.Minute), Signal{events.Wake, now}},
+		"the event is older than a minute and keeps its own time": {events.Wake, now.Add(-time.Minute - time.Second),
+			Signal{events.Wake, now.Add(-time.Minute - time.Second)}},
+		"the event is from the future": {events.Activity, now.Add(time.Hour), Signal{events.Activity, now}},
+		"the event has no time":        {events.Sleep, time.Time{}, Signal{events.Sleep, now}},
+		"a retry event":                {events.Retry, now, Signal{events.Retry, now}},
+		"an event of another type":     {events.ObjectChanged, now, Signal{}},
 	} {
-		if got := signalOf(tells(row.eventType, "1", row.sent, nil), now); got != row.want {
+		if got := signalOf(newEvent(row.eventType, "1", row.sent, nil), now); got != row.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if (Signal{Type: events.Activity, At: now}).asked() != (time.Time{}) || (Signal{Type: events.Sleep, At: now}).asked() != now {
-		t.Error("who asks for a sleep")
+	if (Signal{Type: events.Activity, At: now}).sleepRequestedAt() != (time.Time{}) ||
+		(Signal{Type: events.Sleep, At: now}).sleepRequestedAt() != now {
+		t.Error("sleepRequestedAt is wrong")
 	}
 }
 
-// port is where the server listens.
+// port returns the port of the server.
 func port(t *testing.T, url string) string {
 	t.Helper()
 	_, p, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")

@@ -20,16 +20,18 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// observe reads what Decide needs. Answers are those of the probes that were asked in this event already: each set is asked once.
-func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, answers map[string]Probed) (Input, error) {
-	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]Probed{}, Records: map[string][]Record{}}
+// observe reads the objects that Decide needs, and asks the probes. Answers holds the probe results of this event so far, because
+// each set is asked only once per event.
+func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, answers map[string]ProbeResult) (Input, error) {
+	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]ProbeResult{},
+		Records: map[string][]Record{}}
 	set := &appsv1.StatefulSet{}
 	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
 	if err != nil {
 		return in, err
 	}
 	if found {
-		if in.Group, err = f.group(ctx, set); err != nil {
+		if in.Group, err = f.observeGroup(ctx, set); err != nil {
 			return in, err
 		}
 	}
@@ -41,9 +43,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, a
 			return in, err
 		}
 	}
-	due := in.toProbe()
+	due := in.membersToProbe()
 	unasked := slices.DeleteFunc(slices.Clone(due), func(m idle.Member) bool { _, ok := answers[m.Set.Name]; return ok })
-	if len(unasked) > 0 && in.complete(due) {
+	if len(unasked) > 0 && in.coversAllProbes(due) {
 		maps.Copy(answers, f.prober.askAll(ctx, in.Group, unasked))
 	}
 	for _, m := range due {
@@ -54,39 +56,40 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, a
 	return in, nil
 }
 
-// complete reports whether the members that are due are all that would have to say that they are idle. Otherwise the group stays
-// awake whatever they say.
-func (in Input) complete(due []idle.Member) bool {
-	asked := map[string]Probed{}
+// coversAllProbes reports whether every member with a probe is due. Otherwise the group stays awake whatever the probes answer.
+func (in Input) coversAllProbes(due []idle.Member) bool {
+	asked := map[string]ProbeResult{}
 	for _, m := range due {
-		asked[m.Set.Name] = Probed{}
+		asked[m.Set.Name] = ProbeResult{}
 	}
-	return cleared(asked, in.Group)
+	return allProbed(asked, in.Group)
 }
 
-// observeRecords reads the records of sleeps, by set.
+// observeRecords adds the records of sleeps to the map, by set.
 func (f *Function) observeRecords(ctx context.Context, namespace string, into map[string][]Record) error {
-	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
-		for i := range l.Items {
-			link := api.LoadRecord(&l.Items[i])
-			if link == nil || link.Role != api.RoleSleep {
-				continue
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
+		func(l *appsv1.ControllerRevisionList) {
+			for i := range l.Items {
+				link := api.LoadRecord(&l.Items[i])
+				if link == nil || link.Role != api.RoleSleep {
+					continue
+				}
+				into[link.Set.Name] = append(into[link.Set.Name], Record{Revision: &l.Items[i], Link: link})
 			}
-			into[link.Set.Name] = append(into[link.Set.Name], Record{Revision: &l.Items[i], Link: link})
-		}
-	})
+		})
 }
 
-// group reads the opted-in sets of the set's group. One that is not opted in, or in no group, is alone.
-func (f *Function) group(ctx context.Context, set *appsv1.StatefulSet) (idle.Group, error) {
+// observeGroup reads the opted-in sets of the set's group. A set that is not opted in, or has no group, is alone.
+func (f *Function) observeGroup(ctx context.Context, set *appsv1.StatefulSet) (idle.Group, error) {
 	name := set.Labels[api.GroupLabel]
 	if name == "" || !statefulset.Managed(set) {
 		return idle.Group{idle.MemberOf(set)}, nil
 	}
-	return f.members(ctx, set.Namespace, name)
+	return f.listMembers(ctx, set.Namespace, name)
 }
 
-func (f *Function) members(ctx context.Context, namespace, group string) (idle.Group, error) {
+// listMembers reads the opted-in sets of the group.
+func (f *Function) listMembers(ctx context.Context, namespace, group string) (idle.Group, error) {
 	var members idle.Group
 	selector := api.ManagedLabel + "=true," + api.GroupLabel + "=" + group
 	err := kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
@@ -97,9 +100,10 @@ func (f *Function) members(ctx context.Context, namespace, group string) (idle.G
 	return members, err
 }
 
-// firstOf names the set that stands for a group, empty if there is none: each member's activity is the group's.
-func (f *Function) firstOf(ctx context.Context, namespace, group string) (string, error) {
-	members, err := f.members(ctx, namespace, group)
+// representativeOf returns the name of the set that handles an event for the whole group, or "". A paused member is the last choice,
+// because its activity keeps no other member awake.
+func (f *Function) representativeOf(ctx context.Context, namespace, group string) (string, error) {
+	members, err := f.listMembers(ctx, namespace, group)
 	if err != nil || len(members) == 0 {
 		return "", err
 	}
@@ -112,7 +116,8 @@ func (f *Function) firstOf(ctx context.Context, namespace, group string) (string
 	return sorted[0].Set.Name, nil
 }
 
-// observeScalers reads the Scalers of the group's sets that have one, as their records tell. A set whose Scaler is gone is scaled as any other.
+// observeScalers reads the Scalers that the records of the group's sets name. A set whose Scaler is gone is scaled like a set
+// without one.
 func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 	in.Scalers = map[string]*v1alpha1.Scaler{}
 	for _, m := range in.Group {

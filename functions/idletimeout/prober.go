@@ -23,7 +23,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// prober asks whether a set is in use. Whatever it cannot find out is an error, never "idle".
+// prober asks whether a set is in use. If it cannot find out, it returns an error, never "idle".
 type prober struct {
 	client     *kube.Client
 	timeout    time.Duration
@@ -31,27 +31,27 @@ type prober struct {
 }
 
 const (
-	// mostAnswer bounds the answer to a probe in bytes.
-	mostAnswer = 1 << 20
-	// mostProbes bounds the sets that are asked in one event.
-	mostProbes = 50
-	// forWrites is how much of the event's time the probes leave for what follows from their answers.
-	forWrites = 10 * time.Second
+	// maxAnswerBytes limits the answer to a probe, in bytes.
+	maxAnswerBytes = 1 << 20
+	// maxProbes limits the sets that are asked in one event.
+	maxProbes = 50
+	// reservedForWrites is the part of the event's time that is reserved for the writes after the probes.
+	reservedForWrites = 10 * time.Second
 )
 
 func newProber(client *kube.Client, settings api.Settings, log *slog.Logger) *prober {
 	return &prober{client: client, timeout: settings.ProbeTimeout, prometheus: newPrometheus(settings, log)}
 }
 
-// askAll asks the members of a group at the same time, all within one timeout, and returns what it found by set.
-func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Member) map[string]Probed {
-	ctx, cancel := context.WithTimeout(ctx, p.patience(ctx))
+// askAll asks the members of a group concurrently, within one timeout, and returns the results by set.
+func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Member) map[string]ProbeResult {
+	ctx, cancel := context.WithTimeout(ctx, p.probeTime(ctx))
 	defer cancel()
-	asked := members[:min(len(members), mostProbes)]
-	peers, peersErr := p.peers(ctx, group, asked)
-	answers := make([]Probed, len(members))
+	asked := members[:min(len(members), maxProbes)]
+	peers, peersErr := p.peerAddresses(ctx, group, asked)
+	answers := make([]ProbeResult, len(members))
 	for i := len(asked); i < len(members); i++ {
-		answers[i].Err = fmt.Errorf("its group has more than %d sets with a probe; remove some", mostProbes)
+		answers[i].Err = fmt.Errorf("the group has more than %d sets with a probe. Remove some probes", maxProbes)
 	}
 	podprobe.Each(len(asked), func(i int) {
 		if asked[i].Rules.Probe.Kind == idle.ProbeTCP && peersErr != nil {
@@ -60,24 +60,25 @@ func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Me
 		}
 		answers[i].Active, answers[i].Err = p.ask(ctx, asked[i].Set, *asked[i].Rules.Probe, peers)
 	})
-	found := map[string]Probed{}
+	found := map[string]ProbeResult{}
 	for i, m := range members {
 		found[m.Set.Name] = answers[i]
 	}
 	return found
 }
 
-// patience returns how long the probes of an event may take.
-func (p *prober) patience(ctx context.Context) time.Duration {
+// probeTime returns how long the probes of an event may take.
+func (p *prober) probeTime(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
-		return min(p.timeout, time.Until(deadline)-forWrites)
+		return min(p.timeout, time.Until(deadline)-reservedForWrites)
 	}
 	return p.timeout
 }
 
-// peers returns the addresses of the pods of the group, as kernelAddress has them, where a member counts connections: replication and a pool of another
-// member are no use of the group. Pods on the host's network are left out, because clients may have the same address.
-func (p *prober) peers(ctx context.Context, group idle.Group, asked []idle.Member) (map[string]bool, error) {
+// peerAddresses returns the addresses of the group's pods in the form of kernelAddress, or nil if no asked member counts connections.
+// Connections between members, such as replication or a connection pool, are not use. Pods on the host network are left out,
+// because clients may share their address.
+func (p *prober) peerAddresses(ctx context.Context, group idle.Group, asked []idle.Member) (map[string]bool, error) {
 	if !slices.ContainsFunc(asked, func(m idle.Member) bool { return m.Rules.Probe.Kind == idle.ProbeTCP }) {
 		return nil, nil
 	}
@@ -99,7 +100,7 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Pr
 	if probe.Kind == idle.ProbePrometheus {
 		return p.prometheus.ask(ctx, set.Namespace, probe.Query)
 	}
-	pods, err := p.running(ctx, set)
+	pods, err := p.runningPods(ctx, set)
 	if err != nil {
 		return false, err
 	}
@@ -111,7 +112,7 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Pr
 			active[i], errs[i] = askHTTP(ctx, pods[i], probe)
 		}
 	})
-	if slices.Contains(active, true) { // one is enough, whatever the others say
+	if slices.Contains(active, true) { // one active pod is enough, even if others failed
 		return true, nil
 	}
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
@@ -120,7 +121,7 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Pr
 	return false, nil
 }
 
-// pods are those that the set has by its own count.
+// pods returns the pods that belong to the set.
 func (p *prober) pods(ctx context.Context, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
@@ -137,23 +138,23 @@ func (p *prober) pods(ctx context.Context, set *appsv1.StatefulSet) ([]*corev1.P
 	return pods, err
 }
 
-// running returns the set's pods, if all of them run.
-func (p *prober) running(ctx context.Context, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
+// runningPods returns the set's pods, or an error unless all of them run.
+func (p *prober) runningPods(ctx context.Context, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
 	pods, err := p.pods(ctx, set)
 	if err != nil {
 		return nil, err
 	}
 	running := func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" }
 	if len(pods) != int(statefulset.Replicas(set)) || !slices.ContainsFunc(pods, running) {
-		return nil, fmt.Errorf("%d of %d pods are there to ask", len(pods), statefulset.Replicas(set))
+		return nil, fmt.Errorf("%d of %d pods exist and can be asked", len(pods), statefulset.Replicas(set))
 	}
 	if i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return !running(pod) }); i >= 0 {
-		return nil, fmt.Errorf("pod %s does not run", pods[i].Name)
+		return nil, fmt.Errorf("pod %s is not running", pods[i].Name)
 	}
 	return pods, nil
 }
 
-// askHTTP takes 200 for in use, and 204 for idle.
+// askHTTP reports whether the pod is in use. 200 means in use, 204 means idle, and any other answer is an error.
 func askHTTP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, error) {
 	code, err := podprobe.Get(ctx, pod, probe)
 	if err != nil {
@@ -165,28 +166,29 @@ func askHTTP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, erro
 	case http.StatusNoContent:
 		return false, nil
 	}
-	return false, fmt.Errorf("pod %s answers %d; 200 means in use, 204 idle", pod.Name, code)
+	return false, fmt.Errorf("pod %s answered %d; 200 means in use, 204 idle", pod.Name, code)
 }
 
-// askTCP counts the connections to the port that the pod's kernel has established, as the first container sees them: all
-// containers of a pod share its network. Connections of peers do not count.
+// askTCP reports whether the pod has established connections to the port. It reads the tables in the first container, because all
+// containers of a pod share its network. Connections from peers do not count.
 func (p *prober) askTCP(ctx context.Context, pod *corev1.Pod, port int, peers map[string]bool) (bool, error) {
-	table, err := p.read(ctx, pod, "/proc/net/tcp")
+	table, err := p.readFile(ctx, pod, "/proc/net/tcp")
 	if err != nil {
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}
-	six, err := p.read(ctx, pod, "/proc/net/tcp6")
+	six, err := p.readFile(ctx, pod, "/proc/net/tcp6")
 	var ended exec.CodeExitError
-	if err != nil && !errors.As(err, &ended) { // a node without IPv6 has no such file, and cat says so
+	if err != nil && !errors.As(err, &ended) { // without IPv6 the file does not exist and cat fails, which is no error here
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}
-	n, err := established(string(table)+string(six), port, peers)
+	n, err := countConnections(string(table)+string(six), port, peers)
 	if err != nil {
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}
 	return n > 0, nil
 }
 
-func (p *prober) read(ctx context.Context, pod *corev1.Pod, path string) ([]byte, error) {
+// readFile returns the content of the file in the first container of the pod.
+func (p *prober) readFile(ctx context.Context, pod *corev1.Pod, path string) ([]byte, error) {
 	return p.client.Exec(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, "cat", path)
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,10 +20,11 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// result is what a probe has found, in words.
+// result renders the result of a probe.
 func result(active bool, err error) string {
 	switch {
 	case err != nil && active:
@@ -45,7 +48,7 @@ func expectResult(t *testing.T, got, want string) {
 	}
 }
 
-// replica is a running pod of set web. In tests all have the address of this machine.
+// replica returns a running pod of set web at the address of this machine.
 func replica(ordinal int, options ...build.Option) *corev1.Pod {
 	address := build.Edit(func(p *corev1.Pod) {
 		p.Status.PodIP = "127.0.0.1"
@@ -79,7 +82,7 @@ func TestAskHTTP(t *testing.T) {
 				w.WriteHeader(http.StatusTeapot)
 			}
 		case "/huge":
-			_, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) // nobody reads it
+			_, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) // more than the prober reads
 		case "/idle":
 			w.WriteHeader(http.StatusNoContent)
 		case "/moved":
@@ -105,8 +108,8 @@ func TestAskHTTP(t *testing.T) {
 	for path, want := range map[string]string{
 		"/used?since=1h": "in use",
 		"/idle":          "idle",
-		"/moved":         "answers 302; 200 means in use, 204 idle",
-		"/none":          "answers 404",
+		"/moved":         "answered 302; 200 means in use, 204 idle",
+		"/none":          "answered 404",
 		"/gone":          "asking pod web-",
 		"/slow":          "asking pod web-",
 		"/huge":          "in use",
@@ -122,11 +125,11 @@ func TestAskHTTP(t *testing.T) {
 	}
 	expectResult(t, ask(t, c, settings, "http:"+port(t, closed.URL)), "connection refused")
 	if asked.Load() > 0 {
-		t.Error("somebody else was asked")
+		t.Error("another server was asked")
 	}
 }
 
-// TestAskHTTPSOfAHost: an application that answers for its own name only, and refuses others.
+// TestAskHTTPSOfAHost asks an application that accepts only its own host name.
 func TestAskHTTPSOfAHost(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "shop.example" || r.TLS.ServerName != "shop.example" {
@@ -137,21 +140,21 @@ func TestAskHTTPSOfAHost(t *testing.T) {
 	at := portOf(server.URL)
 	c := newCluster(t, replica(0), replica(1))
 	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used host=shop.example"), "in use")
-	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used"), "answers 400")
-	expectResult(t, ask(t, c, build.SleepSettings(), "http:"+at+"/used host=shop.example"), "answers 400")
+	expectResult(t, ask(t, c, build.SleepSettings(), "https:"+at+"/used"), "answered 400")
+	expectResult(t, ask(t, c, build.SleepSettings(), "http:"+at+"/used host=shop.example"), "answered 400")
 }
 
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestOneOfThePodsIsEnough to be in use, whatever the others say, and all have to say that they are idle.
-func TestOneOfThePodsIsEnough(t *testing.T) {
+// TestOneActivePodIsEnough: a set is in use if one pod says so, and idle only if all pods say so.
+func TestOneActivePodIsEnough(t *testing.T) {
 	for _, row := range []struct {
 		codes []int
 		want  string
 	}{
-		{[]int{204, 204}, "idle"}, {[]int{204, 200}, "in use"}, {[]int{500, 200}, "in use"}, {[]int{204, 500}, "answers 500"},
+		{[]int{204, 204}, "idle"}, {[]int{204, 200}, "in use"}, {[]int{500, 200}, "in use"}, {[]int{204, 500}, "answered 500"},
 	} {
 		var asked atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -162,24 +165,23 @@ func TestOneOfThePodsIsEnough(t *testing.T) {
 	}
 }
 
-// TestPodsThatCannotBeAsked: whatever is unknown is no idleness.
-func TestPodsThatCannotBeAsked(t *testing.T) {
+// TestPodsThatCannotBeProbed: a set is not idle while the state of a pod is unknown.
+func TestPodsThatCannotBeProbed(t *testing.T) {
 	elsewhere := build.Edit(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "uid-2" })
-	for name, row := range map[string]struct {
-		pods []metav1.Object
-		want string
-	}{
-		"there are none":         {nil, "0 of 2 pods are there to ask"},
-		"one is missing":         {[]metav1.Object{replica(0)}, "1 of 2 pods are there to ask"},
-		"one too many":           {[]metav1.Object{replica(0), replica(1), replica(2)}, "3 of 2 pods are there to ask"},
-		"one is another set's":   {[]metav1.Object{replica(0), replica(1, elsewhere)}, "1 of 2 pods are there to ask"},
-		"one is not selected":    {[]metav1.Object{replica(0), replica(1, build.Label("app", "api"))}, "1 of 2 pods are there to ask"},
-		"one does not run":       {[]metav1.Object{replica(0), replica(1, build.InPhase(corev1.PodPending))}, "pod web-1 does not run"},
-		"none runs":              {[]metav1.Object{replica(0, build.InPhase(corev1.PodPending)), replica(1, build.InPhase(corev1.PodFailed))}, "2 of 2 pods are there to ask"},
-		"one has no address yet": {[]metav1.Object{replica(0), replica(1, build.Edit(func(p *corev1.Pod) { p.Status.PodIP = "" }))}, "pod web-1 does not run"},
-	} {
+	situations := map[string][]metav1.Object{
+		"there are none":         nil,
+		"one is missing":         []metav1.Object{replica(0)},
+		"one too many":           []metav1.Object{replica(0), replica(1), replica(2)},
+		"one is another set's":   []metav1.Object{replica(0), replica(1, elsewhere)},
+		"one is not selected":    []metav1.Object{replica(0), replica(1, build.Label("app", "api"))},
+		"one does not run":       []metav1.Object{replica(0), replica(1, build.InPhase(corev1.PodPending))},
+		"none runs":              []metav1.Object{replica(0, build.InPhase(corev1.PodPending)), replica(1, build.InPhase(corev1.PodFailed))},
+		"one has no address yet": []metav1.Object{replica(0), replica(1, build.Edit(func(p *corev1.Pod) { p.Status.PodIP = "" }))},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(situations)) {
 		t.Run(name, func(t *testing.T) {
-			expectResult(t, ask(t, newCluster(t, row.pods...), build.SleepSettings(), "http:1"), row.want)
+			file.Entry(t, name, ask(t, newCluster(t, situations[name]...), build.SleepSettings(), "http:1"))
 		})
 	}
 	c := newCluster(t)
@@ -193,41 +195,44 @@ func TestPodsThatCannotBeAsked(t *testing.T) {
 const vector = `{"status":"success","data":{"resultType":"vector","result":[%s]}}`
 
 func TestAskPrometheus(t *testing.T) {
-	for name, row := range map[string]struct {
+	answers := map[string]struct {
 		code int
 		body string
-		want string
 	}{
-		"a value above zero":        {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`), "in use"},
-		"zero":                      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"0"]}`), "idle"},
-		"below zero":                {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"-1"]}`), "idle"},
-		"a little":                  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"1e-9"]}`), "in use"},
-		"without end":               {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"+Inf"]}`), "in use"},
-		"one of several":            {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"1"]}`), "in use"},
-		"none of several":           {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"0"]}`), "idle"},
-		"no number":                 {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with a value that is no number"},
-		"no number beside one":      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"NaN"]}`), "prometheus answers with a value that is no number"},
-		"a word":                    {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"many"]}`), "prometheus answers with a value that is no number"},
-		"a number that is no text":  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,1]}`), "prometheus answers with a value that is no number"},
-		"no value":                  {200, fmt.Sprintf(vector, `{"metric":{},"histogram":[1,{}]}`), "prometheus answers with a value that is no number"},
-		"nothing":                   {200, fmt.Sprintf(vector, ``), "prometheus has no result for the query"},
-		"null":                      {200, `{"status":"success","data":{"resultType":"vector","result":null}}`, "prometheus has no result for the query"},
-		"a vector that is none":     {200, `{"status":"success","data":{"resultType":"vector","result":{}}}`, "a result that cannot be read"},
-		"a scalar":                  {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`, "in use"},
-		"a scalar that is zero":     {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`, "idle"},
-		"a scalar that is none":     {200, `{"status":"success","data":{"resultType":"scalar","result":{}}}`, "a result that cannot be read"},
-		"a scalar without a value":  {200, `{"status":"success","data":{"resultType":"scalar","result":[]}}`, "prometheus answers with a value that is no number"},
-		"a range":                   {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "neither a vector nor a scalar"},
-		"no data":                   {200, `{"status":"success"}`, "neither a vector nor a scalar"},
-		"a query that is wrong":     {400, `{"status":"error","errorType":"bad_data","error":"parse error: unclosed brace"}`, "prometheus answers 400, and no result"},
-		"an error, in spite of 200": {200, `{"status":"error","error":"no"}`, "prometheus answers 200, and no result"},
-		"it is overloaded":          {503, `no upstream`, "prometheus answers 503"},
-		"a success of another code": {202, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`), "prometheus answers 202"},
-		"a page":                    {200, `<html>sign in</html>`, "prometheus answers 200"},
-		"a redirect":                {302, ``, "prometheus answers 302"},
-		"nothing at all":            {200, ``, "prometheus answers 200"},
-		"more than anybody reads":   {200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`), "prometheus answers 200"},
-	} {
+		"a value above zero":        {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`)},
+		"zero":                      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"0"]}`)},
+		"below zero":                {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"-1"]}`)},
+		"a little":                  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"1e-9"]}`)},
+		"without end":               {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"+Inf"]}`)},
+		"one of several":            {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"1"]}`)},
+		"none of several":           {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"0"]}`)},
+		"no number":                 {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"NaN"]}`)},
+		"no number beside one":      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"NaN"]}`)},
+		"a word":                    {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"many"]}`)},
+		"a number that is no text":  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,1]}`)},
+		"no value":                  {200, fmt.Sprintf(vector, `{"metric":{},"histogram":[1,{}]}`)},
+		"nothing":                   {200, fmt.Sprintf(vector, ``)},
+		"null":                      {200, `{"status":"success","data":{"resultType":"vector","result":null}}`},
+		"a vector that is none":     {200, `{"status":"success","data":{"resultType":"vector","result":{}}}`},
+		"a scalar":                  {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`},
+		"a scalar that is zero":     {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`},
+		"a scalar that is none":     {200, `{"status":"success","data":{"resultType":"scalar","result":{}}}`},
+		"a scalar without a value":  {200, `{"status":"success","data":{"resultType":"scalar","result":[]}}`},
+		"a range":                   {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`},
+		"no data":                   {200, `{"status":"success"}`},
+		"a query that is wrong":     {400, `{"status":"error","errorType":"bad_data","error":"parse error: unclosed brace"}`},
+		"an error, in spite of 200": {200, `{"status":"error","error":"no"}`},
+		"it is overloaded":          {503, `no upstream`},
+		"a success of another code": {202, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`)},
+		"a page":                    {200, `<html>sign in</html>`},
+		"a redirect":                {302, ``},
+		"nothing at all":            {200, ``},
+		"the answer is too long": {
+			200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`)},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		row := answers[name]
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/prom/api/v1/query" || r.Method != http.MethodPost || r.FormValue("query") != `sum(x{a="b"}) > 0 & 1` {
@@ -240,12 +245,12 @@ func TestAskPrometheus(t *testing.T) {
 			t.Cleanup(server.Close)
 			settings := build.SleepSettings()
 			settings.Prometheus, settings.PromNamespaces = server.URL+"/prom/", []string{"*"}
-			expectResult(t, ask(t, newCluster(t), settings, `prometheus:sum(x{a="b"}) > 0 & 1`), row.want)
+			file.Entry(t, name, ask(t, newCluster(t), settings, `prometheus:sum(x{a="b"}) > 0 & 1`))
 		})
 	}
 }
 
-func TestPrometheusThatCannotBeAsked(t *testing.T) {
+func TestUnreachablePrometheus(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("query") == "body" {
 			w.Header().Set("Content-Length", "1000")
@@ -258,19 +263,22 @@ func TestPrometheusThatCannotBeAsked(t *testing.T) {
 		}
 	}))
 	t.Cleanup(slow.Close)
-	for name, row := range map[string]struct{ url, query, want string }{
-		"nobody knows one":       {"", "x", "no Prometheus is known; set DRYDOCK_PROMETHEUS to its URL"},
-		"it does not run":        {"http://127.0.0.1:1", "x", "prometheus does not answer"},
-		"a URL that is none":     {"http://a b", "x", "prometheus cannot be asked"},
-		"a scheme that is none":  {"prometheus:9090", "x", "prometheus does not answer"},
-		"it does not answer":     {slow.URL, "x", "prometheus does not answer"},
-		"it stops in the middle": {slow.URL, "body", "prometheus does not end its answer"},
-	} {
+	servers := map[string]struct{ url, query string }{
+		"no Prometheus is configured":    {"", "x"},
+		"nothing listens at the URL":     {"http://127.0.0.1:1", "x"},
+		"an invalid URL":                 {"http://a b", "x"},
+		"an unknown scheme":              {"prometheus:9090", "x"},
+		"the probe fails":                {slow.URL, "x"},
+		"the answer stops in the middle": {slow.URL, "body"},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		row := servers[name]
 		t.Run(name, func(t *testing.T) {
 			settings := build.SleepSettings()
 			settings.Prometheus, settings.ProbeTimeout, settings.PromNamespaces = row.url, 300*time.Millisecond, []string{build.Namespace}
 			begin := time.Now()
-			expectResult(t, ask(t, newCluster(t), settings, "prometheus:"+row.query), row.want)
+			file.Entry(t, name, ask(t, newCluster(t), settings, "prometheus:"+row.query))
 			if took := time.Since(begin); took > 5*time.Second {
 				t.Errorf("it took %s", took)
 			}
@@ -278,59 +286,65 @@ func TestPrometheusThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// header4 and header6 begin the tables of the kernel, as /proc/net/tcp and tcp6 have them.
+// header4 and header6 are the first lines of /proc/net/tcp and /proc/net/tcp6.
 const (
-	header4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     \n"
-	header6 = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-	rest4   = " 00000000:00000000 00:00000000 00000000  1000        0 2613 1 0000000000000000 100 0 0 10 0\n"
+	header4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode" +
+		"                                                     \n"
+	header6 = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr" +
+		" tm->when retrnsmt   uid  timeout inode\n"
+	rest4 = " 00000000:00000000 00:00000000 00000000  1000        0 2613 1 0000000000000000 100 0 0 10 0\n"
 )
 
-// line4 is a line of the table, of a connection between addresses as the kernel writes them.
+// line4 returns a line of the table for a connection between addresses in the kernel's format.
 func line4(local, remote, state string) string {
 	return "   0: " + local + " " + remote + " " + state + rest4
 }
 
-func TestEstablished(t *testing.T) {
+func TestCountConnections(t *testing.T) {
 	const listening, used, port5432 = "00000000:1538 00000000:0000 0A", "0100000A:1538 0200000A:C001 01", 5432
 	line := func(text string) string { return "   0: " + text + rest4 }
-	for name, row := range map[string]struct {
-		table string
-		want  int
-		err   string
-	}{
-		"nobody is connected":                   {header4 + line(listening) + header6, 0, ""},
-		"somebody is":                           {header4 + line(listening) + line(used), 1, ""},
-		"two are":                               {header4 + line(used) + line("0100000A:1538 0300000A:C001 01"), 2, ""},
-		"to another port":                       {header4 + line4("0100000A:1539", "0200000A:C001", "01"), 0, ""},
-		"from that port, as a client":           {header4 + line4("0100000A:C001", "0200000A:1538", "01"), 0, ""},
-		"it is about to be":                     {header4 + line4("0100000A:1538", "0200000A:C001", "03"), 0, ""},
-		"it was, and has ended":                 {header4 + line4("0100000A:1538", "0200000A:C001", "06"), 0, ""},
-		"a health check over the loopback":      {header4 + line4("0100007F:1538", "0100007F:C001", "01"), 0, ""},
-		"a health check over the pod's address": {header4 + line4("0100000A:1538", "0100000A:C001", "01"), 0, ""},
-		"over IPv6":                             {header4 + header6 + line4("000080FE000000000000000001000000:1538", "000080FE000000000000000002000000:C001", "01"), 1, ""},
-		"over IPv6's loopback":                  {header4 + header6 + line4("00000000000000000000000001000000:1538", "00000000000000000000000001000000:C001", "01"), 0, ""},
-		"over IPv4, on a socket for both":       {header4 + header6 + line4("0000000000000000FFFF00000100000A:1538", "0000000000000000FFFF00000200000A:C001", "01"), 1, ""},
-		"listening for both":                    {header4 + header6 + line4("00000000000000000000000000000000:1538", "00000000000000000000000000000000:0000", "0A"), 0, ""},
-		"in small letters":                      {header4 + line4("0100000a:c001", "0200000a:1538", "01"), 0, ""},
-		"a kernel without IPv6":                 {header4 + line(used), 1, ""},
-		"no table":                              {"", 0, "the pod has no table of connections"},
-		"another command's words":               {"cat: /proc/net/tcp: No such file or directory\n", 0, "is not of the kernel's table"},
-		"a line that is cut off":                {header4 + "   0: 0100000A", 0, ""},
-		"a port that is none":                   {header4 + line4("0100000A:XXXX", "0200000A:C001", "01"), 0, "is not of the kernel's table"},
-		"a port too large":                      {header4 + line4("0100000A:11538", "0200000A:C001", "01"), 0, "is not of the kernel's table"},
-		"an address without a port":             {header4 + line4("0100000A:1538", "0200000A", "01"), 0, "is not of the kernel's table"},
-	} {
+	tables := map[string]string{
+		"no connection":                           header4 + line(listening) + header6,
+		"one connection":                          header4 + line(listening) + line(used),
+		"two connections":                         header4 + line(used) + line("0100000A:1538 0300000A:C001 01"),
+		"a connection to another port":            header4 + line4("0100000A:1539", "0200000A:C001", "01"),
+		"a connection from that port to a server": header4 + line4("0100000A:C001", "0200000A:1538", "01"),
+		"a connection that is being opened":       header4 + line4("0100000A:1538", "0200000A:C001", "03"),
+		"a connection that has ended":             header4 + line4("0100000A:1538", "0200000A:C001", "06"),
+		"a health check over the loopback":        header4 + line4("0100007F:1538", "0100007F:C001", "01"),
+		"a health check over the pod's address":   header4 + line4("0100000A:1538", "0100000A:C001", "01"),
+		"over IPv6": header4 + header6 + line4("000080FE000000000000000001000000:1538", "000080FE000000000000000002000000:C001",
+			"01"),
+		"over IPv6's loopback": header4 + header6 + line4("00000000000000000000000001000000:1538",
+			"00000000000000000000000001000000:C001", "01"),
+		"over IPv4, on a socket for both": header4 + header6 + line4("0000000000000000FFFF00000100000A:1538",
+			"0000000000000000FFFF00000200000A:C001", "01"),
+		"listening for both": header4 + header6 + line4("00000000000000000000000000000000:1538",
+			"00000000000000000000000000000000:0000", "0A"),
+		"in small letters":               header4 + line4("0100000a:c001", "0200000a:1538", "01"),
+		"a kernel without IPv6":          header4 + line(used),
+		"no table":                       "",
+		"the output of another command":  "cat: /proc/net/tcp: No such file or directory\n",
+		"a truncated line":               header4 + "   0: 0100000A",
+		"a port that is not hexadecimal": header4 + line4("0100000A:XXXX", "0200000A:C001", "01"),
+		"a port too large":               header4 + line4("0100000A:11538", "0200000A:C001", "01"),
+		"an address without a port":      header4 + line4("0100000A:1538", "0200000A", "01"),
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		t.Run(name, func(t *testing.T) {
-			got, err := established(row.table, port5432, nil)
-			if got != row.want || (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
-				t.Errorf("%d, %v; want %d, %q", got, err, row.want, row.err)
+			n, err := countConnections(tables[name], port5432, nil)
+			if err != nil {
+				file.Entry(t, name, err.Error())
+				return
 			}
+			file.Entry(t, name, fmt.Sprintf("%d connections", n))
 		})
 	}
 }
 
-// TestEstablishedReadsThisKernelsTable: a connection over the loopback is there and does not count.
-func TestEstablishedReadsThisKernelsTable(t *testing.T) {
+// TestCountConnectionsReadsKernelTable: the table lists a connection over the loopback, which does not count.
+func TestCountConnectionsReadsKernelTable(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	response, err := http.Get(server.URL) //nolint:noctx // this machine
@@ -342,12 +356,12 @@ func TestEstablishedReadsThisKernelsTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := established(string(table), 1, nil); err != nil || n != 0 {
+	if n, err := countConnections(string(table), 1, nil); err != nil || n != 0 {
 		t.Errorf("%d connections to port 1, %v", n, err)
 	}
 	var number int
 	_, _ = fmt.Sscan(port(t, server.URL), &number)
-	if n, err := established(string(table), number, nil); err != nil || n != 0 {
+	if n, err := countConnections(string(table), number, nil); err != nil || n != 0 {
 		t.Errorf("%d connections to the server, %v", n, err)
 	}
 	if want := fmt.Sprintf(":%04X ", number); !strings.Contains(string(table), want) {
@@ -362,13 +376,14 @@ func TestAskTCP(t *testing.T) {
 		printed map[string]string
 		want    string
 	}{
-		"nobody is connected":     {map[string]string{"web-0": header4, "web-1": header4 + header6}, "idle"},
-		"somebody is, to one":     {map[string]string{"web-0": header4, "web-1": used}, "in use"},
-		"the first is enough":     {map[string]string{"web-0": used}, "in use"},
-		"the second is enough":    {map[string]string{"web-1": used}, "in use"},
-		"the first cannot say":    {map[string]string{"web-1": header4}, "reading the connections of pod web-0: "},
-		"the first says nonsense": {map[string]string{"web-0": "a b c d", "web-1": header4}, "reading the connections of pod web-0: "},
-		"the second cannot say":   {map[string]string{"web-0": header4}, "reading the connections of pod web-1: "},
+		"no connection":            {map[string]string{"web-0": header4, "web-1": header4 + header6}, "idle"},
+		"one pod has a connection": {map[string]string{"web-0": header4, "web-1": used}, "in use"},
+		"only the first pod answers, and it has a connection":  {map[string]string{"web-0": used}, "in use"},
+		"only the second pod answers, and it has a connection": {map[string]string{"web-1": used}, "in use"},
+		"only the second pod answers, without a connection":    {map[string]string{"web-1": header4}, "reading the connections of pod web-0: "},
+		"the first pod answers nonsense": {map[string]string{"web-0": "a b c d", "web-1": header4},
+			"reading the connections of pod web-0: "},
+		"only the first pod answers, without a connection": {map[string]string{"web-0": header4}, "reading the connections of pod web-1: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.printed = row.printed

@@ -13,25 +13,26 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// secret is what Prometheus may quote of another tenant.
+// secret stands for another tenant's data in an answer of Prometheus.
 const secret = "payroll"
 
-// TestNothingOfPrometheusAnswerIsQuoted: whoever writes the query must not read what it matches.
-func TestNothingOfPrometheusAnswerIsQuoted(t *testing.T) {
+// TestPrometheusAnswerIsNotQuoted: the author of the query must not read data of other tenants in an error.
+func TestPrometheusAnswerIsNotQuoted(t *testing.T) {
 	for name, row := range map[string]struct {
 		code int
 		body string
 	}{
-		"an error":        {422, `{"status":"error","error":"found duplicate series [{namespace=\"payroll\"}]"}`},
-		"a warning":       {200, `{"status":"success","warnings":["payroll"],"data":{"resultType":"scalar","result":[1,"1"]}}`},
-		"a kind":          {200, `{"status":"success","data":{"resultType":"payroll","result":[]}}`},
-		"a vector":        {200, `{"status":"success","data":{"resultType":"vector","result":"payroll"}}`},
-		"a value":         {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"payroll"]}}`},
-		"a page":          {200, `payroll`},
-		"a thousand rows": {200, `{"status":"success","data":{"resultType":"vector","result":[` + strings.Repeat(`{"value":[1,"1"]},`, 100) + `{"value":[1,"payroll"]}]}}`},
+		"an error":  {422, `{"status":"error","error":"found duplicate series [{namespace=\"payroll\"}]"}`},
+		"a warning": {200, `{"status":"success","warnings":["payroll"],"data":{"resultType":"scalar","result":[1,"1"]}}`},
+		"a kind":    {200, `{"status":"success","data":{"resultType":"payroll","result":[]}}`},
+		"a vector":  {200, `{"status":"success","data":{"resultType":"vector","result":"payroll"}}`},
+		"a value":   {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"payroll"]}}`},
+		"a page":    {200, `payroll`},
+		"a thousand rows": {200, `{"status":"success","data":{"resultType":"vector","result":[` + strings.Repeat(`{"value":[1,"1"]},`, 100) +
+			`{"value":[1,"payroll"]}]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			active, err := above(row.code, []byte(row.body))
+			active, err := anyAboveZero(row.code, []byte(row.body))
 			if err == nil || active || strings.Contains(err.Error(), secret) {
 				t.Errorf("%v, %v", active, err)
 			}
@@ -39,7 +40,7 @@ func TestNothingOfPrometheusAnswerIsQuoted(t *testing.T) {
 	}
 }
 
-// TestPrometheusKeepsTenantsApart: a namespace is allowed by name, or is part of the URL.
+// TestPrometheusKeepsTenantsApart: the administrator lists a namespace, or the URL contains the namespace.
 func TestPrometheusKeepsTenantsApart(t *testing.T) {
 	var got *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,12 +55,12 @@ func TestPrometheusKeepsTenantsApart(t *testing.T) {
 		want       string
 		asked      string
 	}{
-		"nobody is allowed":       {"", nil, "sets of namespace shop may not ask Prometheus", ""},
-		"others are":              {"", []string{"payroll"}, "sets of namespace shop may not ask Prometheus", ""},
-		"the namespace is":        {"", []string{"payroll", "shop"}, "in use", "/api/v1/query"},
-		"all are":                 {"", []string{"*"}, "in use", "/api/v1/query"},
-		"the namespace is a path": {"/tenants/{namespace}/", nil, "in use", "/tenants/shop/api/v1/query"},
-		"it is a parameter":       {"/?namespace={namespace}&dedup=true", nil, "in use", "/api/v1/query?namespace=shop&dedup=true"},
+		"no namespace is allowed":             {"", nil, "sets of namespace shop may not query Prometheus", ""},
+		"only another namespace is allowed":   {"", []string{"payroll"}, "sets of namespace shop may not query Prometheus", ""},
+		"the namespace is allowed":            {"", []string{"payroll", "shop"}, "in use", "/api/v1/query"},
+		"every namespace is allowed":          {"", []string{"*"}, "in use", "/api/v1/query"},
+		"the namespace is a part of the path": {"/tenants/{namespace}/", nil, "in use", "/tenants/shop/api/v1/query"},
+		"the namespace is a query parameter":  {"/?namespace={namespace}&dedup=true", nil, "in use", "/api/v1/query?namespace=shop&dedup=true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := build.SleepSettings()
@@ -78,7 +79,7 @@ func TestPrometheusKeepsTenantsApart(t *testing.T) {
 	}
 }
 
-// TestPrometheusOverTLS: with a token, and authorities of its own.
+// TestPrometheusOverTLS uses a token and a certificate authority from files.
 func TestPrometheusOverTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer t0ken" {
@@ -99,12 +100,12 @@ func TestPrometheusOverTLS(t *testing.T) {
 	authority := write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	nonsense := write("nonsense.pem", []byte("x"))
 	for name, row := range map[string]struct{ token, ca, want string }{
-		"all is well":               {token, authority, "in use"},
-		"no token":                  {"", authority, "prometheus answers 401"},
-		"an authority nobody knows": {token, "", "prometheus does not answer"},
-		"no certificate in it":      {token, nonsense, "prometheus cannot be asked"},
-		"no such file":              {filepath.Join(folder, "none"), authority, "prometheus cannot be asked"},
-		"no such authority":         {token, filepath.Join(folder, "none"), "prometheus cannot be asked"},
+		"the right token and authority":         {token, authority, "in use"},
+		"no token":                              {"", authority, "prometheus answers 401"},
+		"the authority is not configured":       {token, "", "prometheus did not answer"},
+		"the authority file has no certificate": {token, nonsense, "prometheus cannot be queried"},
+		"the token file does not exist":         {filepath.Join(folder, "none"), authority, "prometheus cannot be queried"},
+		"the authority file does not exist":     {token, filepath.Join(folder, "none"), "prometheus cannot be queried"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := build.SleepSettings()

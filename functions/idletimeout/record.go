@@ -12,23 +12,23 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Record is the record of a sleep. It is written before the set is scaled to zero and removed after the wake-up, so that the
-// replicas come back (I4) also when the set's own document is lost, and a set is found that has lost its opt-in label.
+// Record is the ControllerRevision that holds a copy of a sleep. It is created before the set is scaled to zero, and deleted after
+// the wake-up. With it the replicas are restored (I4) even if the set loses its annotation or its opt-in label.
 type Record struct {
 	Revision *appsv1.ControllerRevision
 	Link     *api.Link
 }
 
-// mayHaveRecords reports whether there may be a record that matters. Who tells that a set is used which runs has none read.
+// mayHaveRecords reports whether records have to be read. The activity of a running set needs none.
 func (in Input) mayHaveRecords() bool {
-	return !in.Signal.wakes() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
+	return !in.Signal.reportsUse() || slices.ContainsFunc(in.Group, func(m idle.Member) bool {
 		return m.Sleep.Active() || statefulset.Replicas(m.Set) == 0
 	})
 }
 
-// remember makes the record of a sleep that has none yet. One that tells another count, because somebody scaled the set
-// between the record and the scaling to zero, is made again: a record cannot be changed.
-func (in Input) remember(m idle.Member, sleep *api.Sleep) []plan.Action {
+// ensureRecord creates the record of a sleep if it is missing. A ControllerRevision is immutable, so a record with another replica
+// count or policy is replaced. That happens if another client scaled the set after the record was created.
+func (in Input) ensureRecord(m idle.Member, sleep *api.Sleep) []plan.Action {
 	var actions []plan.Action
 	for _, r := range in.Records[m.Set.Name] {
 		if r.Link.Operation != sleep.Operation {
@@ -43,8 +43,8 @@ func (in Input) remember(m idle.Member, sleep *api.Sleep) []plan.Action {
 	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeSleepRecord(m.Set, sleep)))
 }
 
-// unreadable says why nobody knows how many replicas a set at zero had that does not tell of its sleep any more.
-func (in Input) unreadable(m idle.Member) error {
+// unreadableRecord returns why the record of a set at zero cannot be read, or nil. Its previous replica count is then unknown.
+func (in Input) unreadableRecord(m idle.Member) error {
 	for _, r := range in.Records[m.Set.Name] {
 		if _, err := api.LoadSleepRecord(r.Revision); err != nil && statefulset.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
 			return err
@@ -53,8 +53,8 @@ func (in Input) unreadable(m idle.Member) error {
 	return nil
 }
 
-// lost is the sleep of a set at zero that does not tell of it any more; nil if there is none.
-func (in Input) lost(m idle.Member) *api.Sleep {
+// lostSleep returns the sleep of a set at zero whose annotation was lost, or nil.
+func (in Input) lostSleep(m idle.Member) *api.Sleep {
 	if statefulset.Replicas(m.Set) > 0 {
 		return nil
 	}
@@ -67,9 +67,8 @@ func (in Input) lost(m idle.Member) *api.Sleep {
 	return nil
 }
 
-// forget removes the record of a sleep that is over: its set is gone, is another one, tells of its end, or runs and tells of
-// none.
-func (in Input) forget() plan.Plan {
+// deleteFinishedRecord deletes one record of a finished sleep.
+func (in Input) deleteFinishedRecord() plan.Plan {
 	if len(in.Group) == 0 {
 		for _, r := range in.Records[in.Name] {
 			return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
@@ -77,7 +76,7 @@ func (in Input) forget() plan.Plan {
 	}
 	for _, m := range in.Group {
 		for _, r := range in.Records[m.Set.Name] {
-			if in.over(m, r.Link) {
+			if in.isFinished(m, r.Link) {
 				return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
 			}
 		}
@@ -85,8 +84,9 @@ func (in Input) forget() plan.Plan {
 	return plan.Noop(api.SetGone)
 }
 
-// over reports whether nobody needs the record any more. A Scaler that is paused still scales its set to zero, whatever the set tells.
-func (in Input) over(m idle.Member, link *api.Link) bool {
+// isFinished reports whether the sleep of the record is finished: its set was replaced, its sleep ended, or the set runs without that
+// sleep. While a Scaler is paused it may still scale the set to zero, so the record is kept.
+func (in Input) isFinished(m idle.Member, link *api.Link) bool {
 	switch {
 	case m.SleepErr != nil:
 		return false
@@ -95,5 +95,5 @@ func (in Input) over(m idle.Member, link *api.Link) bool {
 	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
 		return m.Sleep.Phase.Terminal()
 	}
-	return statefulset.Replicas(m.Set) > 0 && !in.paused(m)
+	return statefulset.Replicas(m.Set) > 0 && !in.isScalerPaused(m)
 }

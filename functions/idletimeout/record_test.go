@@ -13,8 +13,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// recorded is the same with the records of the sleep of set web.
-func (in Input) recorded(sleeps ...*api.Sleep) Input {
+// withRecords returns the input with the records of sleeps of set web.
+func (in Input) withRecords(sleeps ...*api.Sleep) Input {
 	in.Records = map[string][]Record{}
 	for _, sleep := range sleeps {
 		in.Records["web"] = append(in.Records["web"], recordOf(build.Set("web"), sleep))
@@ -22,40 +22,38 @@ func (in Input) recorded(sleeps ...*api.Sleep) Input {
 	return in
 }
 
-func TestRecordsOfSleeps(t *testing.T) {
+// Invariants: I3, I4.
+func TestSleepRecords(t *testing.T) {
 	slept := build.Sleep(api.Stopping, build.ScaledDown(time.Hour))
 	other := build.Sleep(api.Stopping, build.ScaledDown(time.Hour), func(s *api.Sleep) { s.Set.UID = "uid-2" })
-	wakes := func(more string) string {
-		return `do WakingUp: patch statefulsets web {replicas 0 to 3, ` + more + `+sleep}; event WakingUp "what the set tells about its sleep was lost" -> wake.decided`
-	}
-	const waking = "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, due 30m0s"
-	const forget = "do CleaningUp: delete controllerrevisions drydock-" + build.SleepID + "-sleep"
-	unreadable := on(web(zero)).recorded(slept)
+	unreadable := on(web(zero)).withRecords(slept)
 	unreadable.Records["web"][0].Revision.Data.Raw = []byte("{")
-	check(t, map[string]row{
-		"I4: the set at zero has lost its document":  {on(web(zero)).recorded(slept), wakes("+last-activity, "), waking},
-		"I4: it has lost its label, too":             {on(web(zero, optOut)).recorded(slept), wakes(""), waking},
-		"I4: it tells of an older sleep":             {on(web(zero, sleep(api.Succeeded, func(s *api.Sleep) { s.Operation = "000000000000" }))).recorded(slept), wakes("+last-activity, "), waking},
-		"it tells of this very sleep":                {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour)))).recorded(slept), "noop StaysAsleep", ""},
-		"it runs, and tells of none":                 {on(web()).recorded(slept), forget, ""},
-		"it tells of the end":                        {on(web(sleep(api.Succeeded))).recorded(slept), forget, ""},
-		"of the end, and somebody scaled it to zero": {on(web(zero, sleep(api.Succeeded))).recorded(slept), forget, ""},
-		"the set is gone":                            {on().recorded(slept), forget, ""},
-		"I3: the set is another one":                 {on(web(zero)).recorded(other), forget, ""},
-		"the document cannot be read: nothing is touched": {on(web(zero, build.Annotation(api.SleepAnnotation, "{"))).recorded(slept),
-			`do StatusInvalid: event StatusInvalid "reading annotation drydock.dev/sleep of StatefulSet shop/web: unexpected end of JSON input; remove the annotation if no operation runs"`, ""},
-		"the record cannot be read": {unreadable, `do LinkInvalid: event LinkInvalid "reading journal shop/drydock-ba9876543210-sleep: unexpected end of JSON input; scale the set to what it had, and delete the record"`, ""},
-		"the set is being deleted":  {on(web(zero, build.Deleting())).recorded(slept), "noop SetGone", ""},
-		"a record of a set that nobody asks about": {func() Input {
-			in := on(member("db", build.Active(0))).recorded(slept)
+	check(t, map[string]Input{
+		"the set at zero lost its annotation":               on(web(zero)).withRecords(slept),
+		"the set at zero lost its annotation and its label": on(web(zero, optOut)).withRecords(slept),
+		"the annotation holds an older sleep": on(
+			web(zero, sleep(api.Succeeded, func(s *api.Sleep) { s.Operation = "000000000000" }))).withRecords(slept),
+		"the annotation holds the same sleep": on(
+			web(zero, sleep(api.Asleep, build.Slept(time.Hour)))).withRecords(slept),
+		"the set runs without a sleep": on(web()).withRecords(slept),
+		"the sleep has ended":          on(web(sleep(api.Succeeded))).withRecords(slept),
+		"the sleep has ended, and another client scaled the set to zero": on(web(zero, sleep(api.Succeeded))).withRecords(slept),
+		"the set is gone":      on().withRecords(slept),
+		"the set was replaced": on(web(zero)).withRecords(other),
+		"the annotation is unreadable: nothing is changed": on(
+			web(zero, build.Annotation(api.SleepAnnotation, "{"))).withRecords(slept),
+		"the record cannot be read": unreadable,
+		"the set is being deleted":  on(web(zero, build.Deleting())).withRecords(slept),
+		"the record belongs to a set outside the group": func() Input {
+			in := on(member("db", build.Active(0))).withRecords(slept)
 			in.Name = "db"
 			return in
-		}(), "noop NotIdle", ""},
+		}(),
 	})
 }
 
-// TestWhenRecordsAreRead: not for each activity of a set that runs. A set that tells of no sleep may be another one than the
-// one that slept.
+// TestWhenRecordsAreRead: the activity of a running set reads no records. Any other event does, because the sleeping set may have been
+// replaced by a set without a sleep.
 func TestWhenRecordsAreRead(t *testing.T) {
 	for name, row := range map[string]struct {
 		in   Input
@@ -63,12 +61,12 @@ func TestWhenRecordsAreRead(t *testing.T) {
 	}{
 		"the set is gone":              {on(), true},
 		"a set that never slept":       {on(web()), true},
-		"it is used":                   {func() Input { in := on(web()); in.Signal = Signal{Type: events.Activity}; return in }(), false},
-		"it sleeps, and is used":       {func() Input { in := on(web(zero)); in.Signal = Signal{Type: events.Wake}; return in }(), true},
+		"the set is used":              {func() Input { in := on(web()); in.Signal = Signal{Type: events.Activity}; return in }(), false},
+		"a sleeping set is used":       {func() Input { in := on(web(zero)); in.Signal = Signal{Type: events.Wake}; return in }(), true},
 		"a set at zero":                {on(web(zero)), true},
 		"a set that is about to sleep": {on(web(sleep(api.Planned))), true},
 		"a set that has slept":         {on(web(sleep(api.Succeeded))), true},
-		"one of its group":             {on(web(shop), member("db", shop, zero)), true},
+		"another member is at zero":    {on(web(shop), member("db", shop, zero)), true},
 	} {
 		if got := row.in.mayHaveRecords(); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -76,14 +74,14 @@ func TestWhenRecordsAreRead(t *testing.T) {
 	}
 }
 
-// TestI4TheRecordHasTheCountThatIsTakenAway, also when somebody scaled the set after an earlier try had made the record.
+// TestRecordHoldsReplicasBeforeScaleDown: the record is replaced if the set was scaled after an earlier try created it.
 // Invariants: I4.
-func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
-	s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.Replicas(5), sleep(api.Stopping, due))}}
+func TestRecordHoldsReplicasBeforeScaleDown(t *testing.T) {
+	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.Replicas(5), sleep(api.Stopping, due))}}
 	s.observeRecords(on(s.sets...))
-	early := recordOf(s.sets[0], build.Sleep(api.Stopping, build.ScaledDown(0))) // of the three that there were; the scale-down met a conflict
+	early := recordOf(s.sets[0], build.Sleep(api.Stopping, build.ScaledDown(0))) // holds three replicas; the scale-down met a conflict
 	s.records[early.Revision.Name] = early
-	s.look("web")
+	s.step("web")
 	if sleep := s.sleepOf("web"); sleep.Phase != api.Asleep || sleep.Replicas != 5 {
 		t.Fatalf("%s", build.Summary(sleep))
 	}
@@ -97,9 +95,9 @@ func TestI4TheRecordHasTheCountThatIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestI2TheRecordComesFirst: a crash between the two writes leaves a record too many, never a set without one.
+// TestRecordIsCreatedBeforeScaleDown: after a crash between the two writes there is a superfluous record, never a set without one.
 // Invariants: I2.
-func TestI2TheRecordComesFirst(t *testing.T) {
+func TestRecordIsCreatedBeforeScaleDown(t *testing.T) {
 	p := Decide(on(web(sleep(api.Stopping, due))))
 	if len(p.Actions) != 2 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[1].Verb != plan.VerbPatch {
 		t.Fatalf("%s", p)
@@ -110,8 +108,8 @@ func TestI2TheRecordComesFirst(t *testing.T) {
 	}
 }
 
-// TestRecordsInAnyOrder: which of several records goes first does not depend on chance.
-func TestRecordsInAnyOrder(t *testing.T) {
+// TestRecordDeletionOrderIsDeterministic repeats the decision on several records.
+func TestRecordDeletionOrderIsDeterministic(t *testing.T) {
 	in := on(web(shop), member("db", shop), member("queue", shop), member("cache", shop))
 	for _, m := range in.Group {
 		in.Records[m.Set.Name] = []Record{recordOf(m.Set, idle.NewSleep(m.Set, api.Stopping, idle.ForIdle, 1, build.Now, ""))}
@@ -124,10 +122,10 @@ func TestRecordsInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestRecordsStayWhileTheSetSleeps: they go with the end of the sleep (I9), and not before.
-func TestRecordsStayWhileTheSetSleeps(t *testing.T) {
+// TestRecordIsKeptDuringSleep: the record is deleted at the end of the sleep (I9), not earlier.
+func TestRecordIsKeptDuringSleep(t *testing.T) {
 	for _, phase := range []api.Phase{api.Stopping, api.Asleep, api.Waking} {
-		in := on(web(zero, build.Counting(1, 0), sleep(phase, due, build.Slept(time.Hour)))).told(events.Activity, 3*time.Hour)
+		in := on(web(zero, build.Counting(1, 0), sleep(phase, due, build.Slept(time.Hour)))).withSignal(events.Activity, 3*time.Hour)
 		if p := Decide(in); p.Reason == api.CleaningUp {
 			t.Errorf("%s: %s", phase, p)
 		}

@@ -14,8 +14,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// scale adds the count to the patch of the set. If the set has a Scaler, it leaves the patch alone and returns the writes of the Scaler
-// instead: spec.paused, and spec.replicas where that is 0 at a wake.
+// scale sets the replica count to zero or back. Without a Scaler it adds the count to the patch of the set. With a Scaler it returns
+// a patch of the Scaler instead: spec.paused, and spec.replicas if that is 0 at a wake-up.
 func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action {
 	scaler := in.Scalers[m.Set.Name]
 	if scaler == nil {
@@ -33,35 +33,35 @@ func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action 
 	return change.Actions()
 }
 
-// stoppingByScaler waits until the Scaler has scaled the set to zero.
-func stoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
+// handleStoppingByScaler waits until the Scaler has scaled the set to zero.
+func handleStoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
 	record := operation.Of(m.Set).Scale
 	switch {
-	case !in.Scalers[m.Set.Name].Spec.Paused && m.Sleep.Round >= rounds:
-		return giveUp(in, group, m, m.Sleep, api.StartedByOthers, fmt.Sprintf("another client has ended the pause of Scaler %s %d times",
+	case !in.Scalers[m.Set.Name].Spec.Paused && m.Sleep.Round >= maxRounds:
+		return failSleep(in, group, m, m.Sleep, api.StartedByOthers, fmt.Sprintf("another client ended the pause of Scaler %s %d times",
 			record.Scaler.Name, m.Sleep.Round))
-	case !in.Scalers[m.Set.Name].Spec.Paused: // or its pause was never written
-		return scaleDown(in, m, again(m.Sleep))
+	case !in.Scalers[m.Set.Name].Spec.Paused: // another client ended the pause, or it was never written
+		return scaleDown(in, m, nextRound(m.Sleep))
 	case record.Phase == api.Failed:
-		return giveUp(in, group, m, m.Sleep, record.Reason, fmt.Sprintf("the scaling to zero has failed: %s", record.Message))
+		return failSleep(in, group, m, m.Sleep, record.Reason, fmt.Sprintf("the scale-down to zero failed: %s", record.Message))
 	}
-	return plan.Wait(api.ScalingDown, "Scaler %s stops it, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
+	return plan.Wait(api.ScalingDown, "Scaler %s scales it to zero, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
 }
 
-// paused reports whether the set has a Scaler that is paused.
-func (in Input) paused(m idle.Member) bool {
+// isScalerPaused reports whether the set has a paused Scaler.
+func (in Input) isScalerPaused(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
 	return scaler != nil && scaler.Spec.Paused
 }
 
-// resumes reports whether the set's Scaler wants members, so that it starts them without another write.
-func (in Input) resumes(m idle.Member) bool {
+// scalerStartsSet reports whether the set's Scaler starts members without another write.
+func (in Input) scalerStartsSet(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
 	return scaler != nil && !scaler.Spec.Paused && ptr.Deref(scaler.Spec.Replicas, 0) > 0
 }
 
-// hooksTake returns the deadlines of the hooks pre and post together; 0 without a Scaler.
-func (in Input) hooksTake(m idle.Member) time.Duration {
+// hookDeadlines returns the sum of the deadlines of the hooks pre and post, or 0 without a Scaler.
+func (in Input) hookDeadlines(m idle.Member) time.Duration {
 	scaler := in.Scalers[m.Set.Name]
 	if scaler == nil {
 		return 0

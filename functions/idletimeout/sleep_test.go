@@ -20,104 +20,81 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-const (
-	// remembers and forgets are what is done with the record of the sleep.
-	remembers = "create controllerrevisions drydock-" + build.SleepID + "-sleep; "
-	forgets   = "; delete controllerrevisions drydock-" + build.SleepID + "-sleep"
-)
-
-// due is a deadline that has not come.
+// due is a deadline in the future.
 var due = build.SleepDue(time.Minute)
 
-// scaler is who last wrote the set's replicas.
-func scaler(manager string) build.Option {
+// replicasWrittenBy makes the field manager the last writer of the set's replicas.
+func replicasWrittenBy(manager string) build.Option {
 	return build.Edit(func(s *appsv1.StatefulSet) {
 		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{}}}`)}}}
 	})
 }
 
-func TestPlannedIsPauseOwnersTurn(t *testing.T) {
+// Invariants: I4.
+func TestPlannedSleepWaitsForPauseOwner(t *testing.T) {
 	with := func(options ...build.Option) Input { return on(web(append(options, sleep(api.Planned, due))...)) }
-	check(t, map[string]row{
-		"the owner is asked":       {with(), "noop NotOurPhase", ""},
-		"its deadline is not ours": {on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))), "noop NotOurPhase", ""},
-		"the set is being deleted": {with(build.Deleting()), "noop SetGone", ""},
-		"a resize is asked for":    {with(build.Resize("data=1Gi")), "noop NotOurPhase", ""},
-		"used in the second it began": {with(build.Active(time.Minute)), `do WakingUp: patch statefulsets web {+last-activity, +sleep}; event WakingUp "web: it was active at 2026-03-01T11:59:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"I4: somebody has scaled it up since": {with(build.Active(0), build.Replicas(5)), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 5, due 30m0s"},
-		"somebody aborts": {with(abort), `do Aborted: patch statefulsets web {-abort, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Aborted at Planned, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"I4: somebody has scaled it to zero: theirs to wake": {with(zero, scaler("kubectl"), build.Active(0)), `do AtZeroAlready: patch statefulsets web {+sleep}; event AtZeroAlready "field manager \"kubectl\" has scaled it to zero" -> scaled`,
-			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, finished 0s"},
-		"its operator has stopped it: its consent is about to come": {on(web(zero, sleep(api.Planned, due, build.OwnerStops()))), "noop NotOurPhase", ""},
-		"it is not opted in any more": {with(optOut), `do WakingUp: patch statefulsets web {+sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, due 30m0s"},
+	check(t, map[string]Input{
+		"pause-owner asks the owner":                                          with(),
+		"the deadline belongs to pause-owner":                                 on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))),
+		"the set is being deleted":                                            with(build.Deleting()),
+		"a resize is asked for":                                               with(build.Resize("data=1Gi")),
+		"the set was used in the second of the decision":                      with(build.Active(time.Minute)),
+		"the set was scaled up since, and is used":                            with(build.Active(0), build.Replicas(5)),
+		"the user aborts the sleep":                                           with(abort),
+		"another client scaled the set to zero and has to wake it":            with(zero, replicasWrittenBy("kubectl"), build.Active(0)),
+		"the operator scaled the set to zero before its consent was recorded": on(web(zero, sleep(api.Planned, due, build.OwnerStops()))),
+		"the set is no longer opted in":                                       with(optOut),
 	})
 }
 
+// Invariants: I1, I4, I8.
 func TestStopping(t *testing.T) {
 	consented := sleep(api.Stopping, due)
 	stopping := sleep(api.Stopping, due, build.ScaledDown(30*time.Second))
 	with := func(options ...build.Option) Input { return on(web(options...)) }
-	const scales = "do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 3 to 0}"
-	const asleep = `do FellAsleep: patch statefulsets web {+sleep}; event FellAsleep "3 replicas come back when somebody needs them" -> scaled`
-	check(t, map[string]row{
-		"the owner consents: it is scaled to zero": {with(consented), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
-		"pods take longer than others": {with(consented, build.Edit(func(s *appsv1.StatefulSet) {
+	check(t, map[string]Input{
+		"the owner consented: the set is scaled to zero": with(consented),
+		"the pods have a long grace period": with(consented, build.Edit(func(s *appsv1.StatefulSet) {
 			grace := int64(3600)
 			s.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
-		})), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 1h15m0s"},
-		"I4: somebody scaled it between the decision and now: that count comes back": {with(consented, build.Replicas(5)),
-			"do ScalingDown: " + remembers + "patch statefulsets web {+sleep, replicas 5 to 0}", "Stopping , idle, attempt 1, round 1, replicas 5, stopping 0s, due 15m30s"},
-		"I1: claims that a scale-down deletes are kept, in the same write": {with(consented, build.WhenScaled("Delete")),
-			"do ScalingDown: " + remembers + "patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 1, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"I1: somebody puts Delete back before another round": {with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"), build.Owned("Database", "main")),
-			"do ScalingDown: patch statefulsets web {whenScaled Retain, +sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"what is kept already is remembered": {with(sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"), build.Owned("Database", "main")),
-			"do ScalingDown: patch statefulsets web {+sleep, replicas 3 to 0}", "Stopping , idle, attempt 1, round 2, replicas 3, whenScaled Delete, stopping 0s, due 15m30s"},
-		"pods end":                         {with(stopping, zero, build.Counting(2, 2)), "wait ScalingDown (2 replicas are left)", ""},
-		"the controller has not seen it":   {with(stopping, zero, build.Unseen()), "wait ScalingDown (0 replicas are left)", ""},
-		"all pods have ended":              {with(stopping, zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -30s, quiesced 0s"},
-		"they have, as the deadline came":  {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced 0s"},
-		"the set is being deleted":         {with(stopping, zero, build.Counting(1, 1), build.Deleting()), "noop SetGone", ""},
-		"its operator stops it":            {with(sleep(api.Stopping, due, build.OwnerStops())), "wait ScalingDown (its operator stops it, 3 replicas are left)", ""},
-		"its operator is about to be done": {with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(1, 1)), "wait ScalingDown (its operator stops it, 1 replicas are left)", ""},
-		"its operator has stopped it":      {with(sleep(api.Stopping, due, build.OwnerStops()), zero), asleep, "Asleep FellAsleep, idle, attempt 1, round 1, replicas 3, its owner stops it, quiesced 0s"},
-		"I8: its operator does not stop it": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
-			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8: its operator stopped it, but for a pod": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
-			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"I8, I4: pods do not end: the set gets its replicas back": {with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
-			`do DeadlineExceeded: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event DeadlineExceeded "1 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, due 30m0s"},
-		"I8: nobody came to scale it": {with(sleep(api.Stopping, build.SleepDue(-time.Second))),
-			`do DeadlineExceeded: patch statefulsets web {+last-activity, +sleep}; event DeadlineExceeded "3 pods did not end within 15m0s and their own grace period, so the set is started again. Look at the pods, their finalizers and nodes; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking DeadlineExceeded at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"it is used while pods end": {with(stopping, zero, build.Counting(2, 2), build.Active(0)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
-		"it is used while its operator stops it: the operator starts it": {with(sleep(api.Stopping, due, build.OwnerStops()), zero, build.Counting(2, 2), build.Active(0)),
-			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, due 30m0s"},
-		"somebody aborts": {with(stopping, zero, build.Counting(2, 2), abort),
-			`do Aborted: patch statefulsets web {-abort, replicas 0 to 3, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Aborted at Stopping, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
-		"it is not opted in any more": {with(stopping, zero, optOut),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -30s, due 30m0s"},
-		"the API server refuses to scale it": {with(consented).refused("admission webhook denied the request"),
-			`do Rejected: patch statefulsets web {+last-activity, +sleep}; event Rejected "the API server refuses: admission webhook denied the request; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Rejected at Stopping, idle, attempt 1, round 1, replicas 3, due 30m0s"},
-		"what it refuses of a member is not about the others": {on(member("db", shop, sleep(api.Planned)), web(shop, consented)).refused("no"), scales, "Stopping , idle, attempt 1, round 1, replicas 3, stopping 0s, due 15m30s"},
+		})),
+		"the set was scaled after the decision: the new count is recorded": with(consented, build.Replicas(5)),
+		"the scale-down retains claims in the same write":                  with(consented, build.WhenScaled("Delete")),
+		"another client restores policy Delete before the next round": with(
+			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"),
+			build.Owned("Database", "main")),
+		"the policy is Retain already, and the previous policy stays recorded": with(
+			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"),
+			build.Owned("Database", "main")),
+		"pods end":                       with(stopping, zero, build.Counting(2, 2)),
+		"the controller has not seen it": with(stopping, zero, build.Unseen()),
+		"all pods have ended":            with(stopping, zero),
+		"all pods ended when the deadline passed": with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)),
+			zero),
+		"the set is being deleted":            with(stopping, zero, build.Counting(1, 1), build.Deleting()),
+		"the operator scales the set to zero": with(sleep(api.Stopping, due, build.OwnerStops())),
+		"the operator scaled the set to zero, and a pod is left": with(sleep(api.Stopping, due, build.OwnerStops()), zero,
+			build.Counting(1, 1)),
+		"the operator scaled the set to zero, and all pods ended": with(sleep(api.Stopping, due, build.OwnerStops()), zero),
+		"the operator does not scale the set to zero in time":     with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
+		"the operator scaled the set to zero, and a pod does not end in time": with(
+			sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
+		"pods do not end in time: the replicas are restored": with(
+			sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
+		"the scale-down was not written in time": with(sleep(api.Stopping, build.SleepDue(-time.Second))),
+		"the set is used while pods end":         with(stopping, zero, build.Counting(2, 2), build.Active(0)),
+		"the set is used while its operator stops it: the operator starts it": with(sleep(api.Stopping, due, build.OwnerStops()), zero,
+			build.Counting(2, 2), build.Active(0)),
+		"the user aborts the sleep":             with(stopping, zero, build.Counting(2, 2), abort),
+		"the set is no longer opted in":         with(stopping, zero, optOut),
+		"the API server rejects the scale-down": with(consented).withRejection("admission webhook denied the request"),
+		"a rejected write to one member does not affect the others": on(member("db", shop, sleep(api.Planned)),
+			web(shop, consented)).withRejection("no"),
 	})
 }
 
 // Invariants: I4.
-func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
+func TestReplicasRestoredByAnotherClient(t *testing.T) {
 	owned := build.Owned("Database", "main")
 	again := func(round int) build.Option {
 		return sleep(api.Stopping, due, build.ScaledDown(30*time.Second), build.SleepRound(round))
@@ -128,57 +105,54 @@ func TestI4ReplicasThatSomebodyPutsBack(t *testing.T) {
 	with := func(options ...build.Option) Input {
 		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
 	}
-	const down = "do ScalingDown: patch statefulsets web {+sleep, replicas 2 to 0}"
-	started := func(by string) string {
-		return `do StartedByOthers: patch statefulsets web {+last-activity, +sleep}; event StartedByOthers "` + by + ` gave it 2 replicas" -> wake.decided`
-	}
-	check(t, map[string]row{
-		"an operator, while it stops: once more; the count from before comes back": {with(owned, again(1)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
-		"an operator, while it stops: a third time":                                {with(owned, again(2)), down, "Stopping , idle, attempt 1, round 3, replicas 3, stopping 0s, due 15m30s"},
-		"an operator that will not let it: it is given up": {with(owned, again(3), scaler("redis-operator")),
-			`do StartedByOthers: patch statefulsets web {+last-activity, +sleep}; event StartedByOthers "field manager \"redis-operator\" put 2 replicas back 3 times; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking StartedByOthers at Stopping, idle, attempt 1, round 3, replicas 2, stopping -30s, due 30m0s"},
-		"an operator that is late, within a minute": {with(owned, asleep(59*time.Second)), down, "Stopping , idle, attempt 1, round 2, replicas 3, stopping 0s, due 15m30s"},
-		"later it is somebody's wish":               {with(owned, asleep(time.Minute)), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1m0s, quiesced -1m0s, due 30m0s"},
-		"late for the third time":                   {with(owned, asleep(time.Second, build.SleepRound(3))), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 3, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
-		"a person, at once":                         {with(asleep(time.Second), scaler("kubectl")), started(`field manager \"kubectl\"`), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, stopping -1s, quiesced -1s, due 30m0s"},
-		"its operator, which had stopped it":        {with(owned, asleep(time.Second, build.OwnerStops())), started("somebody"), "Waking StartedByOthers, idle, attempt 1, round 1, replicas 2, its owner stops it, stopping -1s, quiesced -1s, due 30m0s"},
-		"a person, of a set that is paused": {with(build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))), started("somebody"),
-			"Waking StartedByOthers, paused, attempt 1, round 1, replicas 2, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"that is left alone for a while": {with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))), "noop AlreadyRefused", ""},
-		"then it sleeps again": {with(build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
-			`do SleepDecided: patch statefulsets web {+sleep}; event SleepDecided "drydock.dev/paused is set" -> sleep.decided`,
-			"Planned SleepDecided, paused, attempt 2, round 1, replicas 2, due 10m0s"},
+	check(t, map[string]Input{
+		"an operator restores replicas during the stop: second round with the original count": with(owned, again(1)),
+		"an operator restores replicas during the stop: third round":                          with(owned, again(2)),
+		"an operator restores replicas in every round: the sleep fails": with(
+			owned, again(3), replicasWrittenBy("redis-operator")),
+		"an operator restores replicas within a minute after the set fell asleep": with(owned, asleep(59*time.Second)),
+		"replicas appear after a minute: another client started the set":          with(owned, asleep(time.Minute)),
+		"an operator is late for the third time":                                  with(owned, asleep(time.Second, build.SleepRound(3))),
+		"a user starts the sleeping set":                                          with(asleep(time.Second), replicasWrittenBy("kubectl")),
+		"the operator that stopped the set starts it": with(
+			owned, asleep(time.Second, build.OwnerStops())),
+		"a user starts the paused set": with(
+			build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))),
+		"a user started the paused set recently": with(
+			build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))),
+		"a user started the paused set long ago": with(
+			build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
 	})
 }
 
-// TestI4APersonWhoStartsASetWhileItStops is heard at once, as when it is asleep: nobody but an operator that is late is
-// scaled down again.
+// TestStartByAnotherClientDuringStopEndsSleep: the set wakes at once, as from sleep. Only replicas of a late operator are scaled down
+// again.
 // Invariants: I4.
-func TestI4APersonWhoStartsASetWhileItStops(t *testing.T) {
-	p := Decide(on(web(build.Replicas(2), sleep(api.Stopping, due, build.ScaledDown(5*time.Minute)), scaler("kubectl"))))
+func TestStartByAnotherClientDuringStopEndsSleep(t *testing.T) {
+	p := Decide(on(web(build.Replicas(2), sleep(api.Stopping, due, build.ScaledDown(5*time.Minute)), replicasWrittenBy("kubectl"))))
 	if next := build.StoredSleep(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
 		t.Errorf("%s", p)
 	}
 }
 
-// TestI4WhoeverScaledToZeroIsNotOverruled: what Drydock did not take away it does not give back.
+// TestSetScaledToZeroByAnotherClientStaysAtZero: Drydock restores only replicas that it removed.
 // Invariants: I4.
-func TestI4WhoeverScaledToZeroIsNotOverruled(t *testing.T) {
+func TestSetScaledToZeroByAnotherClientStaysAtZero(t *testing.T) {
 	for name, set := range map[string]*appsv1.StatefulSet{
-		"planned, and used":                 web(zero, build.Active(0), sleep(api.Planned, due)),
-		"planned, and aborted":              web(zero, abort, sleep(api.Planned, due)),
-		"consented, and used":               web(zero, build.Active(0), sleep(api.Stopping, due)),
-		"consented, and nobody needs it":    web(zero, sleep(api.Stopping, due)),
-		"planned, and not opted in":         web(zero, optOut, sleep(api.Planned, due)),
-		"consented, and the time is over":   web(zero, build.Counting(1, 1), sleep(api.Stopping, build.SleepDue(-time.Second))),
-		"planned, another one is kept warm": web(zero, sleep(api.Planned, due), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
+		"planned, and the set is used":                   web(zero, build.Active(0), sleep(api.Planned, due)),
+		"planned, and the sleep is aborted":              web(zero, abort, sleep(api.Planned, due)),
+		"the owner consented, and the set is used":       web(zero, build.Active(0), sleep(api.Stopping, due)),
+		"the owner consented, and the set is not needed": web(zero, sleep(api.Stopping, due)),
+		"planned, and the set is not opted in":           web(zero, optOut, sleep(api.Planned, due)),
+		"the owner consented, and the deadline passed":   web(zero, build.Counting(1, 1), sleep(api.Stopping, build.SleepDue(-time.Second))),
+		"planned, and the set is kept warm": web(zero, sleep(api.Planned, due),
+			build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
-			s.until(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
+			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
+			s.runUntil(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
 			if n := statefulset.Replicas(s.sets[0]); n != 0 {
-				t.Errorf("somebody scaled it to zero, and it has %d replicas:\n%s", n, strings.Join(s.log, "\n"))
+				t.Errorf("another client scaled the set to zero, and it has %d replicas:\n%s", n, strings.Join(s.log, "\n"))
 			}
 			if sleep := s.sleepOf("web"); sleep.Active() || sleep.Phase == api.Failed && sleep.Reason == api.NotReady {
 				t.Errorf("its sleep is %s %s: %s\n%s", sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
@@ -191,40 +165,26 @@ func TestAsleep(t *testing.T) {
 	asleep := func(options ...build.Option) Input {
 		return on(web(append([]build.Option{zero, sleep(api.Asleep, build.Slept(time.Hour))}, options...)...))
 	}
-	check(t, map[string]row{
-		"nobody needs it":          {asleep(), "noop StaysAsleep", ""},
-		"the set is being deleted": {asleep(build.Deleting(), build.Active(0)), "noop SetGone", ""},
-		"a resize is asked for":    {asleep(build.Resize("data=1Gi")), "noop StaysAsleep", ""},
-		"its hour has come": {asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is kept warm at this hour" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"it is to be awake until a time": {asleep(build.AwakeFor(time.Minute)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: awake until 2026-03-01T12:01:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"no clock puts it to sleep any more": {asleep(without(api.IdleTimeoutAnnotation)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "it has no drydock.dev/idle-timeout" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"it is not paused any more": {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is not paused any more" -> wake.decided`,
-			"Waking WakingUp, paused, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"somebody aborts": {asleep(abort),
-			`do Aborted: patch statefulsets web {-abort, replicas 0 to 3, +last-activity, +sleep}; event Aborted "aborted; it is not put to sleep for 13m0s" -> wake.decided`,
-			"Waking Aborted at Asleep, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"it is not opted in any more": {asleep(optOut),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "it is not opted in any more" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"its operator has stopped it, and starts it": {on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
-			`do WakingUp: patch statefulsets web {+sleep}; event WakingUp "web: it was active at 2026-03-01T12:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, its owner stops it, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"a use in the future is not moved back": {asleep(build.Active(-time.Hour)),
-			`do WakingUp: patch statefulsets web {replicas 0 to 3, +sleep}; event WakingUp "web: it was active at 2026-03-01T13:00:00Z" -> wake.decided`,
-			"Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+	check(t, map[string]Input{
+		"the set is not needed":         asleep(),
+		"the set is being deleted":      asleep(build.Deleting(), build.Active(0)),
+		"a resize is asked for":         asleep(build.Resize("data=1Gi")),
+		"a keep-warm window opens":      asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
+		"awake-until is in the future":  asleep(build.AwakeFor(time.Minute)),
+		"the timeout was removed":       asleep(without(api.IdleTimeoutAnnotation)),
+		"the set is no longer paused":   on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
+		"the user aborts the sleep":     asleep(abort),
+		"the set is no longer opted in": asleep(optOut),
+		"the operator stopped the set and has to start it": on(
+			web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
+		"the stored use is in the future and stays": asleep(build.Active(-time.Hour)),
 	})
 }
 
+// Invariants: I1, I8.
 func TestWaking(t *testing.T) {
 	with := func(phase []func(*api.Sleep), options ...build.Option) Input {
-		all := append([]func(*api.Sleep){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web: it was active")}, phase...)
+		all := append([]func(*api.Sleep){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web was active")}, phase...)
 		return on(web(append([]build.Option{sleep(api.Waking, all...)}, options...)...))
 	}
 	type edits = []func(*api.Sleep)
@@ -232,130 +192,128 @@ func TestWaking(t *testing.T) {
 	given := func(reason api.Reason) func(*api.Sleep) {
 		return func(s *api.Sleep) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
 	}
-	const awake = `event Awake "web: it was active"` + forgets + " -> scaled"
-	const ready = "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"
-	check(t, map[string]row{
-		"replicas are starting":                                         {with(nil, build.Counting(2, 1)), "wait WaitingForReady (1 of 3 replicas are ready)", ""},
-		"its operator is about to start it":                             {with(edits{build.OwnerStops()}, zero), "wait WaitingForReady (0 of 3 replicas are ready, its operator is to start them)", ""},
-		"all are ready":                                                 {with(nil), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"as many as somebody wants by now":                              {with(nil, build.Replicas(2)), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"an abort has nothing left to end":                              {with(nil, abort), "do Awake: patch statefulsets web {+sleep, -abort}; " + awake, ready},
-		"not opted in any more":                                         {with(nil, optOut), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"paused meanwhile: it wakes first":                              {with(nil, build.Paused()), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"I1: somebody stops it while it wakes, and its claims would go": {with(edits{build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")), "wait ScalingDown (somebody stops it again; while pods are left, its claims stay retained)", ""},
-		"I1: its pods never end: the claims stay": {with(edits{late, build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
-			`do AtZeroAlready: patch statefulsets web {+sleep}; event AtZeroAlready "somebody has scaled it to zero"` + forgets + " -> scaled",
-			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"somebody has stopped it while it woke": {with(edits{build.Kept("Delete")}, zero, build.WhenScaled("Retain")),
-			`do AtZeroAlready: patch statefulsets web {+sleep, whenScaled Delete}; event AtZeroAlready "somebody has scaled it to zero"` + forgets + " -> scaled",
-			"Succeeded AtZeroAlready, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"I1: Delete is put back at the end": {with(edits{build.Kept("Delete")}, build.WhenScaled("Retain")), "do Awake: patch statefulsets web {+sleep, whenScaled Delete}; " + awake, ready},
-		"somebody has put it back":          {with(edits{build.Kept("Delete")}, build.WhenScaled("Delete")), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"somebody else has started it": {with(edits{build.Told(api.StartedByOthers, "kubectl gave it 3 replicas")}),
-			`do StartedByOthers: patch statefulsets web {+sleep}; event StartedByOthers "kubectl gave it 3 replicas"` + forgets + " -> scaled",
-			"Succeeded StartedByOthers, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
-		"ready as the deadline came": {with(edits{late}), "do Awake: patch statefulsets web {+sleep}; " + awake, ready},
-		"I8: it does not get ready": {with(edits{late, build.Kept("Delete")}, build.Counting(3, 2), build.WhenScaled("Retain")),
-			`do NotReady: patch statefulsets web {+sleep, whenScaled Delete}; event NotReady "only 2 of 3 replicas got ready within 30m0s; look at the pods"` + forgets + " -> operation.failed",
-			"Failed NotReady at Waking, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"I8: the API server refuses": {with(nil, zero).refused("quota exceeded"),
-			`do Rejected: patch statefulsets web {+sleep}; event Rejected "the API server refuses: quota exceeded; scale the set yourself"` + forgets + " -> operation.failed",
-			"Failed Rejected at Waking, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
-		"I8: the end of a sleep that was given up, not ready": {with(edits{late, given(api.Aborted)}, build.Counting(3, 2)),
-			`do NotReady: patch statefulsets web {+sleep}; event NotReady "only 2 of 3 replicas got ready within 30m0s; look at the pods"` + forgets + " -> operation.failed",
-			"Failed NotReady at Stopping, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, finished 0s"},
+	check(t, map[string]Input{
+		"replicas are starting":                             with(nil, build.Counting(2, 1)),
+		"the operator has to start the set":                 with(edits{build.OwnerStops()}, zero),
+		"all are ready":                                     with(nil),
+		"the set was scaled down and is ready":              with(nil, build.Replicas(2)),
+		"the user aborts a sleep that is ending":            with(nil, abort),
+		"the set is no longer opted in":                     with(nil, optOut),
+		"the set was paused while it wakes: it wakes first": with(nil, build.Paused()),
+		"another client scales the set to zero during the wake-up: claims stay retained while pods end": with(
+			edits{build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
+		"another client scales the set to zero during the wake-up, and pods never end: claims stay retained": with(
+			edits{late, build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
+		"another client scaled the set to zero during the wake-up": with(edits{build.Kept("Delete")}, zero, build.WhenScaled("Retain")),
+		"policy Delete is restored at the end":                     with(edits{build.Kept("Delete")}, build.WhenScaled("Retain")),
+		"another client restored policy Delete":                    with(edits{build.Kept("Delete")}, build.WhenScaled("Delete")),
+		"another client started the set":                           with(edits{build.Told(api.StartedByOthers, "kubectl gave it 3 replicas")}),
+		"ready when the deadline passed":                           with(edits{late}),
+		"the set does not become ready in time": with(edits{late, build.Kept("Delete")}, build.Counting(3, 2),
+			build.WhenScaled("Retain")),
+		"the API server rejects a write of the wake-up": with(nil, zero).withRejection("quota exceeded"),
+		"a failed sleep ends, and the set is not ready": with(edits{late, given(api.Aborted)}, build.Counting(3, 2)),
 	})
-	t.Run("I8: the end of a sleep that was given up", func(t *testing.T) {
+	t.Run("a failed sleep ends, and the set is ready", func(t *testing.T) {
 		p := Decide(with(edits{given(api.Aborted)}))
 		sleep := build.StoredSleep(p)
-		if p.Announce != events.OperationFailed || sleep.Phase != api.Failed || sleep.Reason != api.Aborted || sleep.FailedAt != api.Stopping || sleep.Message != "it could not be" {
+		if p.Announce != events.OperationFailed || sleep.Phase != api.Failed || sleep.Reason != api.Aborted || sleep.FailedAt != api.Stopping ||
+			sleep.Message != "it could not be" {
 			t.Errorf("%s: %s", p, build.Summary(sleep))
 		}
 	})
 }
 
-// TestAFailedSleepTellsSinceWhenTheSetIsUp: it stopped and started, so it stays up for its least time.
-func TestAFailedSleepTellsSinceWhenTheSetIsUp(t *testing.T) {
+// TestFailedSleepRecordsWhenSetWasReady: the pods were restarted, so the minimum uptime starts again.
+func TestFailedSleepRecordsWhenSetWasReady(t *testing.T) {
 	p := Decide(on(web(sleep(api.Waking, build.Slept(time.Hour), due, func(s *api.Sleep) { s.FailedAt = api.Stopping }))))
 	if sleep := build.StoredSleep(p); sleep.Phase != api.Failed || sleep.Ready == nil || !sleep.Ready.Time.Equal(build.Now) {
 		t.Errorf("%s", build.Summary(sleep))
 	}
 }
 
-func TestWhatAMemberNeedsStartsFirst(t *testing.T) {
+func TestDependencyStartsFirst(t *testing.T) {
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
-	waiting := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.DependencyFirst, "web: it was active; it waits until db is ready"))
+	waiting := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.DependencyFirst,
+		"web was active; the set waits until db is ready"))
 	front := func(options ...build.Option) *appsv1.StatefulSet {
 		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
 	}
 	starting := []build.Option{build.Counting(3, 1), sleep(api.Waking, due)}
-	check(t, map[string]row{
-		"it starts":              {on(front(zero), db(starting...)), "wait DependencyFirst (db is not ready yet)", ""},
-		"it is at zero still":    {on(front(zero), db(zero, sleep(api.Waking, due))), "wait DependencyFirst (db is not ready yet)", ""},
-		"it is ready":            {on(front(zero), db(sleep(api.Succeeded, build.Up(0)))), "do WakingUp: patch statefulsets web {+sleep, replicas 0 to 3} -> wake.decided", "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
-		"somebody did not wait":  {on(front(build.Counting(3, 2)), db(starting...)), "wait WaitingForReady (2 of 3 replicas are ready)", ""},
-		"and all is ready":       {on(front(), db(starting...)), `do Awake: patch statefulsets web {+sleep}; event Awake "web: it was active; it waits until db is ready"` + forgets + " -> scaled", "Succeeded Awake, idle, attempt 1, round 1, replicas 3, quiesced -1h0m0s, ready 0s, finished 0s"},
-		"each wakes in its turn": {on(db(zero, sleep(api.Asleep, build.Slept(time.Hour))), front(zero)), `do WakingUp: patch statefulsets db {replicas 0 to 3, +last-activity, +sleep}; event WakingUp "web: it is waking up" -> wake.decided`, "Waking WakingUp, idle, attempt 1, round 1, replicas 3, stopping -1h0m0s, quiesced -1h0m0s, due 30m0s"},
+	check(t, map[string]Input{
+		"the dependency is starting":                                     on(front(zero), db(starting...)),
+		"the dependency is at zero":                                      on(front(zero), db(zero, sleep(api.Waking, due))),
+		"the dependency is ready":                                        on(front(zero), db(sleep(api.Succeeded, build.Up(0)))),
+		"another client started the set before its dependency was ready": on(front(build.Counting(3, 2)), db(starting...)),
+		"the set is ready before its dependency":                         on(front(), db(starting...)),
+		"the dependency wakes first":                                     on(db(zero, sleep(api.Asleep, build.Slept(time.Hour))), front(zero)),
 	})
 }
 
-// TestI8NobodyWaitsForEverForWhatItNeeds: replicas come back (I4), and people are told.
+// TestSetDoesNotWaitForeverForDependency: the replicas are restored (I4), and the reason is reported.
 // Invariants: I8.
-func TestI8NobodyWaitsForEverForWhatItNeeds(t *testing.T) {
+func TestSetDoesNotWaitForeverForDependency(t *testing.T) {
 	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.Slept(time.Hour))}
 	group := func(of []build.Option, more ...build.Option) []build.Option {
 		return append(append([]build.Option{}, of...), more...)
 	}
 	broken := "broken"
 	for name, sets := range map[string][]*appsv1.StatefulSet{
-		"what it needs gets ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", asleep...)},
-		"a person has paused what it needs": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
+		"the dependency becomes ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", asleep...)},
+		"the user paused the dependency": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
 			member("db", shop, zero, build.Paused(), sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))},
-		"somebody has scaled to zero what it needs": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", shop, zero)},
-		"what it needs never gets ready":            {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", group(asleep, build.Label(broken, "yes"))...)},
-		"what it needs runs, and never gets ready":  {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", shop, build.Counting(3, 1), build.Label(broken, "yes"))},
-		"a circle that somebody wrote meanwhile":    {web(group(asleep, build.DependsOn("db"))...), member("db", group(asleep, build.DependsOn("web"))...)},
-		"a name that somebody wrote meanwhile":      {web(group(asleep, build.DependsOn("cache"))...), member("db", asleep...)},
-		"its operator starts it, what it needs is not there": {web(shop, zero, build.DependsOn("db"), build.Active(0), build.Label(broken, "yes"), sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops())),
+		"another client scaled the dependency to zero": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
+			member("db", shop, zero)},
+		"the dependency never becomes ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
+			member("db", group(asleep, build.Label(broken, "yes"))...)},
+		"the dependency runs and never becomes ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
+			member("db", shop, build.Counting(3, 1), build.Label(broken, "yes"))},
+		"a dependency cycle was written during the sleep": {web(group(asleep, build.DependsOn("db"))...),
+			member("db", group(asleep, build.DependsOn("web"))...)},
+		"an unknown dependency was written during the sleep": {web(group(asleep, build.DependsOn("cache"))...), member("db", asleep...)},
+		"the operator starts the set, and its dependency is at zero": {
+			web(shop, zero, build.DependsOn("db"), build.Active(0), build.Label(broken, "yes"),
+				sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops())),
 			member("db", shop, zero)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := story{t: t, now: build.Now, sets: sets}
-			s.until(3*time.Hour, func() bool { return !s.sleepOf("web").Active() })
+			s := simulation{t: t, now: build.Now, sets: sets}
+			s.runUntil(3*time.Hour, func() bool { return !s.sleepOf("web").Active() })
 			sleep := s.sleepOf("web")
 			if sleep.Active() || !sleep.OwnerStops && statefulset.Replicas(s.sets[0]) != 3 {
-				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
+				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase,
+					sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
 			}
 		})
 	}
 }
 
-// story lets decisions follow on each other: each is carried out on the sets as the API server would, and the StatefulSet
-// controller has done its part before the next. A set with the label "broken" never gets ready.
-type story struct {
+// simulation applies one decision after another to the sets, as the API server would. The StatefulSet controller finishes its work
+// before the next decision. A set with the label "broken" never becomes ready.
+type simulation struct {
 	t    *testing.T
 	now  time.Time
 	sets []*appsv1.StatefulSet
-	// records of sleeps, by name; nil before the first look.
+	// records holds the records of sleeps by name; nil before the first step.
 	records map[string]Record
 	log     []string
-	last    map[string]string // the last line about each set
+	last    map[string]string // the last log line about each set
 }
 
-// until looks at each set every minute until the end.
-func (s *story) until(long time.Duration, end func() bool) {
+// runUntil runs a step for each set every minute until end returns true.
+func (s *simulation) runUntil(long time.Duration, end func() bool) {
 	s.t.Helper()
 	for deadline := s.now.Add(long); s.now.Before(deadline) && !end(); s.now = s.now.Add(time.Minute) {
 		for _, about := range s.sets {
-			s.look(about.Name)
+			s.step(about.Name)
 		}
 	}
 }
 
-// look takes every step for an event about the set.
-func (s *story) look(name string) {
+// step applies decisions on an event about the set until there is nothing to do.
+func (s *simulation) step(name string) {
 	s.t.Helper()
 	for range 20 {
 		in := on(s.sets...)
@@ -386,8 +344,8 @@ func (s *story) look(name string) {
 	s.t.Fatalf("decisions without end:\n%s", strings.Join(s.log, "\n"))
 }
 
-// observeRecords has the input see the records that there are: at first those of the sets.
-func (s *story) observeRecords(in Input) {
+// observeRecords replaces the records of the input by those of the simulation. The first call takes over the records of the input.
+func (s *simulation) observeRecords(in Input) {
 	if s.records == nil {
 		s.records, s.last = map[string]Record{}, map[string]string{}
 		for _, records := range in.Records {
@@ -400,7 +358,7 @@ func (s *story) observeRecords(in Input) {
 	}
 }
 
-func (s *story) patch(a plan.Action) {
+func (s *simulation) patch(a plan.Action) {
 	s.t.Helper()
 	for i, set := range s.sets {
 		if set.Name != a.Name {
@@ -429,7 +387,7 @@ func (s *story) patch(a plan.Action) {
 	}
 }
 
-func (s *story) sleepOf(name string) *api.Sleep {
+func (s *simulation) sleepOf(name string) *api.Sleep {
 	for _, set := range s.sets {
 		if set.Name == name {
 			sleep, err := api.LoadSleep(set)
@@ -442,30 +400,32 @@ func (s *story) sleepOf(name string) *api.Sleep {
 	return nil
 }
 
-// TestI4EveryCountComesBack: however a sleep ends, the set has the replicas that it had, and its claims' policy.
+// TestReplicasAndRetentionPolicyAreRestored: however a sleep ends, the set has its previous replicas and retention policy.
 // Invariants: I4.
-func TestI4EveryCountComesBack(t *testing.T) {
-	ends := map[string]build.Option{"used": build.Active(-2 * time.Hour), "aborted": abort, "opted out": optOut, "kept warm": build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00"),
+func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
+	ends := map[string]build.Option{"used": build.Active(-2 * time.Hour), "aborted": abort, "opted out": optOut,
+		"kept warm": build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00"),
 		"a mistake": build.Annotation(api.KeepWarmAnnotation, "x"), "no timeout any more": without(api.IdleTimeoutAnnotation)}
 	for name, end := range ends {
 		for _, after := range []time.Duration{0, time.Minute, time.Hour} {
 			t.Run(fmt.Sprintf("%s after %s", name, after), func(t *testing.T) {
-				s := story{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.WhenScaled("Delete"))}}
-				s.look("web")
-				consented := operation.Enter(s.sleepOf("web"), api.Stopping, s.now, time.Hour) // pause-owner's part
+				s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.WhenScaled("Delete"))}}
+				s.step("web")
+				consented := operation.Enter(s.sleepOf("web"), api.Stopping, s.now, time.Hour) // the work of pause-owner
 				build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
 				if after > 0 {
-					s.until(after, func() bool { return false })
+					s.runUntil(after, func() bool { return false })
 					if statefulset.Replicas(s.sets[0]) != 0 || statefulset.WhenScaled(s.sets[0]) != statefulset.Retain {
 						t.Fatalf("it does not sleep:\n%s", strings.Join(s.log, "\n"))
 					}
 				}
 				build.With(s.sets[0], end)
-				s.until(time.Hour, func() bool { return !s.sleepOf("web").Active() })
+				s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
 				if len(s.records) > 0 {
 					t.Errorf("I9: %d records are left", len(s.records))
 				}
-				if set := s.sets[0]; s.sleepOf("web").Active() || statefulset.Replicas(set) != 3 || statefulset.WhenScaled(set) != "Delete" || set.Annotations[api.AbortAnnotation] != "" {
+				if set := s.sets[0]; s.sleepOf("web").Active() || statefulset.Replicas(set) != 3 || statefulset.WhenScaled(set) != "Delete" ||
+					set.Annotations[api.AbortAnnotation] != "" {
 					t.Errorf("%d replicas, whenScaled %s\n%s", statefulset.Replicas(set), statefulset.WhenScaled(set), strings.Join(s.log, "\n"))
 				}
 			})

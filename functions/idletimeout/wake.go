@@ -12,121 +12,126 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// giveUp wakes a set whose sleep has failed.
-func giveUp(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
+// failSleep wakes a set whose sleep failed.
+func failSleep(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := sleep.Clone()
 	next.FailedAt, next.Reason = sleep.Phase, reason
-	return wake(in, group, m, next, reason, message+"; it is not put to sleep for "+idle.Rest(next, in.Settings.SleepRetry).String())
+	return wake(in, group, m, next, reason, fmt.Sprintf("%s; the next sleep starts after %s at the earliest",
+		message, idle.Rest(next, in.Settings.SleepRetry)))
 }
 
-// wake ends a sleep: in one write the set gets its replicas and, so that it is not put to sleep right away, an activity.
+// wake ends a sleep. One write restores the replicas and sets the last activity, so that the set does not fall asleep at once.
 func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
-	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.ReadyTimeout+in.hooksTake(m))
+	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
 	var resume []plan.Action
 	if replicas := statefulset.Replicas(m.Set); replicas > 0 {
-		next.Replicas = replicas // nothing was taken away yet, or somebody has said what they want
+		next.Replicas = replicas // the set was not scaled down yet, or another client set a new count
 		if sleep.Stopping != nil && in.Scalers[m.Set.Name] != nil {
-			resume = in.scale(patch, m, replicas) // it may be about to
+			resume = in.scale(patch, m, replicas) // the Scaler may be about to scale the set down
 		}
-	} else if first := dependency(group, m); first != "" && !next.OwnerStops {
-		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; it waits until %s is ready", message, first)
-	} else if in.rejected(m) && !next.OwnerStops {
-		return cannotStart(in, m, sleep)
+	} else if first := unreadyDependency(group, m); first != "" && !next.OwnerStops {
+		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; the set waits until %s is ready", message, first)
+	} else if in.isRejected(m) && !next.OwnerStops {
+		return retryStartLater(in, m, sleep)
 	} else if !next.OwnerStops {
 		resume = in.scale(patch, m, next.Replicas)
 	}
 	if statefulset.Managed(m.Set) && m.Err == nil {
-		touch(patch, m, in.Now)
+		setLastActivity(patch, m, in.Now)
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
 	warning := next.FailedAt != "" || reason == api.StartedByOthers
-	// The Scaler first: a sleep that says Waking while its Scaler is paused would pass for a pause by the user, and end at zero.
+	// The Scaler comes first. If the sleep is Waking while its Scaler is still paused, the pause looks like the user's, and the
+	// sleep ends at zero.
 	actions := slices.Concat(resume, patch.Actions(), []plan.Action{operation.NoteOf(m.Set, next, warning)})
 	return plan.Do(reason, actions...).Then(events.WakeDecided, sleep.Operation)
 }
 
-// waking waits until the set is ready. While the set is at zero its sleep does not end, unless another process scaled it to zero.
-func waking(in Input, group idle.Group, m idle.Member) plan.Plan {
+// handleWaking waits until the set is ready. While the set is at zero the sleep does not end, unless another client scaled the set
+// to zero.
+func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
-	if replicas == 0 && (sleep.OwnerStops || waitsToStart(sleep)) {
-		return starting(in, group, m)
+	if replicas == 0 && (sleep.OwnerStops || isWaitingToStart(sleep)) {
+		return handleStart(in, group, m)
 	}
 	switch {
-	case in.rejected(m):
-		return conclude(in, m, api.Failed, api.Rejected, "the API server refuses: "+in.Rejected+"; scale the set yourself")
+	case in.isRejected(m):
+		return conclude(in, m, api.Failed, api.Rejected,
+			"the API server rejected a write of the wake-up: "+in.Rejected+". Scale the set yourself")
 	case in.Scalers[m.Set.Name] != nil && operation.Of(m.Set).Scaling() && !operation.Overdue(sleep, in.Now):
-		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // perhaps still to zero, so whenScaled stays Retain
+		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // possibly still to zero, so whenScaled stays Retain
 	case idle.EnoughReady(m.Set, true):
 		if sleep.FailedAt != "" {
 			return conclude(in, m, api.Failed, sleep.Reason, sleep.Message)
 		}
 		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
-	case replicas == 0 && in.resumes(m) && !operation.Overdue(sleep, in.Now):
+	case replicas == 0 && in.scalerStartsSet(m) && !operation.Overdue(sleep, in.Now):
 		return plan.Wait(api.WaitingForReady, "its Scaler starts it")
 	case replicas == 0 && !statefulset.AtZero(m.Set) && !operation.Overdue(sleep, in.Now):
-		return plan.Wait(api.ScalingDown, "somebody stops it again; while pods are left, its claims stay retained")
-	case replicas == 0 && !in.resumes(m):
-		return conclude(in, m, api.Succeeded, api.AtZeroAlready, writer(m.Set)+" has scaled it to zero")
+		return plan.Wait(api.ScalingDown, "another client scales it to zero again; its claims are retained until all pods have ended")
+	case replicas == 0 && !in.scalerStartsSet(m):
+		return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
 	case operation.Overdue(sleep, in.Now):
-		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas got ready within %s; look at the pods",
+		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready within %s. Check the pods",
 			m.Set.Status.ReadyReplicas, replicas, in.Settings.ReadyTimeout))
 	}
 	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
 }
 
-// waitsToStart reports whether Drydock has not given the set its replicas yet.
-func waitsToStart(sleep *api.Sleep) bool {
+// isWaitingToStart reports whether Drydock has not restored the set's replicas yet.
+func isWaitingToStart(sleep *api.Sleep) bool {
 	return sleep.Reason == api.DependencyFirst || sleep.Reason == api.StartRefused
 }
 
-// starting waits until a set at zero may have its replicas, and then gives them to it: also to a set whose operator was to do so.
-func starting(in Input, group idle.Group, m idle.Member) plan.Plan {
-	sleep, first, overdue := m.Sleep, dependency(group, m), operation.Overdue(m.Sleep, in.Now)
+// handleStart restores the replicas of a waking set that is at zero, as soon as the set may start. If the set's operator does not
+// start it within the deadline, Drydock does.
+func handleStart(in Input, group idle.Group, m idle.Member) plan.Plan {
+	sleep, first, overdue := m.Sleep, unreadyDependency(group, m), operation.Overdue(m.Sleep, in.Now)
 	switch {
-	case in.rejected(m):
-		return cannotStart(in, m, sleep)
+	case in.isRejected(m):
+		return retryStartLater(in, m, sleep)
 	case sleep.Reason == api.StartRefused && !overdue:
-		return plan.Wait(api.StartRefused, "the API server refused its replicas; the next try is at %s", idle.Stamp(sleep.Deadline.Time))
+		return plan.Wait(api.StartRefused, "the API server rejected its replicas; the next try is at %s", idle.Stamp(sleep.Deadline.Time))
 	case sleep.OwnerStops && !overdue:
-		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready, its operator is to start them", wanted(sleep))
+		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready; its operator has to start them", wantedReplicas(sleep))
 	case sleep.OwnerStops:
-		return start(in, m, api.OwnerAway, fmt.Sprintf("its operator has not started it within %s, so Drydock gives it %d replicas; "+
-			"look at the operator", in.Settings.ReadyTimeout, wanted(sleep)))
+		return startReplicas(in, m, api.OwnerAway, fmt.Sprintf("its operator has not started it within %s, so Drydock restores its %d replicas. "+
+			"Check the operator", in.Settings.ReadyTimeout, wantedReplicas(sleep)))
 	case first != "" && !overdue:
 		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
 	}
-	return start(in, m, api.WakingUp, "somebody needs it")
+	return startReplicas(in, m, api.WakingUp, "the set is needed")
 }
 
-// wanted is how many replicas the set had, at least one.
-func wanted(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
+// wantedReplicas returns the replica count from before the sleep, at least one.
+func wantedReplicas(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
 
-// start gives a waking set at zero its replicas.
-func start(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
+// startReplicas restores the replicas of a waking set that is at zero.
+func startReplicas(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
 	next := operation.Enter(m.Sleep, api.Waking, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = reason, message
 	patch := operation.Store(m.Set, next)
-	resume := in.scale(patch, m, wanted(m.Sleep))
-	actions := append(resume, patch.Actions()...) // in the order of wake
+	resume := in.scale(patch, m, wantedReplicas(m.Sleep))
+	actions := append(resume, patch.Actions()...) // the Scaler first, as in wake
 	if reason == api.OwnerAway {
 		actions = append(actions, operation.NoteOf(m.Set, next, true))
 	}
 	return plan.Do(reason, actions...).Then(events.WakeDecided, next.Operation)
 }
 
-// cannotStart keeps the sleep of a set whose replicas the API server refuses, and says when the next try is.
-func cannotStart(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
+// retryStartLater keeps the sleep of a set whose replicas the API server rejected, and schedules the next try.
+func retryStartLater(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
 	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.SleepRetry)
 	next.Reason = api.StartRefused
-	next.Message = fmt.Sprintf("the API server refuses to give it %d replicas: %s; remove the cause, or scale the set yourself; "+
-		"the next try is in %s", wanted(sleep), in.Rejected, in.Settings.SleepRetry)
+	next.Message = fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; "+
+		"the next try is in %s", wantedReplicas(sleep), in.Rejected, in.Settings.SleepRetry)
 	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
 	return plan.Do(api.StartRefused, append(patch.Actions(), operation.NoteOf(m.Set, next, true))...)
 }
 
-// endReason tells who woke the set, where it was not Drydock.
+// endReason returns StartedByOthers if another client woke the set, else Awake.
 func endReason(sleep *api.Sleep) api.Reason {
 	if sleep.Reason == api.StartedByOthers {
 		return api.StartedByOthers
@@ -134,15 +139,15 @@ func endReason(sleep *api.Sleep) api.Reason {
 	return api.Awake
 }
 
-// endMessage says why the set is awake; that its replicas were refused is over.
+// endMessage returns why the set is awake. It leaves out an earlier rejection of its replicas.
 func endMessage(sleep *api.Sleep) string {
 	if sleep.Reason == api.StartRefused {
-		return "it runs again"
+		return "the set runs again"
 	}
 	return sleep.Message
 }
 
-// conclude ends the sleep: the retention policy is put back, and pause-owner resumes the owner.
+// conclude ends the sleep: it restores the retention policy, and announces the end so that pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
 	next.Stopping, next.WhenScaled = nil, ""
@@ -160,7 +165,7 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		next.Ready = operation.Moment(in.Now)
 	}
 	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set) // while pods are ending, Delete would take their claims along
+	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set) // with policy Delete, ending pods would lose their claims
 	if was := m.Sleep.WhenScaled; was != "" && !stops {
 		plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(m.Set), was, "whenScaled "+string(was))
 	}

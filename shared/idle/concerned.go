@@ -10,14 +10,14 @@ import (
 
 type functions = []api.Function
 
-// Concerned returns the functions that a change of the set concerns as far as its sleep goes, when nothing is known of its group: what wakes
-// it is seen in it, and idle-timeout finds out whether other members keep it awake.
+// Concerned returns the functions that a change of the set concerns because of its sleep. It does not know the set's group. It may
+// name idle-timeout unnecessarily, which then reads the whole group.
 func Concerned(c operation.Change) []api.Function {
 	m := NewMember(c.Set, c.Records)
 	return m.concerned(c, m.Alone(c.Now), m.Rules.Timeout)
 }
 
-// Concerned returns for each member of the group, in the order of its sorted members, the functions that the sweep wakes.
+// Concerned returns the functions that the sweep wakes, for each member of the group in its order.
 func (g Group) Concerned(now time.Time, retry time.Duration) [][]api.Function {
 	timeout := g.Timeout()
 	all := make([][]api.Function, len(g))
@@ -27,8 +27,8 @@ func (g Group) Concerned(now time.Time, retry time.Duration) [][]api.Function {
 	return all
 }
 
-// concerned judges a member by the verdict on it and by the timeout of its group. A set that is as awake as it is to be concerns no
-// function, however long it sleeps.
+// concerned returns the functions for a member by its verdict and the timeout of its group. A set that is already in the required
+// state concerns no function.
 func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) []api.Function {
 	switch {
 	case m.Set.DeletionTimestamp != nil:
@@ -37,14 +37,14 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 		return functions{api.IdleTimeout}
 	case m.Sleep.Active():
 		return m.concernedWhileActive(c, v)
-	case c.Gone || !statefulset.Managed(m.Set) || m.Busy || !m.due(c, v, timeout):
+	case c.Gone || !statefulset.Managed(m.Set) || m.Busy || !m.hasWork(c, v, timeout):
 		return nil
 	}
 	return functions{api.IdleTimeout}
 }
 
-// due reports whether idle-timeout has something to do on a set that no sleep holds.
-func (m Member) due(c operation.Change, v Verdict, timeout time.Duration) bool {
+// hasWork reports whether idle-timeout has work on a set without an active sleep.
+func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bool {
 	switch {
 	case m.Err != nil:
 		return !m.Complained()
@@ -56,11 +56,11 @@ func (m Member) due(c operation.Change, v Verdict, timeout time.Duration) bool {
 	return timeout > 0 && m.Rules.LastActivity.IsZero()
 }
 
-// concernedWhileActive judges a set that sleeps, is about to, or wakes.
+// concernedWhileActive returns the functions for a set with an active sleep.
 func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Function {
 	left := operation.Aborted(m.Set) || !statefulset.Managed(m.Set) || c.Gone
 	wakes := v.Awake || left
-	looked := c.Added || c.Swept // only the sweep knows of deadlines
+	swept := c.Added || c.Swept // only the sweep finds passed deadlines
 	started := statefulset.Replicas(m.Set) > 0
 	switch m.Sleep.Phase {
 	case api.Planned:
@@ -69,7 +69,7 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 		}
 		return functions{api.PauseOwner}
 	case api.Stopping:
-		if looked || wakes || started || statefulset.AtZero(m.Set) {
+		if swept || wakes || started || statefulset.AtZero(m.Set) {
 			return functions{api.IdleTimeout}
 		}
 	case api.Asleep:
@@ -77,19 +77,20 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 			return functions{api.IdleTimeout}
 		}
 	case api.Waking:
-		return m.concernedWhileWaking(looked, left, started)
+		return m.concernedWhileWaking(swept, left, started)
 	}
 	return nil
 }
 
-// concernedWhileWaking judges a set that wakes. An operator that has stopped the set is to start it, and pause-owner tells it so.
-func (m Member) concernedWhileWaking(looked, left, started bool) []api.Function {
+// concernedWhileWaking returns the functions for a set that wakes. If its operator stopped the set, pause-owner has the operator start
+// it.
+func (m Member) concernedWhileWaking(swept, left, started bool) []api.Function {
 	switch {
-	case m.Sleep.OwnerStops && looked:
+	case m.Sleep.OwnerStops && swept:
 		return functions{api.PauseOwner, api.IdleTimeout}
 	case m.Sleep.OwnerStops && !started:
 		return functions{api.PauseOwner}
-	case looked || left || EnoughReady(m.Set, true):
+	case swept || left || EnoughReady(m.Set, true):
 		return functions{api.IdleTimeout}
 	case operation.JustGivenBack(m.Set, m.Sleep):
 		return functions{api.PauseOwner}
@@ -97,11 +98,11 @@ func (m Member) concernedWhileWaking(looked, left, started bool) []api.Function 
 	return nil
 }
 
-// fellAsleep reports whether a member of a group has just fallen asleep: another one may have waited for it.
+// fellAsleep reports whether a member of a group has just fallen asleep, so that another member may have waited for it.
 func (m Member) fellAsleep(c operation.Change) bool {
 	grouped := m.Set.Labels[api.GroupLabel] != ""
-	return grouped && !c.Added && !c.Swept && m.Sleep.Quiesced != nil && c.Now.Sub(m.Sleep.Quiesced.Time) < moments
+	return grouped && !c.Added && !c.Swept && m.Sleep.Quiesced != nil && c.Now.Sub(m.Sleep.Quiesced.Time) < usualDelay
 }
 
-// moments is how long an event about a change takes at most, as a rule. The tick finds the rest.
-const moments = 5 * time.Second
+// usualDelay is the usual maximum delay of an event about a change. The tick finds later changes.
+const usualDelay = 5 * time.Second

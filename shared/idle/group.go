@@ -13,56 +13,57 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Why a set sleeps: the Request of its sleep's document.
+// Values of a sleep's Request: the reasons for a sleep.
 const (
-	ForPause = "paused" // somebody set the annotation
-	ForIdle  = "idle"   // nothing was active for the timeout
-	ForAsk   = "asked"  // an event asked for it
+	ForPause = "paused" // the user set the annotation drydock.dev/paused
+	ForIdle  = "idle"   // there was no activity for the timeout
+	ForAsk   = "asked"  // an event or an annotation requested it
 )
 
-// Member is a StatefulSet of a group, or one alone.
+// Member is a StatefulSet of a group, or a StatefulSet without a group.
 type Member struct {
 	Set   *appsv1.StatefulSet
 	Rules Rules
-	// Err is what is wrong with what people wrote.
+	// Err lists the invalid annotations, or is nil.
 	Err error
-	// Sleep is the set's latest sleep; nil if it never slept.
+	// Sleep is the set's latest sleep, or nil if it never slept.
 	Sleep *api.Sleep
-	// SleepErr is why the record of its latest sleep cannot be read.
+	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
-	// Busy: a resize or a cleanup has the set, or may have it.
+	// Busy is true if another operation runs on the set, or may run.
 	Busy bool
-	// Retried: an annotation asks for another try of the sleep.
+	// Retried is true if an annotation requests another try of the sleep.
 	Retried bool
 }
 
-// MemberOf reads what a set tells about itself.
+// MemberOf returns the member of a set.
 func MemberOf(set *appsv1.StatefulSet) Member {
 	return NewMember(set, operation.Of(set))
 }
 
-// NewMember makes the member of a set with these records.
+// NewMember returns the member of a set with these records.
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
-	_, resize := set.Annotations[api.ResizeAnnotation] // the retry is about the resize
-	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep), Retried: records.Retried(set) && !resize}
+	_, resize := set.Annotations[api.ResizeAnnotation] // then a retry belongs to the resize
+	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
+		Retried: records.Retried(set) && !resize}
 	m.Rules, m.Err = Read(set)
 	return m
 }
 
-// Verdict says whether a set is to be awake.
+// Verdict says whether a set has to be awake.
 type Verdict struct {
 	Awake bool
-	// Why is a sentence's end: "its last activity is younger than the idle timeout".
+	// Why is the reason in words, for example "web was active at 2026-03-01T12:00:00Z".
 	Why string
-	// Request is why it is to sleep.
+	// Request is the reason for a sleep, or empty if the set has to be awake.
 	Request string
 }
 
-// Group is the members of one group, or a set alone.
+// Group holds the members of a group, or one set without a group.
 type Group []Member
 
-// Timeout is the longest idle timeout of the group; it holds for members without one of their own. 0: no clock puts the
-// group to sleep.
+// Timeout returns the longest idle timeout of the group. It applies to members without a timeout, too. If it is 0, the group does not
+// fall asleep.
 func (g Group) Timeout() time.Duration {
 	var longest time.Duration
 	for _, m := range g {
@@ -73,8 +74,8 @@ func (g Group) Timeout() time.Duration {
 	return longest
 }
 
-// Judge says for each member whether it is to be awake at the time. Asked is when somebody asked for the group's sleep, zero
-// if nobody did: then an activity before it does not keep the group awake. Whatever is unknown keeps it awake.
+// Judge returns the verdict on each member at the time. asked is when an event requested the group's sleep, or zero. An activity
+// before a request does not keep the group awake. Anything unknown keeps it awake.
 func (g Group) Judge(now, asked time.Time) []Verdict {
 	for _, m := range g {
 		if m.Sleep.Active() && m.Sleep.Request == ForAsk && m.Sleep.Started.After(asked) {
@@ -84,105 +85,107 @@ func (g Group) Judge(now, asked time.Time) []Verdict {
 			asked = at
 		}
 	}
-	asked = asked.Truncate(time.Second) // as activities are: one in the same second wins
+	asked = asked.Truncate(time.Second) // activities have whole seconds; an activity in the same second wins
 	timeout, kept := g.Timeout(), ""
 	for _, m := range g {
-		if why := m.keeps(now, asked, timeout); why != "" {
-			kept = m.Set.Name + ": " + why
+		if why := m.reasonToStayAwake(now, asked, timeout); why != "" {
+			kept = m.Set.Name + " " + why
 			break
 		}
 	}
 	verdicts := make([]Verdict, len(g))
 	for i, m := range g {
-		verdicts[i] = m.judge(timeout, kept, asked)
+		verdicts[i] = m.verdict(timeout, kept, asked)
 	}
 	return verdicts
 }
 
-// Alone is what the member by itself tells: of one that sleeps with a group whose timeout it does not have, the others say
-// whether it is to wake.
+// Alone returns the verdict without the rest of the group. A sleeping member without a timeout stays asleep, because only
+// the other members know the timeout.
 func (m Member) Alone(now time.Time) Verdict {
 	grouped := m.Set.Labels[api.GroupLabel] != "" && m.Rules.Timeout == 0
-	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.keeps(now, time.Time{}, 0) == "" {
-		return Verdict{Request: ForIdle, Why: "nothing is known of its group"}
+	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.reasonToStayAwake(now, time.Time{}, 0) == "" {
+		return Verdict{Request: ForIdle, Why: "the state of its group is unknown"}
 	}
 	return Group{m}.Judge(now, time.Time{})[0]
 }
 
-func (m Member) judge(timeout time.Duration, kept string, asked time.Time) Verdict {
+// verdict returns the verdict on the member. kept says why a member keeps the group awake, or is empty.
+func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Verdict {
 	switch {
 	case m.Err != nil:
-		return Verdict{Awake: true, Why: "what is written on it cannot be understood"}
+		return Verdict{Awake: true, Why: "the set has invalid annotations"}
 	case m.Rules.Paused:
 		return Verdict{Request: ForPause, Why: api.PausedAnnotation + " is set"}
 	case kept != "":
 		return Verdict{Awake: true, Why: kept}
 	case timeout == 0:
-		return Verdict{Awake: true, Why: "it has no " + api.IdleTimeoutAnnotation}
+		return Verdict{Awake: true, Why: "the set has no " + api.IdleTimeoutAnnotation}
 	case !asked.IsZero():
-		return Verdict{Request: ForAsk, Why: "somebody asked for it"}
+		return Verdict{Request: ForAsk, Why: "a sleep was requested"}
 	}
 	return Verdict{Request: ForIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
 }
 
-// keeps says why the member keeps its group awake, or is empty. A paused member sleeps by itself and keeps nobody.
-func (m Member) keeps(now, asked time.Time, timeout time.Duration) string {
+// reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no
+// other member
+// awake.
+func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) string {
 	r := m.Rules
 	switch {
 	case m.Err != nil || m.SleepErr != nil:
-		return "what is written on it cannot be understood"
+		return "has invalid annotations"
 	case r.Paused:
 		return ""
 	case now.Before(r.AwakeUntil):
-		return "awake until " + Stamp(r.AwakeUntil)
+		return "is awake until " + Stamp(r.AwakeUntil)
 	case slices.ContainsFunc(r.KeepWarm, func(w Window) bool { return w.Open(now) }):
-		return "it is kept warm at this hour"
+		return "is kept warm at this hour"
 	case m.Sleep.Active():
-		return m.wakes()
+		return m.reasonToWake()
 	case timeout == 0 || statefulset.Replicas(m.Set) == 0:
 		return ""
 	case r.LastActivity.IsZero() && asked.IsZero():
-		return "nobody knows when it was used last"
-	case now.Before(m.up().Add(r.MinUptime)):
-		return "it has not been up for " + r.MinUptime.String()
-	case now.Before(m.used().Add(timeout+Throttle(timeout))) && !asked.After(m.used()):
-		return "it was active at " + Stamp(m.used())
+		return "has no known last activity"
+	case now.Before(m.readySince().Add(r.MinUptime)):
+		return "has not been up for " + r.MinUptime.String()
+	case now.Before(m.lastUsed().Add(timeout+Throttle(timeout))) && !asked.After(m.lastUsed()):
+		return "was active at " + Stamp(m.lastUsed())
 	}
 	return ""
 }
 
-// used is the last activity, or when the set was ready after it: a set that starts slowly is not put to sleep as soon as it
-// has started.
-func (m Member) used() time.Time {
+// lastUsed returns the last activity, or when the set became ready if that is later. So a slow start does not count as idle time.
+func (m Member) lastUsed() time.Time {
 	if m.Sleep != nil && m.Sleep.Ready != nil && m.Sleep.Ready.After(m.Rules.LastActivity) {
 		return m.Sleep.Ready.Time
 	}
 	return m.Rules.LastActivity
 }
 
-// wakes says why a member that sleeps, or is about to, wakes its group. An activity in the very second of the decision wins.
-func (m Member) wakes() string {
+// reasonToWake returns why a member with an active sleep wakes its group, or "". An activity in the second of the decision wakes it.
+func (m Member) reasonToWake() string {
 	switch {
 	case m.Sleep.Request == ForPause:
-		return "it is not paused any more"
+		return "is no longer paused"
 	case m.Sleep.Phase != api.Waking && !m.Rules.LastActivity.Before(m.Sleep.Started.Truncate(time.Second)):
-		return "it was active at " + Stamp(m.Rules.LastActivity)
+		return "was active at " + Stamp(m.Rules.LastActivity)
 	case m.Sleep.Phase == api.Waking:
-		return "it is waking up"
+		return "is waking up"
 	}
 	return ""
 }
 
-// up is since when the set has been ready, as far as Drydock knows.
-func (m Member) up() time.Time {
+// readySince returns when the set became ready after its latest sleep, else when it was created.
+func (m Member) readySince() time.Time {
 	if m.Sleep != nil && m.Sleep.Ready != nil {
 		return m.Sleep.Ready.Time
 	}
 	return m.Set.CreationTimestamp.Time
 }
 
-// Touch reports whether an activity at the time is worth writing down: the recorded one is older than the throttle, or the
-// set sleeps or is about to.
+// Touch reports whether an activity at the time has to be stored: the stored activity is older than the throttle, or the set has an
+// active sleep.
 func (g Group) Touch(m Member, at time.Time) bool {
 	last := m.Rules.LastActivity
 	for _, other := range g {
@@ -194,8 +197,8 @@ func (g Group) Touch(m Member, at time.Time) bool {
 	return at.Sub(last) >= max(Throttle(g.Timeout()), time.Second)
 }
 
-// Order sorts the group so that each member comes after all that it depends on. It errs if there is no such order, or if a
-// member depends on one that the group does not have.
+// Order sorts the group so that each member comes after its dependencies. It returns an error if the dependencies form a cycle, or
+// name a set outside the group.
 func (g Group) Order() (Group, error) {
 	left := slices.Clone(g)
 	slices.SortFunc(left, func(a, b Member) int { return strings.Compare(a.Set.Name, b.Set.Name) })
@@ -213,14 +216,15 @@ func (g Group) Order() (Group, error) {
 			return !slices.ContainsFunc(m.Rules.DependsOn, func(name string) bool { return sorted.Find(name) == nil })
 		})
 		if i < 0 {
-			return append(sorted, left...), fmt.Errorf("%s of StatefulSet %s/%s leads in a circle", api.DependsOnAnnotation, left[0].Set.Namespace, left[0].Set.Name)
+			return append(sorted, left...), fmt.Errorf("%s of StatefulSet %s/%s leads in a circle",
+				api.DependsOnAnnotation, left[0].Set.Namespace, left[0].Set.Name)
 		}
 		sorted, left = append(sorted, left[i]), slices.Delete(left, i, i+1)
 	}
 	return sorted, nil
 }
 
-// InOrder is the group as Order sorts it. Where there is no order, the members that depend on others are not understood.
+// InOrder returns the group sorted by Order. If there is no order, the members with dependencies get the error.
 func (g Group) InOrder() Group {
 	sorted, err := g.Order()
 	for i := range sorted {
@@ -231,7 +235,7 @@ func (g Group) InOrder() Group {
 	return sorted
 }
 
-// Find returns the member of the name, or nil.
+// Find returns the member with the name, or nil.
 func (g Group) Find(name string) *Member {
 	i := slices.IndexFunc(g, func(m Member) bool { return m.Set.Name == name })
 	if i < 0 {

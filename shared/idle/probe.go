@@ -9,40 +9,40 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ProbeKind is how somebody is asked whether a set is in use.
+// ProbeKind is the protocol of a probe.
 type ProbeKind string
 
 const (
 	// ProbeHTTP asks each pod of the set: 200 means in use, 204 idle.
 	ProbeHTTP ProbeKind = "http"
-	// ProbeHTTPS is ProbeHTTP over TLS. Certificates are not verified, as with the kubelet's probes: a pod's address is in none.
+	// ProbeHTTPS is ProbeHTTP over TLS. Like the kubelet's probes it does not verify certificates, because none contains a pod's address.
 	ProbeHTTPS ProbeKind = "https"
 	// ProbeTCP counts the connections to a port that each pod of the set has established.
 	ProbeTCP ProbeKind = "tcp"
-	// ProbePrometheus asks Prometheus: in use if a value of the result is above zero.
+	// ProbePrometheus queries Prometheus. The set is in use if a value of the result is above zero.
 	ProbePrometheus ProbeKind = "prometheus"
 )
 
-// Probe asks whether a set is in use. Its target is never a host that the annotation names: only pods of the set, and the
-// administrator's Prometheus.
+// Probe is a way to ask whether a set is in use. Its target is a pod of the set or the administrator's Prometheus, never a host from
+// the annotation.
 type Probe struct {
 	Kind  ProbeKind
 	Port  int
-	Path  string // of ProbeHTTP and ProbeHTTPS
-	Host  string // of the same: the header Host, and the server name of TLS; the pod's address where it is empty
-	Query string // of ProbePrometheus
+	Path  string // for ProbeHTTP and ProbeHTTPS
+	Host  string // for the same: header Host and TLS server name; if empty, the pod's address
+	Query string // for ProbePrometheus
 }
 
 const probeFormat = `write "http:PORT/PATH", "http:PORT/PATH host=NAME", the same with https, "tcp:PORT" or "prometheus:QUERY"`
 
-// longestQuery bounds a query in bytes.
-const longestQuery = 2048
+// maxQueryBytes limits a query, in bytes.
+const maxQueryBytes = 2048
 
 // ParseProbe reads a probe:
 //
 //	http:8080/in-use                    GET on every pod: 200 is in use, 204 is idle
 //	https:8443/in-use host=shop.example the same over TLS, with that Host
-//	tcp:5432                            connections to the port that are established in the pods
+//	tcp:5432                            in use if a pod has established connections to the port
 //	prometheus:sum(x) > 0               an instant query: in use if a value of the result is above zero
 func ParseProbe(text string) (*Probe, error) {
 	probe, err := parseProbe(text)
@@ -62,8 +62,8 @@ func parseProbe(text string) (*Probe, error) {
 		return &Probe{Kind: ProbeTCP, Port: n}, err
 	case ProbePrometheus:
 		query := strings.TrimSpace(rest)
-		if query == "" || len(query) > longestQuery {
-			return nil, fmt.Errorf("a query has 1 to %d bytes", longestQuery)
+		if query == "" || len(query) > maxQueryBytes {
+			return nil, fmt.Errorf("a query needs 1 to %d bytes", maxQueryBytes)
 		}
 		return &Probe{Kind: ProbePrometheus, Query: query}, nil
 	}
@@ -75,10 +75,10 @@ func parseHTTP(kind ProbeKind, text string) (*Probe, error) {
 	port, path, _ := strings.Cut(target, "/")
 	n, err := parsePort(port)
 	if strings.ContainsAny(path, " \t\r\n#") {
-		err = errors.Join(err, fmt.Errorf("path %.100q has blanks or a fragment", path))
+		err = errors.Join(err, fmt.Errorf("path %.100q contains white space or a fragment", path))
 	}
 	if named && len(validation.IsDNS1123Subdomain(host)) > 0 {
-		err = errors.Join(err, fmt.Errorf("host %.100q is no name of the DNS in lower case", host))
+		err = errors.Join(err, fmt.Errorf("host %.100q is not a DNS name in lower case", host))
 	}
 	return &Probe{Kind: kind, Port: n, Path: "/" + path, Host: host}, err
 }
@@ -86,12 +86,12 @@ func parseHTTP(kind ProbeKind, text string) (*Probe, error) {
 func parsePort(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 65535 {
-		return 0, fmt.Errorf("%.20q is no port", text)
+		return 0, fmt.Errorf("%.20q is not a port", text)
 	}
 	return n, nil
 }
 
-// String is the probe as it is written.
+// String returns the probe in the format of the annotation.
 func (p Probe) String() string {
 	switch p.Kind {
 	case ProbeHTTP, ProbeHTTPS:

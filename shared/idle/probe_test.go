@@ -20,7 +20,7 @@ func TestParseProbe(t *testing.T) {
 		"https:8443/a host=db":        {Kind: ProbeHTTPS, Port: 8443, Path: "/a", Host: "db"},
 		"tcp:65535":                   {Kind: ProbeTCP, Port: 65535},
 		"prometheus:sum(x{a=\"b\"}) ": {Kind: ProbePrometheus, Query: `sum(x{a="b"})`},
-		"prometheus:" + strings.Repeat("x", longestQuery): {Kind: ProbePrometheus, Query: strings.Repeat("x", longestQuery)},
+		"prometheus:" + strings.Repeat("x", maxQueryBytes): {Kind: ProbePrometheus, Query: strings.Repeat("x", maxQueryBytes)},
 	} {
 		got, err := ParseProbe(text)
 		if err != nil {
@@ -36,11 +36,11 @@ func TestParseProbe(t *testing.T) {
 	}
 }
 
-func TestParseProbeRefuses(t *testing.T) {
+func TestParseProbeRejectsInvalidProbes(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                   "",
 		"no kind":                   "8080",
-		"a kind that is none":       "udp:53",
+		"an unknown kind":           "udp:53",
 		"a kind in capitals":        "HTTP:80/",
 		"a URL":                     "http://web:8080/in-use",
 		"a host":                    "http:web:8080/in-use",
@@ -49,7 +49,7 @@ func TestParseProbeRefuses(t *testing.T) {
 		"port 0":                    "tcp:0",
 		"a port too large":          "tcp:65536",
 		"a port below zero":         "tcp:-1",
-		"a name of a port":          "tcp:postgres",
+		"the name of a port":        "tcp:postgres",
 		"a path behind a TCP port":  "tcp:80/x",
 		"a path with a blank":       "http:80/a b",
 		"a path with a new line":    "http:80/a\r\nHost: elsewhere.example",
@@ -59,17 +59,18 @@ func TestParseProbeRefuses(t *testing.T) {
 		"a host with a new line":    "http:80/a host=shop.example\r\nCookie: x",
 		"two hosts":                 "http:80/a host=a host=b",
 		"no query":                  "prometheus:",
-		"a query of blanks":         "prometheus:  ",
-		"a query that is too large": "prometheus:" + strings.Repeat("x", longestQuery+1),
+		"a query of spaces":         "prometheus:  ",
+		"a query that is too large": "prometheus:" + strings.Repeat("x", maxQueryBytes+1),
 	} {
 		if got, err := ParseProbe(text); err == nil {
-			t.Errorf("%s is taken for %v", name, got)
+			t.Errorf("%s is accepted as %v", name, got)
 		}
 	}
 }
 
 func FuzzParseProbe(f *testing.F) {
-	for _, text := range []string{"", ":", "http:8080/in-use", "http:80", "http:80//x@y", "http:+80/", "http:080/%zz", "https:1/ host=x", "tcp:5432", "tcp:5432:1", "prometheus:sum(x) > 0", "prometheus: \xff"} {
+	for _, text := range []string{"", ":", "http:8080/in-use", "http:80", "http:80//x@y", "http:+80/", "http:080/%zz", "https:1/ host=x",
+		"tcp:5432", "tcp:5432:1", "prometheus:sum(x) > 0", "prometheus: \xff"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -86,7 +87,7 @@ func FuzzParseProbe(f *testing.F) {
 		if p.Kind != ProbeHTTP && p.Kind != ProbeHTTPS {
 			return
 		}
-		// What cannot be asked is an error then; nobody else than the pod is asked.
+		// An invalid URL is an error later. A valid one has no other host than the pod.
 		if u, err := url.Parse("http://10.0.0.1:80" + p.Path); err == nil && (u.Host != "10.0.0.1:80" || u.User != nil) {
 			t.Errorf("%q asks %s", text, u.Host)
 		}

@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// EnoughReady reports whether enough replicas of the set are ready to serve. One is enough for a set that is awake, so that a
-// rollout or a scale-up takes no site down. A set that wakes needs what its annotation wake-ready says, by default all.
+// EnoughReady reports whether enough replicas of the set are ready to serve. An awake set needs one, so that a rollout or a scale-up
+// does not take its site down. A waking set needs the number in its annotation wake-ready, by default all.
 func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
 	replicas, ready := statefulset.Replicas(set), set.Status.ReadyReplicas
 	if replicas == 0 || ready == 0 {
@@ -28,10 +28,10 @@ func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
 	return set.Status.ObservedGeneration >= set.Generation && ready >= needed
 }
 
-// allReady is the count that stands for every replica.
+// allReady stands for every replica.
 const allReady = math.MaxInt32
 
-// ParseWakeReady returns how many replicas a set that wakes needs ready: "all", or nothing, "first", or a count.
+// ParseWakeReady returns how many replicas of a waking set have to be ready. The text is "all", empty for the same, "first", or a count.
 func ParseWakeReady(text string) (int32, error) {
 	switch text {
 	case "", "all":
@@ -40,7 +40,7 @@ func ParseWakeReady(text string) (int32, error) {
 		return 1, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 1 || n > mostReplicas {
+	if err != nil || n < 1 || n > maxReplicas {
 		return 0, errors.New(`write "all", "first", or a whole number from 1 to 1000`)
 	}
 	return int32(n), nil

@@ -19,17 +19,17 @@ func TestEnoughReady(t *testing.T) {
 		set           *appsv1.StatefulSet
 		awake, waking bool
 	}{
-		"all ready":                            {set(3, 3), true, true},
-		"two of three ready":                   {set(3, 2), true, false},
-		"none ready":                           {set(3, 0), false, false},
-		"at zero":                              {set(0, 0), false, false},
-		"first is enough":                      {set(3, 1, wants("first")), true, true},
-		"two are enough, one is ready":         {set(3, 1, wants("2")), true, false},
-		"two are enough, two are ready":        {set(3, 2, wants("2")), true, true},
-		"more than there are means all":        {set(3, 2, wants("9")), true, false},
-		"more than there are, all are ready":   {set(3, 3, wants("9")), true, true},
-		"nonsense means all":                   {set(3, 2, wants("most")), true, false},
-		"the controller has not seen the spec": {set(3, 3, build.Unseen()), true, false},
+		"all ready":                             {set(3, 3), true, true},
+		"two of three ready":                    {set(3, 2), true, false},
+		"none ready":                            {set(3, 0), false, false},
+		"at zero":                               {set(0, 0), false, false},
+		"one is enough":                         {set(3, 1, wants("first")), true, true},
+		"two are enough, one is ready":          {set(3, 1, wants("2")), true, false},
+		"two are enough, two are ready":         {set(3, 2, wants("2")), true, true},
+		"a number above the replicas means all": {set(3, 2, wants("9")), true, false},
+		"a number above the replicas, and all are ready": {set(3, 3, wants("9")), true, true},
+		"an invalid number means all":                    {set(3, 2, wants("most")), true, false},
+		"the controller has not seen the spec":           {set(3, 3, build.Unseen()), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := idle.EnoughReady(row.set, false); got != row.awake {

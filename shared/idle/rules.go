@@ -1,5 +1,5 @@
-// Package idle knows when a StatefulSet is to be awake: what people write on it, and what follows for it and for the sets
-// of its group at a time. It is pure; sift asks it who has to look, idle-timeout what to do, the wake gateway what to write.
+// Package idle decides when a StatefulSet sleeps and when it is awake, from the annotations of the set and of the other sets of its
+// group. It is pure. sift uses it to find the concerned functions, idle-timeout to decide, and the wake gateway to extend sessions.
 package idle
 
 import (
@@ -16,38 +16,38 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Rules are what people, and events, have written on a StatefulSet.
+// Rules holds the parsed annotations of a StatefulSet about its sleep.
 type Rules struct {
 	Paused bool
-	// Timeout is 0 where no clock puts the set to sleep.
+	// Timeout is the idle timeout, or 0 if the set has none.
 	Timeout      time.Duration
 	LastActivity time.Time
-	// SleepRequested is when a user asked for the group's sleep; zero if none did.
+	// SleepRequested is when a user requested the group's sleep, or zero.
 	SleepRequested time.Time
 	AwakeUntil     time.Time
 	KeepWarm       []Window
 	MinUptime      time.Duration
 	DependsOn      []string
-	// WakeReplicas is 0 where a set at zero that Drydock did not put to sleep stays there.
+	// WakeReplicas is the replica count for a set at zero without a sleep of Drydock. If it is 0, such a set stays at zero.
 	WakeReplicas int32
 	Probe        *Probe
-	// WakeReady is how many replicas have to be ready before a set that wakes counts as awake; see EnoughReady.
+	// WakeReady is how many replicas have to be ready before a waking set counts as awake; see EnoughReady.
 	WakeReady int32
 }
 
-// Bounds of what people may write. A timeout below a few ticks would make a set flap.
+// Limits of durations. A timeout shorter than a few ticks would make a set flap.
 const (
-	shortest = 10 * time.Second
-	longest  = 366 * 24 * time.Hour
+	minDuration = 10 * time.Second
+	maxDuration = 366 * 24 * time.Hour
 )
 
-// longestRule bounds an annotation, in bytes: the sweep keeps the rules of every opted-in set of the cluster at once.
-const longestRule = 4 << 10
+// maxRuleBytes limits an annotation, in bytes, because the sweep holds the rules of every opted-in set of the cluster at once.
+const maxRuleBytes = 4 << 10
 
-// mostReplicas bounds what a set is woken to where Drydock has not counted itself.
-const mostReplicas = 1000
+// maxReplicas limits replica counts in annotations.
+const maxReplicas = 1000
 
-// Read takes the annotations apart. All that is wrong with them is told at once; the rules are then not to be relied on.
+// Read parses the annotations. Its error lists every invalid annotation. The rules are then unreliable.
 func Read(set *appsv1.StatefulSet) (Rules, error) {
 	var r Rules
 	read := func(key string, parse func(text string) error) error {
@@ -55,8 +55,9 @@ func Read(set *appsv1.StatefulSet) (Rules, error) {
 		if !ok {
 			return nil
 		}
-		if len(text) > longestRule {
-			return fmt.Errorf("%s on StatefulSet %s/%s has %d bytes, at most %d are read; shorten it", key, set.Namespace, set.Name, len(text), longestRule)
+		if len(text) > maxRuleBytes {
+			return fmt.Errorf("%s on StatefulSet %s/%s has %d bytes, and at most %d are allowed; shorten it",
+				key, set.Namespace, set.Name, len(text), maxRuleBytes)
 		}
 		if err := parse(text); err != nil {
 			return fmt.Errorf("%s=%q on StatefulSet %s/%s: %w", key, text, set.Namespace, set.Name, err)
@@ -80,6 +81,7 @@ func Read(set *appsv1.StatefulSet) (Rules, error) {
 	return r, err
 }
 
+// into returns a parser that stores its result in the target.
 func into[T any](target *T, parse func(string) (T, error)) func(string) error {
 	return func(text string) (err error) {
 		*target, err = parse(text)
@@ -102,8 +104,8 @@ func boolInto(target *bool) func(string) error {
 func durationInto(target *time.Duration) func(string) error {
 	return into(target, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
-		if err != nil || d < shortest || d > longest {
-			return 0, fmt.Errorf(`write a duration from %s to %s, as "30m" or "1h30m"`, shortest, longest)
+		if err != nil || d < minDuration || d > maxDuration {
+			return 0, fmt.Errorf(`write a duration from %s to %s, for example "30m" or "1h30m"`, minDuration, maxDuration)
 		}
 		return d, nil
 	})
@@ -113,7 +115,7 @@ func timeInto(target *time.Time) func(string) error {
 	return into(target, func(text string) (time.Time, error) {
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			return time.Time{}, errors.New(`write a time as RFC 3339 has it, as "2026-03-01T18:00:00Z"`)
+			return time.Time{}, errors.New(`write a time in the format of RFC 3339, for example "2026-03-01T18:00:00Z"`)
 		}
 		return t, nil
 	})
@@ -121,26 +123,26 @@ func timeInto(target *time.Time) func(string) error {
 
 func parseReplicas(text string) (int32, error) {
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 1 || n > mostReplicas {
-		return 0, fmt.Errorf("write a whole number from 1 to %d", mostReplicas)
+	if err != nil || n < 1 || n > maxReplicas {
+		return 0, fmt.Errorf("write a whole number from 1 to %d", maxReplicas)
 	}
 	return int32(n), nil
 }
 
-// parseNames reads names of StatefulSets.
+// parseNames reads names of StatefulSets, and returns them sorted without duplicates.
 func parseNames(text string) ([]string, error) {
 	names := strings.Split(text, ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 		if problems := validation.IsDNS1123Subdomain(names[i]); len(problems) > 0 {
-			return nil, fmt.Errorf("%q is no name of a StatefulSet; write names separated by commas", names[i])
+			return nil, fmt.Errorf("%q is not the name of a StatefulSet; write names separated by commas", names[i])
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
 
-// groupOf reads only whether there is a name: the API server has checked that it is a label's value.
+// groupOf returns an error if the name of the group is empty. The API server has validated the label.
 func groupOf(set *appsv1.StatefulSet) error {
 	if group, ok := set.Labels[api.GroupLabel]; ok && group == "" {
 		return fmt.Errorf("label %s of StatefulSet %s/%s is empty; name a group or remove it", api.GroupLabel, set.Namespace, set.Name)
@@ -148,9 +150,9 @@ func groupOf(set *appsv1.StatefulSet) error {
 	return nil
 }
 
-// Throttle is how old a recorded activity may get before a newer one is written: a tenth of the timeout, at most a minute.
-// The timeout counts from there, so that a set is never put to sleep early for an activity that was not written.
+// Throttle returns how old the stored activity has to be before a newer one is stored: a tenth of the timeout, at most a minute. The
+// timeout is extended by it, so that a set does not fall asleep early because an activity was not stored.
 func Throttle(timeout time.Duration) time.Duration { return min(timeout/10, time.Minute) }
 
-// Stamp is a time as the annotations hold it.
+// Stamp returns the time in the format of the annotations.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

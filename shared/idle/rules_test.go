@@ -1,6 +1,8 @@
 package idle
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// same compares rules; two zones are the same if they have the same name.
+// same compares rules. Two zones are equal if they have the same name.
 var same = cmp.Options{cmp.AllowUnexported(Window{}), cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })}
 
 func TestRead(t *testing.T) {
@@ -21,22 +24,23 @@ func TestRead(t *testing.T) {
 		options []build.Option
 		want    Rules
 	}{
-		"nothing":                       {nil, Rules{}},
-		"paused":                        {[]build.Option{build.Paused()}, Rules{Paused: true}},
-		"not paused, in words":          {[]build.Option{build.Annotation(api.PausedAnnotation, "false")}, Rules{}},
-		"not paused, in no words":       {[]build.Option{build.Annotation(api.PausedAnnotation, "")}, Rules{}},
-		"a timeout":                     {[]build.Option{build.IdleTimeout("1h30m")}, Rules{Timeout: 90 * time.Minute}},
-		"the shortest timeout":          {[]build.Option{build.IdleTimeout("10s")}, Rules{Timeout: 10 * time.Second}},
-		"the longest timeout":           {[]build.Option{build.IdleTimeout("8784h")}, Rules{Timeout: 366 * 24 * time.Hour}},
-		"an activity":                   {[]build.Option{build.Active(0)}, Rules{LastActivity: noon}},
-		"awake until a time":            {[]build.Option{build.AwakeFor(time.Hour)}, Rules{AwakeUntil: noon.Add(time.Hour)}},
-		"a least time to be up":         {[]build.Option{build.Annotation(api.MinUptimeAnnotation, "5m")}, Rules{MinUptime: 5 * time.Minute}},
-		"names, in order and each once": {[]build.Option{build.DependsOn("queue ", " db", "db")}, Rules{DependsOn: []string{"db", "queue"}}},
-		"replicas":                      {[]build.Option{build.Annotation(api.WakeReplicasAnnotation, "1000")}, Rules{WakeReplicas: 1000}},
-		"a probe":                       {[]build.Option{build.Annotation(api.ActivityProbeAnnotation, "tcp:5432")}, Rules{Probe: &Probe{Kind: ProbeTCP, Port: 5432}}},
+		"nothing":                      {nil, Rules{}},
+		"paused":                       {[]build.Option{build.Paused()}, Rules{Paused: true}},
+		"paused=false":                 {[]build.Option{build.Annotation(api.PausedAnnotation, "false")}, Rules{}},
+		"an empty paused annotation":   {[]build.Option{build.Annotation(api.PausedAnnotation, "")}, Rules{}},
+		"a timeout":                    {[]build.Option{build.IdleTimeout("1h30m")}, Rules{Timeout: 90 * time.Minute}},
+		"the shortest timeout":         {[]build.Option{build.IdleTimeout("10s")}, Rules{Timeout: 10 * time.Second}},
+		"the longest timeout":          {[]build.Option{build.IdleTimeout("8784h")}, Rules{Timeout: 366 * 24 * time.Hour}},
+		"an activity":                  {[]build.Option{build.Active(0)}, Rules{LastActivity: noon}},
+		"awake-until is in the future": {[]build.Option{build.AwakeFor(time.Hour)}, Rules{AwakeUntil: noon.Add(time.Hour)}},
+		"a minimum uptime":             {[]build.Option{build.Annotation(api.MinUptimeAnnotation, "5m")}, Rules{MinUptime: 5 * time.Minute}},
+		"names are sorted and unique":  {[]build.Option{build.DependsOn("queue ", " db", "db")}, Rules{DependsOn: []string{"db", "queue"}}},
+		"replicas":                     {[]build.Option{build.Annotation(api.WakeReplicasAnnotation, "1000")}, Rules{WakeReplicas: 1000}},
+		"a probe": {[]build.Option{build.Annotation(api.ActivityProbeAnnotation, "tcp:5432")},
+			Rules{Probe: &Probe{Kind: ProbeTCP, Port: 5432}}},
 		"a window": {[]build.Option{build.Annotation(api.KeepWarmAnnotation, "Mon 08:00-09:30")},
 			Rules{KeepWarm: []Window{{days: [7]bool{1: true}, from: 480, to: 570, zone: time.UTC}}}},
-		"a group is a label": {[]build.Option{build.InGroup("shop")}, Rules{}},
+		"a group": {[]build.Option{build.InGroup("shop")}, Rules{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Read(build.Set("web", row.options...))
@@ -55,53 +59,59 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadSaysWhatToWrite: which annotation of which set, what stands there, and what to write.
-func TestReadSaysWhatToWrite(t *testing.T) {
-	const duration, moment, whole = "write a duration from 10s to 8784h0m0s", "write a time as RFC 3339 has it", "write a whole number from 1 to 1000"
-	for name, row := range map[string]struct{ key, text, want string }{
-		"yes":                      {api.PausedAnnotation, "yes", `write "true", or remove the annotation`},
-		"a capital":                {api.PausedAnnotation, "True", `write "true", or remove the annotation`},
-		"no duration":              {api.IdleTimeoutAnnotation, "30", duration},
-		"an empty duration":        {api.IdleTimeoutAnnotation, "", duration},
-		"no time at all":           {api.IdleTimeoutAnnotation, "0s", duration},
-		"a time in the past":       {api.IdleTimeoutAnnotation, "-1h", duration},
-		"so short that it flaps":   {api.IdleTimeoutAnnotation, "9.999s", duration},
-		"years":                    {api.IdleTimeoutAnnotation, "8785h", duration},
-		"no uptime":                {api.MinUptimeAnnotation, "long", duration},
-		"a time of day":            {api.AwakeUntilAnnotation, "18:00", moment},
-		"a time without a zone":    {api.AwakeUntilAnnotation, "2026-03-01T18:00:00", moment},
-		"seconds since 1970":       {api.LastActivityAnnotation, "1772366400", moment},
-		"no activity":              {api.LastActivityAnnotation, "", moment},
-		"no window":                {api.KeepWarmAnnotation, "", "write DAYS FROM-TO ZONE"},
-		"no name":                  {api.DependsOnAnnotation, "", `"" is no name of a StatefulSet`},
-		"a comma too many":         {api.DependsOnAnnotation, "db,", `"" is no name of a StatefulSet`},
-		"a name with a namespace":  {api.DependsOnAnnotation, "shop/db", `"shop/db" is no name of a StatefulSet; write names separated by commas`},
-		"no replicas":              {api.WakeReplicasAnnotation, "0", whole},
-		"fewer than none":          {api.WakeReplicasAnnotation, "-1", whole},
-		"very many replicas":       {api.WakeReplicasAnnotation, "1001", whole},
-		"more than there are":      {api.WakeReplicasAnnotation, "99999999999", whole},
-		"half a replica":           {api.WakeReplicasAnnotation, "1.5", whole},
-		"a probe of no known kind": {api.ActivityProbeAnnotation, "https://web", `write "http:PORT/PATH"`},
-	} {
+// TestInvalidAnnotationsAreExplained: the error names the annotation, the set, the value, and a valid format.
+func TestInvalidAnnotationsAreExplained(t *testing.T) {
+	mistakes := map[string]struct{ key, text string }{
+		"yes":                          {api.PausedAnnotation, "yes"},
+		"a value with a capital":       {api.PausedAnnotation, "True"},
+		"no duration":                  {api.IdleTimeoutAnnotation, "30"},
+		"an empty duration":            {api.IdleTimeoutAnnotation, ""},
+		"zero":                         {api.IdleTimeoutAnnotation, "0s"},
+		"a negative duration":          {api.IdleTimeoutAnnotation, "-1h"},
+		"a duration below the minimum": {api.IdleTimeoutAnnotation, "9.999s"},
+		"a duration above the maximum": {api.IdleTimeoutAnnotation, "8785h"},
+		"an invalid uptime":            {api.MinUptimeAnnotation, "long"},
+		"a time of day":                {api.AwakeUntilAnnotation, "18:00"},
+		"a time without a zone":        {api.AwakeUntilAnnotation, "2026-03-01T18:00:00"},
+		"seconds since 1970":           {api.LastActivityAnnotation, "1772366400"},
+		"no activity":                  {api.LastActivityAnnotation, ""},
+		"no window":                    {api.KeepWarmAnnotation, ""},
+		"no name":                      {api.DependsOnAnnotation, ""},
+		"a comma too many":             {api.DependsOnAnnotation, "db,"},
+		"a name with a namespace":      {api.DependsOnAnnotation, "shop/db"},
+		"no replicas":                  {api.WakeReplicasAnnotation, "0"},
+		"fewer than none":              {api.WakeReplicasAnnotation, "-1"},
+		"very many replicas":           {api.WakeReplicasAnnotation, "1001"},
+		"a number that overflows":      {api.WakeReplicasAnnotation, "99999999999"},
+		"half a replica":               {api.WakeReplicasAnnotation, "1.5"},
+		"an invalid probe":             {api.ActivityProbeAnnotation, "https://web"},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(mistakes)) {
+		row := mistakes[name]
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(build.Set("web", build.Annotation(row.key, row.text)))
 			if err == nil {
-				t.Fatal("it is taken")
+				t.Fatal("the annotation is accepted")
 			}
-			for _, part := range []string{row.key, "StatefulSet shop/web", row.want} {
+			for _, part := range []string{row.key, "StatefulSet shop/web"} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("%q does not say %q", err, part)
 				}
 			}
+			file.Entry(t, name, err.Error())
 		})
 	}
-	if _, err := Read(build.Set("web", func(o metav1.Object) { o.SetLabels(map[string]string{api.GroupLabel: ""}) })); err == nil ||
-		!strings.Contains(err.Error(), "name a group or remove it") {
-		t.Errorf("an empty group: %v", err)
-	}
+	t.Run("an empty group", func(t *testing.T) {
+		_, err := Read(build.Set("web", func(o metav1.Object) { o.SetLabels(map[string]string{api.GroupLabel: ""}) }))
+		if err == nil {
+			t.Fatal("the annotation is accepted")
+		}
+		file.Entry(t, "an empty group", err.Error())
+	})
 }
 
-func TestAllThatIsWrongIsToldAtOnce(t *testing.T) {
+func TestAllInvalidAnnotationsAreReported(t *testing.T) {
 	m := MemberOf(build.Set("web", build.IdleTimeout("soon"), build.DependsOn("a/b"), build.Paused()))
 	got := m.Complaint()
 	for _, part := range []string{api.IdleTimeoutAnnotation, api.DependsOnAnnotation, "; the set stays awake until that is corrected"} {
@@ -114,13 +124,12 @@ func TestAllThatIsWrongIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestAMistakeIsQuotedInPart: an annotation may have 256 KiB, all of a set's together no more, and what is wrong is written
-// beside it.
-func TestAMistakeIsQuotedInPart(t *testing.T) {
+// TestLongAnnotationIsClippedInMessage: all annotations of a set may have 256 KiB together, and the message is stored in one of them.
+func TestLongAnnotationIsClippedInMessage(t *testing.T) {
 	for _, key := range []string{api.KeepWarmAnnotation, api.DependsOnAnnotation, api.IdleTimeoutAnnotation, api.ActivityProbeAnnotation} {
 		m := MemberOf(build.Set("web", build.Annotation(key, strings.Repeat("prometheus:x ", 10_000))))
 		if m.Err == nil || len(m.Complaint()) > 2000 {
-			t.Errorf("%s: the complaint has %d bytes", key, len(m.Complaint()))
+			t.Errorf("%s: the message has %d bytes", key, len(m.Complaint()))
 		}
 	}
 }
@@ -135,7 +144,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-func TestStampIsRead(t *testing.T) {
+func TestStampIsParsed(t *testing.T) {
 	at := time.Date(2026, time.March, 1, 13, 0, 0, 0, time.FixedZone("", 3600))
 	r, err := Read(build.Set("web", build.Annotation(api.LastActivityAnnotation, Stamp(at))))
 	if err != nil || !r.LastActivity.Equal(at) || Stamp(at) != "2026-03-01T12:00:00Z" {

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// NewSleep makes the document of a sleep that begins now. Its times are whole seconds, as those of activities are.
+// NewSleep returns the record of a sleep that starts now. Its times have whole seconds, like the times of activities.
 func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt int, now time.Time, trace string) *api.Sleep {
 	return &api.Sleep{
 		Header: api.Header{
@@ -24,8 +24,8 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 	}
 }
 
-// LeftAtZero reports whether the set's latest sleep failed with the set at zero, and no process wrote its replicas since. Released
-// versions gave a wake-up up like this.
+// LeftAtZero reports whether the set's latest sleep failed with the set at zero, and no client wrote its replicas since. Released
+// versions ended a failed wake-up like this.
 func (m Member) LeftAtZero() bool {
 	sleep := m.Sleep
 	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.Ready != nil || sleep.Finished == nil || sleep.Replicas < 1 {
@@ -35,7 +35,7 @@ func (m Member) LeftAtZero() bool {
 	return statefulset.Replicas(m.Set) == 0 && !written.After(sleep.Finished.Time)
 }
 
-// Revives returns how many replicas a set at zero gets when it is needed and no sleep of Drydock's holds it there: 0 if it stays.
+// Revives returns the replica count that a set at zero without an active sleep gets when it is needed, or 0 if it stays at zero.
 func (m Member) Revives() int32 {
 	switch {
 	case m.Err != nil || m.SleepErr != nil || m.Rules.Paused:
@@ -48,8 +48,8 @@ func (m Member) Revives() int32 {
 	return m.Rules.WakeReplicas
 }
 
-// Wakes reports whether Drydock brings the set's replicas back when the set is needed, or the set has them. Nothing waits for a
-// member that does not wake: it is paused, or another process has scaled it to zero.
+// Wakes reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
+// another client scaled it to zero. No other set waits for such a member.
 func (m Member) Wakes() bool {
 	switch {
 	case statefulset.Replicas(m.Set) > 0:
@@ -60,14 +60,16 @@ func (m Member) Wakes() bool {
 	return m.Revives() > 0
 }
 
-// Complaint says what is wrong with what people wrote on the set.
+// Complaint returns the message about the set's invalid annotations.
 func (m Member) Complaint() string {
-	return fmt.Sprintf("%s; the set stays awake until that is corrected", clip(strings.ReplaceAll(m.Err.Error(), "\n", "; "), longestComplaint))
+	return fmt.Sprintf("%s; the set stays awake until that is corrected",
+		clip(strings.ReplaceAll(m.Err.Error(), "\n", "; "), maxComplaintBytes))
 }
 
-// longestComplaint bounds what is quoted of people's mistakes, in bytes: a Kubernetes Event takes 1024.
-const longestComplaint = 900
+// maxComplaintBytes limits the quoted annotations, in bytes, because the message of a Kubernetes Event has at most 1024.
+const maxComplaintBytes = 900
 
+// clip returns the beginning of the text.
 func clip(text string, length int) string {
 	if len(text) <= length {
 		return text
@@ -75,13 +77,13 @@ func clip(text string, length int) string {
 	return strings.ToValidUTF8(text[:length], "") + "…"
 }
 
-// Complained reports whether the set's document says so already.
+// Complained reports whether the set's record holds this message already.
 func (m Member) Complained() bool {
 	return m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Message == m.Complaint()
 }
 
-// Rests reports whether a sleep that failed, or that somebody ended while the set was to be paused, is left alone for the
-// time of a retry. Who asks for one does not want to wait.
+// Rests reports whether the set backs off after a failed sleep, or after another client started the paused set. It does not back off
+// if the user requests a retry.
 func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 	sleep := m.Sleep
 	if m.Retried || sleep == nil || sleep.Finished == nil || !now.Before(sleep.Finished.Add(Rest(sleep, retry))) {
@@ -89,20 +91,20 @@ func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
 	}
 	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid
 	if v.Request == ForPause && sleep.Request != ForPause {
-		failed = false // a person's pause does not wait for what a clock could not do
+		failed = false // the user's pause does not wait because an automatic sleep failed
 	}
 	return failed || sleep.Reason == api.StartedByOthers && v.Request == ForPause
 }
 
-// longestRest bounds the time for which a set is left alone.
-const longestRest = 24 * time.Hour
+// maxRest limits the back-off.
+const maxRest = 24 * time.Hour
 
-// Rest returns for how long a set is left alone after the sleep. It doubles with each sleep that the same field manager ends by
-// starting the set.
+// Rest returns how long a set backs off after the sleep. The time doubles with each consecutive sleep that the same field manager
+// ended by starting the set.
 func Rest(sleep *api.Sleep, retry time.Duration) time.Duration {
 	rest := retry
-	for starts := sleep.Starts; sleep.Reason == api.StartedByOthers && starts > 1 && rest < longestRest; starts-- {
+	for starts := sleep.Starts; sleep.Reason == api.StartedByOthers && starts > 1 && rest < maxRest; starts-- {
 		rest *= 2
 	}
-	return max(retry, min(rest, longestRest))
+	return max(retry, min(rest, maxRest))
 }

@@ -12,13 +12,14 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestNewSleep: what is written is read again, by this set and by no other.
+// TestNewSleep checks that a stored sleep is read again for the same set.
 func TestNewSleep(t *testing.T) {
 	set := build.Set("web", build.Replicas(3))
 	now := build.Now.Add(700 * time.Millisecond).In(time.FixedZone("", 3600))
 	sleep := NewSleep(set, api.Planned, ForAsk, 4, now, "00-trace")
 	want := &api.Sleep{
-		Header:   api.Header{Version: api.RecordVersion, Operation: sleep.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked", Attempt: 4, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now), Trace: "00-trace"},
+		Header: api.Header{Version: api.RecordVersion, Operation: sleep.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked",
+			Attempt: 4, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now), Trace: "00-trace"},
 		Replicas: 3, Round: 1,
 	}
 	if diff := cmp.Diff(want, sleep); diff != "" {
@@ -29,18 +30,19 @@ func TestNewSleep(t *testing.T) {
 		t.Errorf("%+v, %v", read, err)
 	}
 	ids := map[string]bool{}
-	for _, other := range []*api.Sleep{sleep, NewSleep(set, api.Planned, ForAsk, 5, now, ""), NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
+	for _, other := range []*api.Sleep{sleep, NewSleep(set, api.Planned, ForAsk, 5, now, ""),
+		NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
 		ids[other.Operation] = true
 	}
 	if len(ids) != 3 {
 		t.Errorf("sleeps share an id: %v", ids)
 	}
 	if again := NewSleep(set, api.Waking, ForIdle, 4, now.Add(time.Hour), ""); again.Operation != sleep.Operation {
-		t.Error("the same attempt has another id the second time")
+		t.Error("the same attempt has two ids")
 	}
 }
 
-func TestComplained(t *testing.T) {
+func TestMessageIsReportedOnce(t *testing.T) {
 	wrong := build.IdleTimeout("soon")
 	said := MemberOf(build.Set("web", wrong)).Complaint()
 	if !strings.Contains(said, "stays awake until that is corrected") {
@@ -53,11 +55,11 @@ func TestComplained(t *testing.T) {
 		options []build.Option
 		want    bool
 	}{
-		"nobody has said it":     {[]build.Option{wrong}, false},
-		"it was said":            {[]build.Option{wrong, refused(said)}, true},
-		"something else was":     {[]build.Option{wrong, refused("the owner refuses")}, false},
-		"there is more to say":   {[]build.Option{wrong, build.Annotation(api.KeepWarmAnnotation, "x"), refused(said)}, false},
-		"a sleep that is on now": {[]build.Option{wrong, build.WithSleep(build.Sleep(api.Asleep, build.Told("", said)))}, false},
+		"no record":                      {[]build.Option{wrong}, false},
+		"the record has the message":     {[]build.Option{wrong, refused(said)}, true},
+		"the record has another message": {[]build.Option{wrong, refused("the owner refuses")}, false},
+		"a second annotation is invalid": {[]build.Option{wrong, build.Annotation(api.KeepWarmAnnotation, "x"), refused(said)}, false},
+		"the set is asleep":              {[]build.Option{wrong, build.WithSleep(build.Sleep(api.Asleep, build.Told("", said)))}, false},
 	} {
 		if got := MemberOf(build.Set("web", row.options...)).Complained(); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -65,7 +67,7 @@ func TestComplained(t *testing.T) {
 	}
 }
 
-func TestRests(t *testing.T) {
+func TestBackOff(t *testing.T) {
 	const retry = 13 * time.Minute
 	within, over := 13*time.Minute-time.Second, 13*time.Minute
 	for name, row := range map[string]struct {
@@ -73,17 +75,18 @@ func TestRests(t *testing.T) {
 		request string
 		want    bool
 	}{
-		"it never slept":                             {nil, ForIdle, false},
-		"it sleeps":                                  {build.Sleep(api.Asleep), ForIdle, false},
-		"it failed":                                  {build.Sleep(api.Failed, build.Ended(api.Aborted, within)), ForIdle, true},
-		"the time is over":                           {build.Sleep(api.Failed, build.Ended(api.Aborted, over)), ForIdle, false},
-		"it was refused":                             {build.Sleep(api.Refused, build.Ended(api.OwnerNotPausable, within)), ForIdle, true},
-		"what was wrong is corrected: it may":        {build.Sleep(api.Refused, build.Ended(api.RequestInvalid, 0)), ForIdle, false},
-		"it woke because somebody needed it":         {build.Sleep(api.Succeeded, build.Ended(api.Awake, 0)), ForIdle, false},
-		"somebody started it":                        {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, 0)), ForIdle, false},
-		"somebody started it, and it is paused":      {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, within)), ForPause, true},
-		"that was long ago":                          {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, over)), ForPause, false},
-		"a document that does not say when it ended": {build.Sleep(api.Failed), ForIdle, false},
+		"it never slept":                        {nil, ForIdle, false},
+		"it sleeps":                             {build.Sleep(api.Asleep), ForIdle, false},
+		"it failed":                             {build.Sleep(api.Failed, build.Ended(api.Aborted, within)), ForIdle, true},
+		"it failed long ago":                    {build.Sleep(api.Failed, build.Ended(api.Aborted, over)), ForIdle, false},
+		"it was refused recently":               {build.Sleep(api.Refused, build.Ended(api.OwnerNotPausable, within)), ForIdle, true},
+		"an invalid annotation was corrected":   {build.Sleep(api.Refused, build.Ended(api.RequestInvalid, 0)), ForIdle, false},
+		"it woke because it was needed":         {build.Sleep(api.Succeeded, build.Ended(api.Awake, 0)), ForIdle, false},
+		"another client started it":             {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, 0)), ForIdle, false},
+		"another client started the paused set": {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, within)), ForPause, true},
+		"another client started the paused set long ago": {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, over)), ForPause,
+			false},
+		"the record has no end time": {build.Sleep(api.Failed), ForIdle, false},
 	} {
 		m := Member{Set: build.Set("web"), Sleep: row.sleep}
 		if got := m.Rests(Verdict{Request: row.request}, build.Now, retry); got != row.want {

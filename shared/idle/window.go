@@ -5,21 +5,22 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // the functions' image has no files
+	_ "time/tzdata" // the functions' image has no time zone files
 )
 
-// Window is a part of the days of a week in a time zone.
+// Window is a time of day on some days of the week, in a time zone.
 type Window struct {
-	days [7]bool // from Sunday, the days on which it begins
-	// from and to are minutes of the day by the clock on the wall; to <= from ends on the next day.
+	days [7]bool // days when the window begins; index 0 is Sunday
+	// from and to are minutes of the day in local time. If to <= from, the window ends on the next day.
 	from, to int
 	zone     *time.Location
 }
 
-const windowFormat = `write DAYS FROM-TO ZONE, windows separated by semicolons, as "Mon-Fri 08:00-18:00 Europe/Berlin; Sat,Sun 10:00-12:00"; without a zone it is UTC`
+const windowFormat = `write DAYS FROM-TO ZONE, windows separated by semicolons, as ` +
+	`"Mon-Fri 08:00-18:00 Europe/Berlin; Sat,Sun 10:00-12:00"; without a zone it is UTC`
 
-// most windows that one annotation may hold.
-const mostWindows = 50
+// maxWindows limits the windows of one annotation.
+const maxWindows = 50
 
 // ParseWindows reads windows of the week:
 //
@@ -29,8 +30,8 @@ const mostWindows = 50
 //	Daily 00:00-24:00                    always
 func ParseWindows(text string) ([]Window, error) {
 	parts := strings.Split(text, ";")
-	if len(parts) > mostWindows {
-		return nil, fmt.Errorf("more than %d windows", mostWindows)
+	if len(parts) > maxWindows {
+		return nil, fmt.Errorf("there are more than %d windows; remove some", maxWindows)
 	}
 	windows := make([]Window, len(parts))
 	for i, part := range parts {
@@ -55,7 +56,7 @@ func parseWindow(fields []string) (Window, error) {
 	w.from, fromOK = minute(from)
 	w.to, toOK = minute(to)
 	if !ok || !fromOK || !toOK || w.from == 24*60 {
-		return w, fmt.Errorf("%q are no hours", fields[1])
+		return w, fmt.Errorf("%q is not a range of hours", fields[1])
 	}
 	if len(fields) == 3 {
 		zone, err := zones.load(fields[2])
@@ -80,7 +81,7 @@ func (w *Window) parseDays(text string) error {
 		}
 		from, to := slices.Index(weekdays, first), slices.Index(weekdays, last)
 		if from < 0 || to < 0 {
-			return fmt.Errorf("%q are no days", part)
+			return fmt.Errorf("%q is not a day or a range of days", part)
 		}
 		for day := from; ; day = (day + 1) % 7 {
 			w.days[day] = true
@@ -92,7 +93,7 @@ func (w *Window) parseDays(text string) error {
 	return nil
 }
 
-// minute reads the minute of the day, which 24:00 ends.
+// minute returns the minute of the day. 24:00 is the end of the day.
 func minute(text string) (int, bool) {
 	if text == "24:00" {
 		return 24 * 60, true
@@ -101,8 +102,8 @@ func minute(text string) (int, bool) {
 	return t.Hour()*60 + t.Minute(), err == nil && len(text) == len("15:04")
 }
 
-// Open reports whether the time is in the window, by the clock of its zone: an hour that summer time skips or repeats is
-// as short or as long as it is on the wall.
+// Open reports whether the time is in the window, by local time in its zone. If daylight saving time skips or repeats an hour, the
+// window is shorter or longer by that hour.
 func (w Window) Open(now time.Time) bool {
 	local := now.In(w.zone)
 	day, at := int(local.Weekday()), local.Hour()*60+local.Minute()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// mostZones bounds the zones that are kept: there are some six hundred names.
-const mostZones = 1000
+// maxZones limits the cached zones. There are about six hundred names.
+const maxZones = 1000
 
-// zoneCache keeps time zones that were read: each takes 20 microseconds, and a sweep reads those of every set.
+// zoneCache caches time zones. Loading one takes 20 microseconds, and a sweep needs the zones of every set.
 type zoneCache struct {
 	mu    sync.Mutex
 	zones map[string]*time.Location
@@ -17,7 +17,7 @@ type zoneCache struct {
 
 var zones = zoneCache{zones: map[string]*time.Location{}}
 
-// load returns the zone of the IANA name. An unknown name is not kept, since people can write any.
+// load returns the zone with the IANA name. Unknown names are not cached, because users can write any number of them.
 func (c *zoneCache) load(name string) (*time.Location, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,10 +25,10 @@ func (c *zoneCache) load(name string) (*time.Location, error) {
 		return zone, nil
 	}
 	zone, err := time.LoadLocation(name)
-	if err != nil || name == "Local" { // the machine's own zone is nobody's business
+	if err != nil || name == "Local" { // the zone of the machine must not matter
 		return nil, fmt.Errorf("time zone %q is unknown", name)
 	}
-	if len(c.zones) < mostZones {
+	if len(c.zones) < maxZones {
 		c.zones[name] = zone
 	}
 	return zone, nil

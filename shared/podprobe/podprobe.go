@@ -1,5 +1,5 @@
-// Package podprobe asks pods over the network. It asks the address that the kubelet has written into the pod's status and no other, follows
-// no redirect, asks no proxy, and reads no body.
+// Package podprobe sends requests to pods. It uses only the address that the kubelet wrote into the pod's status. It follows no redirect,
+// uses no proxy, and reads no body.
 package podprobe
 
 import (
@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// mostHeader bounds the header of an answer in bytes.
-	mostHeader = 64 << 10
-	// atOnce bounds the calls of Each that run at the same time.
-	atOnce = 8
+	// maxHeaderBytes limits the header of an answer.
+	maxHeaderBytes = 64 << 10
+	// concurrency limits the concurrent calls of Each.
+	concurrency = 8
 )
 
-// Get asks the pod over HTTP or HTTPS and returns the status code of its answer.
+// Get sends a GET request to the pod over HTTP or HTTPS, and returns the status code of the answer.
 func Get(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (int, error) {
 	address, err := addressOf(pod, probe.Port)
 	if err != nil {
@@ -42,7 +42,7 @@ func Get(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (int, error) {
 	return response.StatusCode, response.Body.Close()
 }
 
-// Dial opens a connection to a port of the pod, and closes it.
+// Dial opens a connection to a port of the pod and closes it. It returns an error if the pod does not accept it.
 func Dial(ctx context.Context, pod *corev1.Pod, port int) error {
 	address, err := addressOf(pod, port)
 	if err != nil {
@@ -55,29 +55,30 @@ func Dial(ctx context.Context, pod *corev1.Pod, port int) error {
 	return connection.Close()
 }
 
-// addressOf returns the port of the pod as host:port. A name in place of an address would be looked up, and could lead anywhere. No pod has
-// a link-local address: there, clouds tell machines their credentials.
+// addressOf returns the address of the pod's port as host:port. It rejects host names, because their lookup could lead anywhere. It
+// rejects link-local addresses, because clouds serve the credentials of machines there, and no pod has one.
 func addressOf(pod *corev1.Pod, port int) (string, error) {
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil || ip.Unmap().IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-		return "", fmt.Errorf("pod %s has no address that can be asked", pod.Name)
+		return "", fmt.Errorf("pod %s has no valid address", pod.Name)
 	}
 	return net.JoinHostPort(ip.String(), strconv.Itoa(port)), nil
 }
 
-// client asks pods, over TLS with that server name. It checks no certificate, because none names a pod's address.
+// client returns an HTTP client for pods with the TLS server name. It does not verify certificates, because none contains a pod's
+// address.
 func client(host string) *http.Client {
-	return &http.Client{CheckRedirect: NoRedirect, Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: mostHeader,
+	return &http.Client{CheckRedirect: NoRedirect, Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeaderBytes,
 		TLSClientConfig: &tls.Config{ServerName: host, InsecureSkipVerify: true}}}
 }
 
-// NoRedirect keeps to the address that was asked: a redirect could lead anywhere.
+// NoRedirect prevents redirects, because they could lead to any address.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Each calls do for the numbers below n, some at the same time, and returns when all calls have.
+// Each calls do for each number below n, several concurrently, and returns when all calls have returned.
 func Each(n int, do func(i int)) {
 	var wait sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, concurrency)
 	for i := range n {
 		slots <- struct{}{}
 		wait.Go(func() {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestOnlyAddressesOfPodsAreAsked(t *testing.T) {
+func TestOnlyPodAddressesAreAccepted(t *testing.T) {
 	for ip, want := range map[string]string{
 		"10.0.0.7":               "10.0.0.7:80",
 		"fd00::7":                "[fd00::7]:80",
@@ -22,7 +22,7 @@ func TestOnlyAddressesOfPodsAreAsked(t *testing.T) {
 	} {
 		got, err := addressOf(&corev1.Pod{Status: corev1.PodStatus{PodIP: ip}}, 80)
 		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q is asked as %q, %v, want %q", ip, got, err, want)
+			t.Errorf("address of %q is %q, %v, want %q", ip, got, err, want)
 		}
 	}
 }

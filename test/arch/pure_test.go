@@ -38,7 +38,7 @@ func impurities(path string, source any) ([]string, error) {
 		if imported == "time" && spec.Name != nil {
 			clock = spec.Name.Name
 		}
-		if !pure(imported) {
+		if !pure(imported) && !(imported == "net/http" && spec.Name == nil && usesOnlyStatuses(file)) {
 			found = append(found, fmt.Sprintf("%s imports %s", path, imported))
 		}
 	}
@@ -49,6 +49,17 @@ func impurities(path string, source any) ([]string, error) {
 		return true
 	})
 	return found, nil
+}
+
+// usesOnlyStatuses reports whether the file uses only the status constants and StatusText of package net/http, which are data.
+func usesOnlyStatuses(file *ast.File) bool {
+	only := true
+	ast.Inspect(file, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		only = only && !(ok && fmt.Sprint(s.X) == "http" && !strings.HasPrefix(s.Sel.Name, "Status"))
+		return true
+	})
+	return only
 }
 
 // pure reports whether a decision may import the package.
@@ -110,6 +121,8 @@ func TestImpuritiesAreFound(t *testing.T) {
 		"the executor":                {`"drydock.dev/shared/apply"`, ``, 1},
 		"Kubernetes' client":          {`"k8s.io/client-go/rest"`, ``, 1},
 		"the environment":             {`"os"`, ``, 1},
+		"a status of HTTP":            {`"net/http"`, `var x = http.StatusOK`, 0},
+		"a client of HTTP":            {`"net/http"`, `var x = http.StatusText(http.StatusOK) + http.DefaultClient`, 1},
 		"a logger, by another name":   {`l "log/slog"`, ``, 1},
 		"dice":                        {`"math/rand/v2"`, ``, 1},
 		"another function":            {`"drydock.dev/functions/restore"`, ``, 1},

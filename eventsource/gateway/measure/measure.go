@@ -1,4 +1,4 @@
-// Package measure counts what the wake gateway does, under the names that dashboards for Sablier ask for
+// Package measure provides the metrics of the wake gateway, under the names that dashboards for Sablier use
 // (sablierapp/sablier pkg/metrics/prom.go and collector.go).
 package measure
 
@@ -12,11 +12,11 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// most bounds the StatefulSets that are told apart, because tenants choose their names.
-const most = 500
+// maxInstances limits the StatefulSets with their own series, because tenants choose the names.
+const maxInstances = 500
 
-// bounds are for wake-ups, from 100 ms to 5 min.
-var bounds = metric.WithExplicitBucketBoundaries(0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300)
+// bucketBounds are the bucket boundaries for wake-ups, from 100 ms to 5 min.
+var bucketBounds = metric.WithExplicitBucketBoundaries(0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300)
 
 const (
 	strategyKey = attribute.Key("strategy")
@@ -25,12 +25,12 @@ const (
 	groupKey    = attribute.Key("group")
 )
 
-// Instance is a StatefulSet as a request has found it.
+// Instance is the state of a StatefulSet at a request.
 type Instance struct {
-	// Name is NAMESPACE/NAME; Group is empty without one.
+	// Name is NAMESPACE/NAME. Group may be empty.
 	Name, Group string
 	Ready       bool
-	// Until is the end of its session; zero if none is written.
+	// Until is the end of its session, or zero.
 	Until time.Time
 }
 
@@ -45,10 +45,10 @@ type Meters struct {
 
 type state struct {
 	Instance
-	since time.Time // of the wait for it to be ready; zero if it is
+	since time.Time // start of the wait until it is ready, or zero if it is ready
 }
 
-// New makes the instruments.
+// New returns the instruments.
 func New(meter metric.Meter) (*Meters, error) {
 	m := &Meters{seen: map[string]state{}}
 	var err error
@@ -56,7 +56,7 @@ func New(meter metric.Meter) (*Meters, error) {
 		metric.WithDescription("Requests for a session, by strategy and target.")); err != nil {
 		return nil, fmt.Errorf("making the instrument for requests: %w", err)
 	}
-	m.wakes, err = meter.Float64Histogram("sablier.instance.ready.duration", bounds, metric.WithUnit("s"),
+	m.wakes, err = meter.Float64Histogram("sablier.instance.ready.duration", bucketBounds, metric.WithUnit("s"),
 		metric.WithDescription("Time from the first request that found the StatefulSet not ready to the first that found it ready."))
 	if err != nil {
 		return nil, fmt.Errorf("making the instrument for wake-ups: %w", err)
@@ -97,7 +97,7 @@ func (m *Meters) gauges(meter metric.Meter) error {
 	return nil
 }
 
-// current returns the sessions at the time, and how many each group has. Sessions that are over are forgotten.
+// current returns the sessions at the time, and the number of sessions by group. It removes sessions that have ended.
 func (m *Meters) current(now time.Time) ([]Instance, map[string]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +105,7 @@ func (m *Meters) current(now time.Time) ([]Instance, map[string]int64) {
 	groups := map[string]int64{}
 	for name, s := range m.seen {
 		if s.Group != "" {
-			groups[s.Group] += 0 // a group whose sessions are over is shown once more
+			groups[s.Group] += 0 // a group whose sessions have ended is reported once more
 		}
 		if !now.Before(s.Until) {
 			delete(m.seen, name)
@@ -126,8 +126,8 @@ func (m *Meters) Request(ctx context.Context, strategy, target string) {
 	}
 }
 
-// Saw notes what a request has found at the time. Beyond the bound no further StatefulSet is told apart.
-func (m *Meters) Saw(ctx context.Context, now time.Time, found Instance) {
+// Record records the state of a StatefulSet at the time. If there are too many StatefulSets, further ones are ignored.
+func (m *Meters) Record(ctx context.Context, now time.Time, found Instance) {
 	if m == nil {
 		return
 	}
@@ -140,7 +140,7 @@ func (m *Meters) Saw(ctx context.Context, now time.Time, found Instance) {
 	case before.since.IsZero():
 		next.since = now
 	}
-	if known || len(m.seen) < most {
+	if known || len(m.seen) < maxInstances {
 		m.seen[found.Name] = next
 	}
 	m.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 func labels(set attribute.Set) string { return set.Encoded(attribute.DefaultEncoder()) }
 
-// collect returns what there is to read, as name{labels} = value.
+// collect returns the values of all series, as name{labels}.
 func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -45,7 +45,7 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	return found
 }
 
-func TestMetricsUnderSabliersNames(t *testing.T) {
+func TestMetricsHaveSabliersNames(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	meters, err := New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"))
 	if err != nil {
@@ -55,11 +55,11 @@ func TestMetricsUnderSabliersNames(t *testing.T) {
 	until := now.Add(time.Hour).Truncate(time.Second)
 	meters.Request(t.Context(), "dynamic", "group")
 	meters.Request(t.Context(), "dynamic", "group")
-	meters.Saw(t.Context(), now, Instance{Name: "shop/web", Group: "shop", Until: until})
-	meters.Saw(t.Context(), now.Add(time.Second), Instance{Name: "shop/web", Group: "shop", Until: until})
-	meters.Saw(t.Context(), now.Add(3*time.Second), Instance{Name: "shop/web", Group: "shop", Ready: true, Until: until})
-	meters.Saw(t.Context(), now.Add(9*time.Second), Instance{Name: "shop/web", Group: "shop", Ready: true, Until: until})
-	meters.Saw(t.Context(), now, Instance{Name: "shop/old", Group: "lab", Ready: true, Until: now.Add(-time.Hour)})
+	meters.Record(t.Context(), now, Instance{Name: "shop/web", Group: "shop", Until: until})
+	meters.Record(t.Context(), now.Add(time.Second), Instance{Name: "shop/web", Group: "shop", Until: until})
+	meters.Record(t.Context(), now.Add(3*time.Second), Instance{Name: "shop/web", Group: "shop", Ready: true, Until: until})
+	meters.Record(t.Context(), now.Add(9*time.Second), Instance{Name: "shop/web", Group: "shop", Ready: true, Until: until})
+	meters.Record(t.Context(), now, Instance{Name: "shop/old", Group: "lab", Ready: true, Until: now.Add(-time.Hour)})
 	found := collect(t, reader)
 	for name, want := range map[string]float64{
 		"sablier.session.requests{strategy=dynamic,target=group}":            2,
@@ -79,21 +79,21 @@ func TestMetricsUnderSabliersNames(t *testing.T) {
 	}
 }
 
-func TestTenantsCannotMakeEndlessSeries(t *testing.T) {
+func TestNumberOfSeriesIsLimited(t *testing.T) {
 	meters, err := New(sdkmetric.NewMeterProvider().Meter("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 * most {
-		meters.Saw(t.Context(), time.Now(), Instance{Name: strconv.Itoa(i)})
+	for i := range 3 * maxInstances {
+		meters.Record(t.Context(), time.Now(), Instance{Name: strconv.Itoa(i)})
 	}
-	if len(meters.seen) > most {
+	if len(meters.seen) > maxInstances {
 		t.Errorf("%d sets are told apart", len(meters.seen))
 	}
 }
 
-func TestNoMetersMeasureNothing(t *testing.T) {
+func TestNilMetersMeasureNothing(t *testing.T) {
 	var meters *Meters
 	meters.Request(t.Context(), "poke", "names")
-	meters.Saw(t.Context(), time.Now(), Instance{})
+	meters.Record(t.Context(), time.Now(), Instance{})
 }

@@ -21,7 +21,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// podOf is a running pod of the set, at this machine's address.
+// podOf returns a running pod of the set at the address of this machine.
 func podOf(set string, ordinal int, options ...build.Option) *corev1.Pod {
 	at := build.Edit(func(p *corev1.Pod) {
 		p.Status.PodIP = "127.0.0.1"
@@ -31,8 +31,8 @@ func podOf(set string, ordinal int, options ...build.Option) *corev1.Pod {
 	return build.With(build.PodOf(set, ordinal), append([]build.Option{at}, options...)...)
 }
 
-// answers is a server for probes, which counts how often it is asked.
-func answers(t *testing.T, answer http.HandlerFunc) (port string, asked *atomic.Int32) {
+// probeServer starts a server for probes. It returns the port and the number of requests so far.
+func probeServer(t *testing.T, answer http.HandlerFunc) (port string, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,22 +45,23 @@ func answers(t *testing.T, answer http.HandlerFunc) (port string, asked *atomic.
 
 func portOf(url string) string { return url[strings.LastIndex(url, ":")+1:] }
 
-// silent accepts and never answers, as behind a network policy that drops.
+// silent accepts the request and never answers, like a network policy that drops packets.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// TestProbesThatDoNotAnswerLeaveTimeToSaySo: a group of six is asked at once, and each set says why it stays awake, in one event.
-func TestProbesThatDoNotAnswerLeaveTimeToSaySo(t *testing.T) {
-	port, asked := answers(t, silent)
+// TestUnansweredProbesLeaveTimeForMessages: six sets are asked concurrently, and each reports its failed probe within the same event.
+func TestUnansweredProbesLeaveTimeForMessages(t *testing.T) {
+	port, asked := probeServer(t, silent)
 	var objects []metav1.Object
 	for i := range 6 {
 		name := fmt.Sprintf("s%d", i)
 		objects = append(objects, podOf(name, 0), member(name, shop, build.Replicas(1),
-			build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour)), build.Annotation(api.ActivityProbeAnnotation, "http:"+port)))
+			build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour)), build.Annotation(api.ActivityProbeAnnotation, "http:"+port)))
 	}
 	c, settings := newCluster(t, objects...), build.SleepSettings()
 	settings.ProbeTimeout = 300 * time.Millisecond
 	begin := time.Now()
-	_, err := c.function(settings).Handle(t.Context(), tells(events.ObjectChanged, "1", begin, map[string]string{"kind": "StatefulSet", "name": "s0"}))
+	_, err := c.function(settings).Handle(t.Context(), newEvent(events.ObjectChanged, "1", begin,
+		map[string]string{"kind": "StatefulSet", "name": "s0"}))
 	if took := time.Since(begin); err != nil || took > 5*settings.ProbeTimeout {
 		t.Errorf("it took %s, %v", took, err)
 	}
@@ -74,9 +75,9 @@ func TestProbesThatDoNotAnswerLeaveTimeToSaySo(t *testing.T) {
 	}
 }
 
-// TestManySlowPodsAreAskedAtOnce: one after the other they would take two seconds.
-func TestManySlowPodsAreAskedAtOnce(t *testing.T) {
-	port, asked := answers(t, func(w http.ResponseWriter, r *http.Request) {
+// TestSlowPodsAreProbedConcurrently: one after another they would take two seconds.
+func TestSlowPodsAreProbedConcurrently(t *testing.T) {
+	port, asked := probeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-r.Context().Done():
@@ -95,23 +96,24 @@ func TestManySlowPodsAreAskedAtOnce(t *testing.T) {
 	}
 }
 
-// TestProbesLeaveTimeForWrites within the event.
+// TestProbesLeaveTimeForWrites checks the time that an event leaves for probes.
 func TestProbesLeaveTimeForWrites(t *testing.T) {
 	p := newProber(nil, api.Settings{ProbeTimeout: 5 * time.Second}, slog.New(slog.DiscardHandler))
-	for left, want := range map[time.Duration]time.Duration{25 * time.Second: 5 * time.Second, 12 * time.Second: 2 * time.Second, 9 * time.Second: -time.Second} {
+	for left, want := range map[time.Duration]time.Duration{25 * time.Second: 5 * time.Second, 12 * time.Second: 2 * time.Second,
+		9 * time.Second: -time.Second} {
 		ctx, cancel := context.WithTimeout(t.Context(), left)
-		if got := p.patience(ctx); got > want || got < want-time.Second {
+		if got := p.probeTime(ctx); got > want || got < want-time.Second {
 			t.Errorf("of %s the probes may take %s, want %s", left, got, want)
 		}
 		cancel()
 	}
 }
 
-func TestMoreProbesThanAnEventMayAsk(t *testing.T) {
-	port, asked := answers(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+func TestProbesPerEventAreLimited(t *testing.T) {
+	port, asked := probeServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	var pods []metav1.Object
 	var group idle.Group
-	for i := range mostProbes + 1 {
+	for i := range maxProbes + 1 {
 		name := fmt.Sprintf("s%02d", i)
 		pods = append(pods, podOf(name, 0))
 		group = append(group, idle.MemberOf(member(name, build.Replicas(1), build.Annotation(api.ActivityProbeAnnotation, "http:"+port))))
@@ -120,25 +122,26 @@ func TestMoreProbesThanAnEventMayAsk(t *testing.T) {
 	if got := found["s50"]; got.Err == nil || !strings.Contains(got.Err.Error(), "more than 50 sets") {
 		t.Errorf("%+v", got)
 	}
-	if got := found["s49"]; got.Err != nil || got.Active || asked.Load() != mostProbes {
+	if got := found["s49"]; got.Err != nil || got.Active || asked.Load() != maxProbes {
 		t.Errorf("%+v, asked %d times", got, asked.Load())
 	}
 }
 
-// TestMemberThatRestsSparesTheProbesOfOthers: the group stays awake whatever they say.
-func TestMemberThatRestsSparesTheProbesOfOthers(t *testing.T) {
-	port, asked := answers(t, silent)
+// TestBackingOffMemberPreventsProbesOfGroup: the group stays awake whatever the probes of other members answer.
+func TestBackingOffMemberPreventsProbesOfGroup(t *testing.T) {
+	port, asked := probeServer(t, silent)
 	probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
 	rests := sleep(api.Refused, build.Told(api.ProbeFailed, "no answer"), func(s *api.Sleep) { s.Finished = &metav1.Time{Time: time.Now()} })
-	c := newCluster(t, today(shop, probed, build.Replicas(1)), podOf("web", 0), build.With(member("db", shop, probed, rests), build.Annotation(api.LastActivityAnnotation, ago(2*time.Hour))))
-	handle(t, c.function(build.SleepSettings()), tells(events.ObjectChanged, "1", time.Now(), aboutWeb))
+	c := newCluster(t, staleWeb(shop, probed, build.Replicas(1)), podOf("web", 0),
+		build.With(member("db", shop, probed, rests), build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour))))
+	handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
 	if asked.Load() > 0 {
 		t.Errorf("asked %d times", asked.Load())
 	}
 }
 
-// TestReplicationIsNoUse: connections of the group's own pods do not count, those of a client do.
-func TestReplicationIsNoUse(t *testing.T) {
+// TestConnectionsWithinGroupDoNotCount: only the connection of a client is use.
+func TestConnectionsWithinGroupDoNotCount(t *testing.T) {
 	at := func(ip string, hostNetwork bool) build.Option {
 		return build.Edit(func(p *corev1.Pod) {
 			p.Status.PodIPs = []corev1.PodIP{{IP: ip}, {IP: "fd00::" + ip[strings.LastIndex(ip, ".")+1:]}}
@@ -153,10 +156,12 @@ func TestReplicationIsNoUse(t *testing.T) {
 		table string
 		want  string
 	}{
-		"a streaming replica":                   {from("0200000A"), "idle"},
-		"a pool of another member":              {from("0300000A"), "idle"},
-		"a replica on a socket for both":        {line4("0000000000000000FFFF00000100000A:1538", "0000000000000000FFFF00000200000A:C001", "01"), "idle"},
-		"a replica over IPv6":                   {line4("000000FD000000000000000001000000:1538", "000000FD000000000000000002000000:C001", "01"), "idle"},
+		"a streaming replica":      {from("0200000A"), "idle"},
+		"a pool of another member": {from("0300000A"), "idle"},
+		"a replica on a socket for both": {
+			line4("0000000000000000FFFF00000100000A:1538", "0000000000000000FFFF00000200000A:C001", "01"), "idle"},
+		"a replica over IPv6": {line4("000000FD000000000000000001000000:1538", "000000FD000000000000000002000000:C001", "01"),
+			"idle"},
 		"a client":                              {from("0400000A"), "in use"},
 		"a client beside replicas":              {from("0200000A") + from("0400000A"), "in use"},
 		"an address that cannot be read counts": {from("XX00000A"), "in use"},
@@ -169,7 +174,7 @@ func TestReplicationIsNoUse(t *testing.T) {
 	}
 	t.Run("a pod on the host's network has the address of clients", func(t *testing.T) {
 		c := newCluster(t, podOf("db", 0, at("10.0.0.1", true)))
-		peers, err := newProber(c.client(), build.SleepSettings(), slog.New(slog.DiscardHandler)).peers(t.Context(), group[:1], group[:1])
+		peers, err := newProber(c.client(), build.SleepSettings(), slog.New(slog.DiscardHandler)).peerAddresses(t.Context(), group[:1], group[:1])
 		if err != nil || len(peers) > 0 {
 			t.Errorf("%v, %v", peers, err)
 		}
