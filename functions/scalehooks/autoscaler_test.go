@@ -55,97 +55,60 @@ func refusedAutoscaler(in Input) Input {
 }
 
 func TestFixedCount(t *testing.T) {
-	const put = "do CountFixed: patch scalers.v1alpha1.drydock.dev pilot {replicas = 3}"
-	check(t, map[string]row{
-		"it is as fixed": {in: reported(on(web(3, quiet(3)), pilot(fixed(3)))),
-			want: "noop UpToDate"},
-		"another client scales the Scaler": {in: on(web(3, quiet(3)), pilot(fixed(3), wants(5))),
-			want: put + `; event CountFixed "another client has asked for 5 members; Scaler pilot has the fixed count 3. Change spec.mode of the Scaler instead"`},
-		"the mode asks for another count": {in: on(web(2, quiet(2)), pilot(fixed(3), wants(2))),
-			want: put},
-		"the Scaler is new": {in: on(web(2, quiet(2)), pilot(fixed(3), wishless)),
-			want: put},
-		"the count is to change": {in: on(web(2, quiet(2)), pilot(fixed(3))),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"another client scales the Scaler during a scaling": {in: reported(on(web(2, records(api.PreScaling)), pilot(fixed(3), wants(5), hooked), hook("pre"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-pre-scaling runs)"},
-		"another client scales the Scaler, and the scaling has failed": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(fixed(3), wants(5), retry)),
-			want: put + `; event CountFixed "another client has asked for 5 members; Scaler pilot has the fixed count 3. Change spec.mode of the Scaler instead"`},
-		"another client scales the set, which would be adopted": {in: on(web(4, quiet(3)), pilot(fixed(3), adopting)),
-			next: "Succeeded ScalerReady, 3 to 3 for uid-pilot, attempt 1, finished -30s",
-			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 4; Scaler pilot ` +
-				`has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`},
-		"the mode cannot be read": {in: on(web(3, quiet(3)), pilot(wants(5), edited(func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{} }))),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 3, Healthy False RequestInvalid, Failed False RequestInvalid, Progressing False RequestInvalid"},
-		"others decide": {in: reported(on(web(3, quiet(3)), pilot(external))),
-			want: "noop UpToDate"},
-	})
+	check(t,
+		row{"it is as fixed", reported(on(web(3, quiet(3)), pilot(fixed(3))))},
+		row{"another client scales the Scaler", on(web(3, quiet(3)), pilot(fixed(3), wants(5)))},
+		row{"the mode asks for another count", on(web(2, quiet(2)), pilot(fixed(3), wants(2)))},
+		row{"the Scaler is new", on(web(2, quiet(2)), pilot(fixed(3), wishless))},
+		row{"the count is to change", on(web(2, quiet(2)), pilot(fixed(3)))},
+		row{"another client scales the Scaler during a scaling", reported(on(web(2, records(api.PreScaling)), pilot(fixed(3), wants(5), hooked), hook("pre")))},
+		row{"another client scales the Scaler, and the scaling has failed", on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(fixed(3), wants(5), retry))},
+		row{"another client scales the set, which would be adopted", on(web(4, quiet(3)), pilot(fixed(3), adopting))},
+		row{"the mode cannot be read", on(web(3, quiet(3)), pilot(wants(5), edited(func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{} })))},
+		row{"others decide", reported(on(web(3, quiet(3)), pilot(external)))},
+	)
 }
 
 func TestAutoscaler(t *testing.T) {
-	const create, put, remove = "do AutoscalerKept: create horizontalpodautoscalers pilot", "do AutoscalerKept: patch horizontalpodautoscalers pilot {spec}",
-		"do AutoscalerKept: delete horizontalpodautoscalers pilot"
-	const told = "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}"
-	const healthy = "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"
 	ready := web(3, quiet(3))
 	second := func(options ...build.Option) *v1alpha1.Scaler {
 		return scaler("second", 3, append([]build.Option{tells}, options...)...)
 	}
-	check(t, map[string]row{
-		"it is missing": {in: on(ready, pilot(auto)), want: create},
-		"it is there": {in: on(ready, pilot(auto), made(pilot(auto))), want: told,
-			status: healthy + ", Autoscaled True AutoscalerReady"},
-		"it is there, and told": {in: reported(on(ready, pilot(auto), made(pilot(auto)))), want: "noop UpToDate"},
-		"it is missing, a resize runs": {in: on(web(3, build.Status(build.Operation(api.Moving)), quiet(3)), pilot(auto)),
-			want: create},
-		"it is missing, a scaling runs": {in: on(web(2, records(api.PreScaling)), pilot(auto, hooked), hook("pre")), want: create},
-		"it is missing, a scaling failed": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(auto)),
-			want: create},
-		"the Scaler says another maximum": {in: on(ready, pilot(byHPA), made(pilot(auto))), want: put},
-		"another client has changed its target": {in: on(ready, pilot(auto), made(pilot(auto), changed(func(a *autoscalingv2.HorizontalPodAutoscaler) {
+	check(t,
+		row{"it is missing", on(ready, pilot(auto))},
+		row{"it is there", on(ready, pilot(auto), made(pilot(auto)))},
+		row{"it is there, and told", reported(on(ready, pilot(auto), made(pilot(auto))))},
+		row{"it is missing, a resize runs", on(web(3, build.Status(build.Operation(api.Moving)), quiet(3)), pilot(auto))},
+		row{"it is missing, a scaling runs", on(web(2, records(api.PreScaling)), pilot(auto, hooked), hook("pre"))},
+		row{"it is missing, a scaling failed", on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(auto))},
+		row{"the Scaler says another maximum", on(ready, pilot(byHPA), made(pilot(auto)))},
+		row{"another client has changed its target", on(ready, pilot(auto), made(pilot(auto), changed(func(a *autoscalingv2.HorizontalPodAutoscaler) {
 			a.Spec.ScaleTargetRef.Name = "other"
-		}))), want: put},
-		"another client has added a behavior": {in: on(ready, pilot(auto), made(pilot(auto), changed(func(a *autoscalingv2.HorizontalPodAutoscaler) {
+		})))},
+		row{"another client has added a behavior", on(ready, pilot(auto), made(pilot(auto), changed(func(a *autoscalingv2.HorizontalPodAutoscaler) {
 			a.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: upRules(), ScaleDown: downRules()}
-		}))), want: put},
-		"it is being deleted": {in: reported(on(ready, pilot(auto), made(pilot(auto), build.Deleting()))), want: "noop UpToDate"},
-		"it belongs to others": {in: on(ready, pilot(auto), made(pilot(auto), ownerless)), want: told,
-			status: "idle 3, Healthy False AutoscalerTaken, Failed False AutoscalerTaken, Progressing False AutoscalerTaken, Autoscaled False AutoscalerTaken"},
-		"it belongs to another Scaler of the name": {in: reported(on(ready, pilot(auto), made(scaler("pilot", 3, auto, build.UID("uid-old"))))), want: "noop UpToDate"},
-		"it belongs to others, and a scaling is to begin": {in: on(web(2, quiet(2)), pilot(auto), made(pilot(auto), ownerless)),
-			want: `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next: "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy False AutoscalerTaken, Failed False AutoscalerTaken, Progressing True ScalingStarted, " +
-				"Autoscaled False AutoscalerTaken"},
-		"the mode has gone": {in: on(ready, pilot(tells), made(pilot(auto))), want: remove},
-		"the mode has gone, there is no condition": {in: on(ready, pilot(), made(pilot(auto))),
-			want: remove},
-		"the mode has gone, and it belongs to others": {in: on(ready, pilot(tells), made(pilot(auto), ownerless)), want: told,
-			status: healthy},
-		"the mode has gone, and it, too": {in: on(ready, pilot(tells)), want: told, status: healthy},
-		"the count is fixed now":         {in: on(ready, pilot(tells, fixed(4)), made(pilot(auto))), want: remove},
-		"the Scaler is paused":           {in: on(ready, pilot(tells, auto, paused), made(pilot(auto))), want: remove},
-		"the Scaler is paused during a scaling": {in: on(web(2, records(api.PreScaling)), pilot(tells, auto, paused, hooked), hook("pre"), made(pilot(auto))),
-			want: remove},
-		"the Scaler is paused after a failure": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(tells, auto, paused), made(pilot(auto))),
-			want: remove},
-		"the set is missing":          {in: on(pilot(tells, auto), made(pilot(auto))), want: remove},
-		"the set is being deleted":    {in: on(web(3, build.Deleting(), quiet(3)), pilot(tells, auto), made(pilot(auto))), want: remove},
-		"the set has not opted in":    {in: on(web(3, optOut, quiet(3)), pilot(tells, auto), made(pilot(auto))), want: remove},
-		"the Scaler is being deleted": {in: on(ready, pilot(tells, auto, build.Deleting()), made(pilot(auto))), want: remove},
-		"a second Scaler gets none":   {in: reported(on(ready, pilot(), scaler("second", 3, auto))), want: "noop UpToDate"},
-		"a second Scaler had one":     {in: on(ready, pilot(), second(auto), made(second(auto))), want: "do AutoscalerKept: delete horizontalpodautoscalers second"},
-		"the API server refuses it": {in: refusedAutoscaler(on(ready, pilot(auto))), want: told,
-			status: "idle 3, Healthy False AutoscalerRefused, Failed False AutoscalerRefused, Progressing False AutoscalerRefused, Autoscaled False AutoscalerRefused"},
-		"the API server refuses it, a scaling begins": {in: refusedAutoscaler(on(web(2, quiet(2)), pilot(auto))),
-			want: `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next: "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy False AutoscalerRefused, Failed False AutoscalerRefused, Progressing True ScalingStarted, " +
-				"Autoscaled False AutoscalerRefused"},
-	})
+		})))},
+		row{"it is being deleted", reported(on(ready, pilot(auto), made(pilot(auto), build.Deleting())))},
+		row{"it belongs to others", on(ready, pilot(auto), made(pilot(auto), ownerless))},
+		row{"it belongs to another Scaler of the name", reported(on(ready, pilot(auto), made(scaler("pilot", 3, auto, build.UID("uid-old")))))},
+		row{"it belongs to others, and a scaling is to begin", on(web(2, quiet(2)), pilot(auto), made(pilot(auto), ownerless))},
+		row{"the mode has gone", on(ready, pilot(tells), made(pilot(auto)))},
+		row{"the mode has gone, there is no condition", on(ready, pilot(), made(pilot(auto)))},
+		row{"the mode has gone, and it belongs to others", on(ready, pilot(tells), made(pilot(auto), ownerless))},
+		row{"the mode has gone, and it, too", on(ready, pilot(tells))},
+		row{"the count is fixed now", on(ready, pilot(tells, fixed(4)), made(pilot(auto)))},
+		row{"the Scaler is paused", on(ready, pilot(tells, auto, paused), made(pilot(auto)))},
+		row{"the Scaler is paused during a scaling", on(web(2, records(api.PreScaling)), pilot(tells, auto, paused, hooked), hook("pre"), made(pilot(auto)))},
+		row{"the Scaler is paused after a failure", on(web(2, records(api.Failed, gaveUp(api.PreScaling))), pilot(tells, auto, paused), made(pilot(auto)))},
+		row{"the set is missing", on(pilot(tells, auto), made(pilot(auto)))},
+		row{"the set is being deleted", on(web(3, build.Deleting(), quiet(3)), pilot(tells, auto), made(pilot(auto)))},
+		row{"the set has not opted in", on(web(3, optOut, quiet(3)), pilot(tells, auto), made(pilot(auto)))},
+		row{"the Scaler is being deleted", on(ready, pilot(tells, auto, build.Deleting()), made(pilot(auto)))},
+		row{"a second Scaler gets none", reported(on(ready, pilot(), scaler("second", 3, auto)))},
+		row{"a second Scaler had one", on(ready, pilot(), second(auto), made(second(auto)))},
+		row{"the API server refuses it", refusedAutoscaler(on(ready, pilot(auto)))},
+		row{"the API server refuses it, a scaling begins", refusedAutoscaler(on(web(2, quiet(2)), pilot(auto)))},
+	)
 }
 
 // TestAutoscalerThatIsMade scales the Scaler, belongs to it, and says every default of the API server itself.

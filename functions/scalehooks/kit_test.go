@@ -21,43 +21,70 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
 // The set of these tests, web, had 2 members, and its Scaler, pilot, wants 3. The scaling is operation build.ID.
 
-// row is a situation, the plan for it, what the plan stores as the record, and the status that it gives the first Scaler.
+// row is a situation in a sentence.
 type row struct {
-	in                 Input
-	want, next, status string
+	says string
+	in   Input
 }
 
-func check(t *testing.T, rows map[string]row) {
+// check decides on the rows, checks each decision, and compares it with the golden file of the test.
+func check(t *testing.T, rows ...row) {
 	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) { expect(t, row) })
+	file := golden.Open(t)
+	for _, row := range rows {
+		t.Run(row.says, func(t *testing.T) { file.Entry(t, row.says, entry(expect(t, row.in))) })
 	}
 }
 
-// expect checks a decision as build.Expect does, and what is true of every decision of this function.
-func expect(t *testing.T, row row) {
+// entry renders a plan, the record that it stores, and the status that it gives the Scaler pilot.
+func entry(p plan.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", p.Detail)
+	}
+	b.WriteString("\n")
+	for _, a := range p.Actions {
+		b.WriteString("- " + a.String() + "\n")
+	}
+	if p.Announce != "" {
+		b.WriteString("-> " + strings.TrimPrefix(p.Announce, "dev.drydock.") + "\n")
+	}
+	if record := stored(p); record != nil {
+		b.WriteString("record: " + summary(record) + "\n")
+		if record.Message != "" {
+			b.WriteString("says: " + record.Message + "\n")
+		}
+	}
+	if status := told(p, "pilot"); status != nil {
+		b.WriteString("status: " + rendered(status) + "\n")
+		for _, c := range status.Conditions {
+			fmt.Fprintf(&b, "- %s: %s\n", c.Type, c.Message)
+		}
+	}
+	return b.String()
+}
+
+// expect returns the decision. It checks it as build.Expect does, and what is true of every decision of this function.
+func expect(t *testing.T, in Input) plan.Plan {
 	t.Helper()
-	before := encode(row.in)
-	build.Expect(t, build.World(), func() plan.Plan { return Decide(row.in) }, row.want, "", objectsOf(row.in)...)
-	p := Decide(row.in)
-	if got := summary(stored(p)); got != row.next {
-		t.Errorf("stored record\ngot  %s\nwant %s", got, row.next)
-	}
-	if got := rendered(told(p, "pilot")); got != row.status {
-		t.Errorf("status\ngot  %s\nwant %s", got, row.status)
-	}
-	if again := Decide(row.in); encode(again) != encode(p) {
+	before := encode(in)
+	p := Decide(in)
+	build.Expect(t, build.World(), func() plan.Plan { return Decide(in) }, p.String(), "", objectsOf(in)...)
+	if again := Decide(in); encode(again) != encode(p) {
 		t.Errorf("the same input, another plan:\n%s\n%s", encode(p), encode(again))
 	}
-	if after := encode(row.in); after != before {
+	if after := encode(in); after != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
 	}
-	comesToRest(t, row.in)
+	comesToRest(t, in)
+	return p
 }
 
 // comesToRest does what is decided until nothing is, with everybody else holding still. Then deciding writes nothing (I7). On the way no

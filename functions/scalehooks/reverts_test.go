@@ -97,16 +97,10 @@ func TestFightDuringAScalingEndsIt(t *testing.T) {
 	contest := func(s *api.Scale) {
 		s.Reverts = &api.Reverts{Count: quickReverts, First: *operation.Moment(build.Now), Last: *operation.Moment(build.Now)}
 	}
-	check(t, map[string]row{
-		"in time": {in: on(web(5, records(api.Scaling, contest)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "scaling 5, Healthy False CountContested, Failed False CountContested, Progressing True CountChanged"},
-		"late": {in: on(web(5, records(api.Scaling, contest, overdue)), pilot(hooked, undrained)),
-			want: "do CountContested: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next: "Failing CountContested at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 5, failed at scaling CountContested, Healthy False CountContested, Failed True CountContested, " +
-				"Progressing True CountContested"},
-	})
+	check(t,
+		row{"in time", on(web(5, records(api.Scaling, contest)), pilot())},
+		row{"late", on(web(5, records(api.Scaling, contest, overdue)), pilot(hooked, undrained))},
+	)
 }
 
 var undrained = edited(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre = nil })
@@ -127,20 +121,12 @@ func TestStatusOfAnotherScalerIsRefused(t *testing.T) {
 		in.Unwritten = name
 		return in
 	}
-	check(t, map[string]row{
-		"the other's, the hook is missing": {in: refusal(on(web(2, records(api.PreScaling)), pilot(hooked), other), "other"),
-			want: "do HookRunning: create jobs drydock-0123456789ab-pre-scaling"},
-		"the other's, members are ready": {in: refusal(on(web(3, records(api.Scaling)), pilot(hooked), other), "other"),
-			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "PostScaling MembersReady, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-		"the other's, at rest": {in: reported(refusal(on(web(3, quiet(3)), pilot(), other), "other")),
-			want: "noop UpToDate"},
-		"its own": {in: refusal(on(web(2, records(api.PreScaling)), pilot(hooked)), "pilot"),
-			want:   "do Rejected: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing Rejected at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling Rejected, Healthy False Rejected, Failed True Rejected, Progressing True Rejected"},
-	})
+	check(t,
+		row{"the other's, the hook is missing", refusal(on(web(2, records(api.PreScaling)), pilot(hooked), other), "other")},
+		row{"the other's, members are ready", refusal(on(web(3, records(api.Scaling)), pilot(hooked), other), "other")},
+		row{"the other's, at rest", reported(refusal(on(web(3, quiet(3)), pilot(), other), "other"))},
+		row{"its own", refusal(on(web(2, records(api.PreScaling)), pilot(hooked)), "pilot")},
+	)
 }
 
 // TestRetryThatCannotBeRemovedKeepsNoScaling: it would wait for ever. At rest the Scaler tells of the refusal.
@@ -150,13 +136,10 @@ func TestRetryThatCannotBeRemovedKeepsNoScaling(t *testing.T) {
 		in.RetryStays = true
 		return in
 	}
-	check(t, map[string]row{
-		"the hook is missing": {in: stays(on(web(2, records(api.PreScaling)), pilot(hooked, retry))),
-			want: "do HookRunning: create jobs drydock-0123456789ab-pre-scaling"},
-		"at rest": {in: stays(on(web(3, quiet(3)), pilot(retry))),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 3, Healthy False Rejected, Failed False Rejected, Progressing False Rejected"},
-	})
+	check(t,
+		row{"the hook is missing", stays(on(web(2, records(api.PreScaling)), pilot(hooked, retry)))},
+		row{"at rest", stays(on(web(3, quiet(3)), pilot(retry)))},
+	)
 }
 
 // TestRetryAfterTheCountOfAnotherClient scales the members that there are, whatever the conflict policy. No count has to be put back first.
