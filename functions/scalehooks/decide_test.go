@@ -14,95 +14,117 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-func TestSetThatIsNotScaled(t *testing.T) {
+func TestSetThatCannotBeScaled(t *testing.T) {
 	check(t,
-		row{"there is no set and no Scaler", on()},
-		row{"there is no set", on(pilot())},
-		row{"there is no set, it was told", reported(on(pilot()))},
-		row{"there is no set, a hook runs", on(pilot(), hook("pre"))},
-		row{"there is no set, a hook is ending", reported(on(pilot(), hook("pre", build.Deleting())))},
-		row{"there is no set, the Scaler goes", on(pilot(build.Deleting()))},
-		row{"the set is being deleted", on(web(2, build.Deleting()), pilot())},
-		row{"the set is deleted during a scaling", on(web(2, build.Deleting(), records(api.PreScaling)), pilot(hooked), hook("pre"))},
-		row{"the record cannot be read", on(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot())},
-		row{"the record cannot be read, it is told", reported(on(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot()))},
-		row{"the record cannot be read, no Scaler", on(web(2, build.Annotation(api.ScaleAnnotation, "{")))},
-		row{"the record is another set's", on(web(2, build.UID("uid-other"), records(api.PreScaling)), pilot())},
-		row{"there is no Scaler", on(web(2))},
-		row{"the Scaler was deleted", on(web(2, quiet(2)))},
-		row{"the Scaler is being deleted", on(web(2, quiet(2)), pilot(build.Deleting()))},
-		row{"the Scaler was deleted, a hook runs", on(web(2, records(api.PreScaling)), hook("pre"))},
-		row{"the Scaler was deleted while scaling", on(web(3, records(api.Scaling)))},
-		row{"the Scaler was deleted after failing", on(web(2, records(api.Failed, gaveUp(api.PreScaling))))},
-		row{"it is not opted in", on(web(2, optOut), pilot())},
-		row{"it is not opted in, it was told", reported(on(web(2, optOut), pilot()))},
-		row{"it is not opted in, and looked after", on(web(2, optOut, quiet(2)), pilot())},
-		row{"it is not opted in any more", on(web(2, optOut, records(api.PreScaling)), pilot(hooked), hook("pre"))},
-		row{"it is not any more, and members start", on(web(3, optOut, records(api.Scaling)), pilot())},
-		row{"it is not any more, and it fails", on(web(2, optOut, records(api.Failing, gaveUp(api.PreScaling))), pilot(hooked), hook("onFailure"))},
-		row{"it was not any more, and a hook is left", on(web(2, optOut, records(api.Failed, gaveUp(api.PreScaling))), pilot(hooked), hook("pre"))},
-		row{"a resize runs", on(web(2, build.Status(build.Operation(api.Moving)), quiet(2)), pilot())},
-		row{"a resize runs, no record", on(web(2, build.Status(build.Operation(api.Moving))), pilot())},
-		row{"a resize runs, it is told", reported(on(web(2, build.Status(build.Operation(api.Moving)), quiet(2)), pilot()))},
-		row{"a resize cannot be read", on(web(2, build.Annotation(api.StatusAnnotation, "{"), quiet(2)), pilot())},
-		row{"it sleeps, and had no Scaler before", on(web(0, build.WithSleep(build.Sleep(api.Asleep))), pilot(wants(2)))},
-		row{"it sleeps by the Scaler", on(web(0, build.WithSleep(build.Sleep(api.Asleep)), records(api.Succeeded, away)), pilot(wants(2), pausing))},
-		row{"a cleanup runs", on(web(2, cleaning, quiet(2)), pilot())},
-		row{"a resize ran before", on(web(2, build.Status(build.Operation(api.Succeeded)), quiet(2)), pilot())},
-		row{"a resize runs, and somebody retries", on(web(2, build.Status(build.Operation(api.Moving)), records(api.Failed, gaveUp(api.PreScaling))), pilot(retry))},
+		row{"the set and the Scaler do not exist", observed()},
+		row{"the set does not exist", observed(pilot())},
+		row{"the set does not exist, already reported", withReportedStatus(observed(pilot()))},
+		row{"the set does not exist, and a hook Job is running", observed(pilot(), hookJob("pre"))},
+		row{"the set does not exist, and a hook Job is being deleted",
+			withReportedStatus(observed(pilot(), hookJob("pre", build.Deleting())))},
+		row{"the set does not exist, and the Scaler is being deleted", observed(pilot(build.Deleting()))},
+		row{"the set is being deleted", observed(web(2, build.Deleting()), pilot())},
+		row{"the set is deleted during a scaling", observed(web(2, build.Deleting(), withRecord(api.PreScaling)), pilot(withHooks),
+			hookJob("pre"))},
+		row{"the record cannot be read", observed(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot())},
+		row{"the record cannot be read, already " +
+			"reported", withReportedStatus(observed(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot()))},
+		row{"the record cannot be read, no Scaler", observed(web(2, build.Annotation(api.ScaleAnnotation, "{")))},
+		row{"the record belongs to another set", observed(web(2, build.UID("uid-other"), withRecord(api.PreScaling)), pilot())},
+		row{"the set has no Scaler", observed(web(2))},
+		row{"the Scaler was deleted", observed(web(2, withEndedScaling(2)))},
+		row{"the Scaler is being deleted", observed(web(2, withEndedScaling(2)), pilot(build.Deleting()))},
+		row{"the Scaler was deleted while the pre hook runs", observed(web(2, withRecord(api.PreScaling)), hookJob("pre"))},
+		row{"the Scaler was deleted while members started", observed(web(3, withRecord(api.Scaling)))},
+		row{"the Scaler was deleted after a failed scaling", observed(web(2, withRecord(api.Failed, failedAt(api.PreScaling))))},
+		row{"the set has not opted in", observed(web(2, notOptedIn), pilot())},
+		row{"the set has not opted in, already reported", withReportedStatus(observed(web(2, notOptedIn), pilot()))},
+		row{"the set has opted out without a scaling", observed(web(2, notOptedIn, withEndedScaling(2)), pilot())},
+		row{"the set opts out while the pre hook runs", observed(web(2, notOptedIn, withRecord(api.PreScaling)), pilot(withHooks),
+			hookJob("pre"))},
+		row{"the set opts out while members start", observed(web(3, notOptedIn, withRecord(api.Scaling)), pilot())},
+		row{"the set opts out while the failure hook " +
+			"runs", observed(web(2, notOptedIn, withRecord(api.Failing, failedAt(api.PreScaling))), pilot(withHooks),
+			hookJob("onFailure"))},
+		row{"the set opted out, and a hook Job remains", observed(web(2, notOptedIn, withRecord(api.Failed, failedAt(api.PreScaling))),
+			pilot(withHooks), hookJob("pre"))},
+		row{"a resize is active", observed(web(2, build.Status(build.Operation(api.Moving)), withEndedScaling(2)), pilot())},
+		row{"a resize is active, and the set has no scale record", observed(web(2, build.Status(build.Operation(api.Moving))), pilot())},
+		row{"a resize is active, already " +
+			"reported", withReportedStatus(observed(web(2, build.Status(build.Operation(api.Moving)), withEndedScaling(2)), pilot()))},
+		row{"the record of a resize cannot be read", observed(web(2, build.Annotation(api.StatusAnnotation, "{"), withEndedScaling(2)),
+			pilot())},
+		row{"the set sleeps, and its Scaler is new", observed(web(0, build.WithSleep(build.Sleep(api.Asleep))), pilot(wants(2)))},
+		row{"the set sleeps because its Scaler is " +
+			"paused", observed(web(0, build.WithSleep(build.Sleep(api.Asleep)), withRecord(api.Succeeded, pausedAtZero)),
+			pilot(wants(2), pausedScaler))},
+		row{"a cleanup is running", observed(web(2, withRunningCleanup, withEndedScaling(2)), pilot())},
+		row{"a resize has ended", observed(web(2, build.Status(build.Operation(api.Succeeded)), withEndedScaling(2)), pilot())},
+		row{"a resize is active, and a user asks for a " +
+			"retry", observed(web(2, build.Status(build.Operation(api.Moving)), withRecord(api.Failed, failedAt(api.PreScaling))),
+			pilot(withRetry))},
 	)
 }
 
-// cleaning is the document of a cleanup that runs.
-var cleaning = build.Annotation(api.CleanupAnnotation, (&api.Cleanup{Header: api.Header{Version: api.RecordVersion, Operation: "c0ffee012345",
-	Kind: api.KindCleanup, Phase: api.Cleaning, Request: "x", Attempt: 1, Set: api.SetRef{Name: "web", UID: "uid-web"},
-	Started: metav1.NewTime(build.Now)}}).Encode())
+// withRunningCleanup adds the record of an active cleanup.
+var withRunningCleanup = build.Annotation(api.CleanupAnnotation,
+	(&api.Cleanup{Header: api.Header{Version: api.RecordVersion, Operation: "c0ffee012345",
+		Kind: api.KindCleanup, Phase: api.Cleaning, Request: "x", Attempt: 1, Set: api.SetRef{Name: "web", UID: "uid-web"},
+		Started: metav1.NewTime(build.Now)}}).Encode())
 
-func TestFirstLook(t *testing.T) {
-	known := edited(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-before"} })
-	same := edited(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-web"} })
+func TestScalerTakesOverSet(t *testing.T) {
+	known := editScaler(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-before"} })
+	same := editScaler(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-web"} })
 	check(t,
-		row{"the count differs", on(web(2), pilot())},
-		row{"the count is the same", on(web(3), pilot())},
-		row{"the Scaler has no count", on(web(2), pilot(wishless))},
-		row{"the set was replaced", on(web(2), pilot(known))},
-		row{"the record was removed", on(web(2), pilot(same))},
-		row{"another Scaler had it", on(web(2, records(api.Succeeded, of("uid-gone"))), pilot())},
-		row{"another Scaler failed", on(web(2, records(api.Failed, gaveUp(api.PreScaling), of("uid-gone"))), pilot())},
-		row{"another Scaler's scaling runs", on(web(2, records(api.PreScaling, of("uid-gone"))), pilot(), hook("pre"))},
-		row{"another Scaler's scaling fails", on(web(2, records(api.Failing, gaveUp(api.PreScaling), of("uid-gone"))), pilot())},
-		row{"a retry comes with the creation", on(web(2), pilot(retry))},
+		row{"the set has another count", observed(web(2), pilot())},
+		row{"the set already has the requested count", observed(web(3), pilot())},
+		row{"the Scaler has no count", observed(web(2), pilot(withoutCount))},
+		row{"the set was replaced", observed(web(2), pilot(known))},
+		row{"the record was removed", observed(web(2), pilot(same))},
+		row{"a previous Scaler scaled the set", observed(web(2, withRecord(api.Succeeded, ofScaler("uid-gone"))), pilot())},
+		row{"the scaling of a previous Scaler has " +
+			"failed", observed(web(2, withRecord(api.Failed, failedAt(api.PreScaling), ofScaler("uid-gone"))), pilot())},
+		row{"a previous Scaler's scaling is active", observed(web(2, withRecord(api.PreScaling, ofScaler("uid-gone"))), pilot(),
+			hookJob("pre"))},
+		row{"a previous Scaler's failure hook is " +
+			"running", observed(web(2, withRecord(api.Failing, failedAt(api.PreScaling), ofScaler("uid-gone"))), pilot())},
+		row{"the new Scaler has a retry annotation", observed(web(2), pilot(withRetry))},
 	)
 }
 
-func TestRest(t *testing.T) {
+func TestSetWithoutActiveScaling(t *testing.T) {
 	check(t,
-		row{"the count is the one that is wanted", on(web(3, quiet(3)), pilot())},
-		row{"it is told", reported(on(web(3, quiet(3)), pilot()))},
-		row{"a scaling has ended", on(web(3, records(api.Succeeded)), pilot())},
-		row{"a scaling has ended, no history", on(web(3, records(api.Succeeded)), pilot(edited(noHistory)))},
-		row{"a scaling has ended, and it is told", reported(on(web(3, records(api.Succeeded)), pilot()))},
-		row{"members come and go", on(web(3, build.Counting(1, 1), quiet(3)), pilot())},
-		row{"spec.replicas is missing", on(web(2, quiet(2)), pilot(wishless))},
-		row{"spec.replicas is missing, the set is 0", on(web(0, quiet(0)), pilot(wishless))},
-		row{"a stranger has scaled", on(web(5, quiet(3)), pilot())},
-		row{"a stranger has scaled to none", on(web(0, quiet(3)), pilot())},
-		row{"a stranger has scaled, adopt", on(web(5, quiet(3)), pilot(adopting))},
-		row{"a stranger has scaled to the wish", on(web(3, quiet(2)), pilot())},
-		row{"the same, adopt", on(web(3, quiet(2)), pilot(adopting))},
-		row{"a stranger, and another wish", on(web(5, quiet(2)), pilot())},
-		row{"begin", on(web(2, quiet(2)), pilot())},
-		row{"begin with hooks", on(web(2, quiet(2)), pilot(hooked))},
-		row{"begin to scale down", on(web(3, quiet(3)), pilot(wants(1)))},
-		row{"begin to scale to none", on(web(3, quiet(3)), pilot(wants(0)))},
-		row{"a template cannot be read", on(web(2, quiet(2)), pilot(unread))},
-		row{"a template cannot be read, it is told", reported(on(web(2, quiet(2)), pilot(unread)))},
-		row{"a template, and nothing to do", on(web(3, quiet(3)), pilot(unread))},
-		row{"a retry, where nothing has failed", on(web(3, quiet(3)), pilot(retry))},
-		row{"a retry by event, nothing has failed", retried(reported(on(web(3, quiet(3)), pilot())))},
-		row{"a hook of before is left", on(web(3, records(api.Succeeded)), pilot(hooked), hook("post", complete))},
-		row{"a hook of before is ending", reported(on(web(3, records(api.Succeeded)), pilot(hooked), hook("post", build.Deleting())))},
-		row{"a write was refused before", rejected(on(web(2, quiet(2)), pilot()))},
+		row{"the set has the requested count", observed(web(3, withEndedScaling(3)), pilot())},
+		row{"already reported", withReportedStatus(observed(web(3, withEndedScaling(3)), pilot()))},
+		row{"a scaling has ended", observed(web(3, withRecord(api.Succeeded)), pilot())},
+		row{"a scaling has ended, and historyLimit is 0", observed(web(3, withRecord(api.Succeeded)), pilot(editScaler(noHistory)))},
+		row{"a scaling has ended, already reported", withReportedStatus(observed(web(3, withRecord(api.Succeeded)), pilot()))},
+		row{"members fail without a change of the count", observed(web(3, build.Counting(1, 1), withEndedScaling(3)), pilot())},
+		row{"the Scaler has no spec.replicas", observed(web(2, withEndedScaling(2)), pilot(withoutCount))},
+		row{"the Scaler has no spec.replicas, and the set is at zero", observed(web(0, withEndedScaling(0)), pilot(withoutCount))},
+		row{"another client has scaled", observed(web(5, withEndedScaling(3)), pilot())},
+		row{"another client has scaled to zero", observed(web(0, withEndedScaling(3)), pilot())},
+		row{"another client has scaled, policy adopt", observed(web(5, withEndedScaling(3)), pilot(withAdoptPolicy))},
+		row{"another client has scaled to the requested count", observed(web(3, withEndedScaling(2)), pilot())},
+		row{"another client has scaled to the requested count, policy adopt", observed(web(3, withEndedScaling(2)),
+			pilot(withAdoptPolicy))},
+		row{"another client has scaled, and the request has changed", observed(web(5, withEndedScaling(2)), pilot())},
+		row{"a scaling begins", observed(web(2, withEndedScaling(2)), pilot())},
+		row{"a scaling with hooks begins", observed(web(2, withEndedScaling(2)), pilot(withHooks))},
+		row{"a scale-down begins", observed(web(3, withEndedScaling(3)), pilot(wants(1)))},
+		row{"a scale-down to zero begins", observed(web(3, withEndedScaling(3)), pilot(wants(0)))},
+		row{"a hook template is invalid", observed(web(2, withEndedScaling(2)), pilot(withInvalidHooks))},
+		row{"a hook template is invalid, already " +
+			"reported", withReportedStatus(observed(web(2, withEndedScaling(2)), pilot(withInvalidHooks)))},
+		row{"a hook template is invalid, and no scaling is needed", observed(web(3, withEndedScaling(3)), pilot(withInvalidHooks))},
+		row{"retry by annotation, nothing has failed", observed(web(3, withEndedScaling(3)), pilot(withRetry))},
+		row{"retry by event, nothing has failed", withRetryEvent(withReportedStatus(observed(web(3, withEndedScaling(3)), pilot())))},
+		row{"a hook Job of the finished scaling still exists", observed(web(3, withRecord(api.Succeeded)), pilot(withHooks),
+			hookJob("post", completed))},
+		row{"a hook Job of the finished scaling is being " +
+			"deleted", withReportedStatus(observed(web(3, withRecord(api.Succeeded)), pilot(withHooks),
+			hookJob("post", build.Deleting())))},
+		row{"a write was rejected", withRejection(observed(web(2, withEndedScaling(2)), pilot()))},
 	)
 }
 
@@ -111,84 +133,94 @@ func noHistory(s *v1alpha1.Scaler) {
 	s.Spec.HistoryLimit = &none
 }
 
-func TestBeforeTheChange(t *testing.T) {
-	started := records(api.PreScaling)
-	late := records(api.PreScaling, overdue)
+func TestPreScaling(t *testing.T) {
+	started := withRecord(api.PreScaling)
+	late := withRecord(api.PreScaling, overdue)
 	check(t,
-		row{"there is no hook", on(web(2, started), pilot())},
-		row{"there is no hook, and it is late", on(web(2, late), pilot())},
-		row{"the hook is missing", on(web(2, started), pilot(hooked))},
-		row{"the hook is missing, and it is late", on(web(2, late), pilot(hooked))},
-		row{"the hook runs", on(web(2, started), pilot(hooked), hook("pre"))},
-		row{"the hook runs, it is told", reported(on(web(2, started), pilot(hooked), hook("pre")))},
-		row{"the hook is complete", on(web(2, started), pilot(hooked), hook("pre", complete))},
-		row{"the hook is complete, and it is late", on(web(2, late), pilot(hooked), hook("pre", complete))},
-		row{"the hook has failed", on(web(2, started), pilot(hooked), hook("pre", failed))},
-		row{"the hook is overdue", on(web(2, late), pilot(hooked), hook("pre"))},
-		row{"the hook is being deleted", reported(on(web(2, started), pilot(hooked), hook("pre", build.Deleting())))},
-		row{"it was complete, and is being deleted", reported(on(web(2, started), pilot(hooked), hook("pre", complete, build.Deleting())))},
-		row{"it is being deleted, and overdue", on(web(2, late), pilot(hooked), hook("pre", build.Deleting()))},
-		row{"the template cannot be read", on(web(2, started), pilot(unread))},
-		row{"the same, and the hook is complete", on(web(2, started), pilot(unread), hook("pre", complete))},
-		row{"the hook was taken out while it runs", reported(on(web(2, started), pilot(), hook("pre")))},
-		row{"the hook is of another operation", on(web(2, started), pilot(hooked), hook("pre", another))},
-		row{"the hook after it is there", on(web(2, started), pilot(hooked), hook("post"))},
-		row{"a stranger scales", on(web(5, started), pilot(hooked), hook("pre"))},
-		row{"a stranger scales to the target", on(web(3, started), pilot(hooked), hook("pre"))},
-		row{"a stranger scales, adopt", on(web(5, started), pilot(hooked, adopting), hook("pre"))},
-		row{"a retry", on(web(2, started), pilot(hooked, retry), hook("pre"))},
-		row{"a write is refused", rejected(on(web(2, started), pilot(hooked)))},
-		row{"an annotation of a user is on the set", reported(on(web(2, build.Resize("data=1Gi"), started), pilot(hooked), hook("pre")))},
+		row{"the Scaler has no hook", observed(web(2, started), pilot())},
+		row{"the Scaler has no hook, after the deadline", observed(web(2, late), pilot())},
+		row{"the hook Job is missing", observed(web(2, started), pilot(withHooks))},
+		row{"the hook Job is missing after the deadline", observed(web(2, late), pilot(withHooks))},
+		row{"the hook is running", observed(web(2, started), pilot(withHooks), hookJob("pre"))},
+		row{"the hook is running, already reported", withReportedStatus(observed(web(2, started), pilot(withHooks), hookJob("pre")))},
+		row{"the hook is complete", observed(web(2, started), pilot(withHooks), hookJob("pre", completed))},
+		row{"the hook is complete after the deadline", observed(web(2, late), pilot(withHooks), hookJob("pre", completed))},
+		row{"the hook has failed", observed(web(2, started), pilot(withHooks), hookJob("pre", failed))},
+		row{"the hook runs after the deadline", observed(web(2, late), pilot(withHooks), hookJob("pre"))},
+		row{"the hook is being deleted", withReportedStatus(observed(web(2, started), pilot(withHooks), hookJob("pre", build.Deleting())))},
+		row{"the hook was complete and is being " +
+			"deleted", withReportedStatus(observed(web(2, started), pilot(withHooks), hookJob("pre", completed, build.Deleting())))},
+		row{"the hook is being deleted after the deadline", observed(web(2, late), pilot(withHooks), hookJob("pre", build.Deleting()))},
+		row{"the template is invalid", observed(web(2, started), pilot(withInvalidHooks))},
+		row{"the template is invalid, and the hook is complete", observed(web(2, started), pilot(withInvalidHooks),
+			hookJob("pre", completed))},
+		row{"the hook was removed from the Scaler while it runs", withReportedStatus(observed(web(2, started), pilot(), hookJob("pre")))},
+		row{"the hook Job belongs to another operation", observed(web(2, started), pilot(withHooks), hookJob("pre", ofAnotherOperation))},
+		row{"the post hook Job already exists", observed(web(2, started), pilot(withHooks), hookJob("post"))},
+		row{"another client scales", observed(web(5, started), pilot(withHooks), hookJob("pre"))},
+		row{"another client scales to the target", observed(web(3, started), pilot(withHooks), hookJob("pre"))},
+		row{"another client scales, policy adopt", observed(web(5, started), pilot(withHooks, withAdoptPolicy), hookJob("pre"))},
+		row{"retry by annotation", observed(web(2, started), pilot(withHooks, withRetry), hookJob("pre"))},
+		row{"a write is rejected", withRejection(observed(web(2, started), pilot(withHooks)))},
+		row{"the set has a resize annotation", withReportedStatus(observed(web(2, build.Resize("data=1Gi"), started), pilot(withHooks),
+			hookJob("pre")))},
 	)
 }
 
-var another = build.LinkOf(api.Link{Operation: "ffffffffffff", Role: api.RoleScaleHook, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}})
+var ofAnotherOperation = build.LinkOf(api.Link{Operation: "ffffffffffff", Role: api.RoleScaleHook, Namespace: build.Namespace,
+	Set: api.SetRef{Name: "web", UID: "uid-web"}})
 
-func TestChange(t *testing.T) {
-	changed := records(api.Scaling)
-	late := records(api.Scaling, overdue)
+func TestScaling(t *testing.T) {
+	changed := withRecord(api.Scaling)
+	late := withRecord(api.Scaling, overdue)
 	check(t,
-		row{"the controller has not seen it", on(web(3, build.Unseen(), changed), pilot())},
-		row{"the same, it is told", reported(on(web(3, build.Unseen(), changed), pilot()))},
-		row{"too many are there", reported(on(web(3, build.Counting(4, 3), changed), pilot()))},
-		row{"too few are there", reported(on(web(3, build.Counting(2, 2), changed), pilot()))},
-		row{"not all are ready", reported(on(web(3, build.Counting(3, 2), changed), pilot()))},
-		row{"all are ready", on(web(3, changed), pilot())},
-		row{"all are ready, and it is late", on(web(3, late), pilot())},
-		row{"not all are ready, and it is late", on(web(3, build.Counting(3, 2), late), pilot(hooked))},
-		row{"it is late, and no hook is for that", on(web(3, build.Counting(3, 2), late), pilot())},
-		row{"not seen, and it is late", on(web(3, build.Unseen(), late), pilot(hooked))},
-		row{"none is left", on(web(0, records(api.Scaling, func(s *api.Scale) { s.Target = 0 })), pilot(wants(0)))},
-		row{"the hook before is left", on(web(3, changed), pilot(hooked), hook("pre", complete))},
-		row{"the hook before is there no more", reported(on(web(3, build.Counting(2, 2), changed), pilot(hooked), hook("pre", build.Deleting())))},
-		row{"a stranger scales", on(web(2, changed), pilot())},
-		row{"a stranger scales, adopt", on(web(5, changed), pilot(hooked, adopting))},
-		row{"a write is refused", rejected(on(web(3, changed), pilot(hooked)))},
-		row{"a retry", on(web(3, changed), pilot(retry))},
-		row{"the template cannot be read by then", on(web(3, changed), pilot(unread))},
+		row{"the StatefulSet controller has not observed the count", observed(web(3, build.Unseen(), changed), pilot())},
+		row{"the StatefulSet controller has not observed the count, already reported",
+			withReportedStatus(observed(web(3, build.Unseen(), changed), pilot()))},
+		row{"too many members exist", withReportedStatus(observed(web(3, build.Counting(4, 3), changed), pilot()))},
+		row{"too few members exist", withReportedStatus(observed(web(3, build.Counting(2, 2), changed), pilot()))},
+		row{"not all members are ready", withReportedStatus(observed(web(3, build.Counting(3, 2), changed), pilot()))},
+		row{"all members are ready", observed(web(3, changed), pilot())},
+		row{"all members are ready after the deadline", observed(web(3, late), pilot())},
+		row{"not all members are ready after the deadline", observed(web(3, build.Counting(3, 2), late), pilot(withHooks))},
+		row{"not all members are ready after the deadline, without a failure hook", observed(web(3, build.Counting(3, 2), late), pilot())},
+		row{"the StatefulSet controller has not observed the count before the deadline", observed(web(3, build.Unseen(), late),
+			pilot(withHooks))},
+		row{"the set has reached zero", observed(web(0, withRecord(api.Scaling, func(s *api.Scale) { s.Target = 0 })), pilot(wants(0)))},
+		row{"the pre hook Job still exists", observed(web(3, changed), pilot(withHooks), hookJob("pre", completed))},
+		row{"the pre hook Job is being deleted", withReportedStatus(observed(web(3, build.Counting(2, 2), changed), pilot(withHooks),
+			hookJob("pre", build.Deleting())))},
+		row{"another client scales", observed(web(2, changed), pilot())},
+		row{"another client scales, policy adopt", observed(web(5, changed), pilot(withHooks, withAdoptPolicy))},
+		row{"a write is rejected", withRejection(observed(web(3, changed), pilot(withHooks)))},
+		row{"retry by annotation", observed(web(3, changed), pilot(withRetry))},
+		row{"the template has become invalid", observed(web(3, changed), pilot(withInvalidHooks))},
 	)
 }
 
-func TestAfterTheChange(t *testing.T) {
-	ready := records(api.PostScaling)
-	late := records(api.PostScaling, overdue)
+func TestPostScaling(t *testing.T) {
+	ready := withRecord(api.PostScaling)
+	late := withRecord(api.PostScaling, overdue)
 	check(t,
-		row{"there is no hook", on(web(3, ready), pilot())},
-		row{"the hook is missing", on(web(3, ready), pilot(hooked))},
-		row{"the hook runs, it is told", reported(on(web(3, ready), pilot(hooked), hook("post")))},
-		row{"the hook is complete", on(web(3, ready), pilot(hooked), hook("post", complete))},
-		row{"the same, and another wish", on(web(3, ready), pilot(hooked, wants(7)), hook("post", complete))},
-		row{"the hook has failed", on(web(3, ready), pilot(hooked), hook("post", failed))},
-		row{"the hook is overdue", on(web(3, late), pilot(hooked), hook("post"))},
-		row{"the hook is being deleted", reported(on(web(3, ready), pilot(hooked), hook("post", build.Deleting())))},
-		row{"the template cannot be read", on(web(3, ready), pilot(unread))},
-		row{"a member is not ready any more", reported(on(web(3, build.Counting(3, 2), ready), pilot(hooked), hook("post")))},
-		row{"a stranger scales", on(web(5, ready), pilot(hooked), hook("post"))},
-		row{"a stranger scales, adopt", on(web(5, ready), pilot(hooked, adopting), hook("post"))},
-		row{"a write is refused", rejected(on(web(3, ready), pilot(hooked)))},
-		row{"the hook before is there", on(web(3, ready), pilot(hooked), hook("pre", complete))},
-		row{"the history is full", on(web(3, ready), pilot(edited(fullHistory)))},
-		row{"the last of the hooks goes last", on(web(3, records(api.Succeeded)), pilot(hooked), hook("post", complete))},
+		row{"the Scaler has no hook", observed(web(3, ready), pilot())},
+		row{"the hook Job is missing", observed(web(3, ready), pilot(withHooks))},
+		row{"the hook is running, already reported", withReportedStatus(observed(web(3, ready), pilot(withHooks), hookJob("post")))},
+		row{"the hook is complete", observed(web(3, ready), pilot(withHooks), hookJob("post", completed))},
+		row{"the hook is complete, and the request has changed", observed(web(3, ready), pilot(withHooks, wants(7)),
+			hookJob("post", completed))},
+		row{"the hook has failed", observed(web(3, ready), pilot(withHooks), hookJob("post", failed))},
+		row{"the hook runs after the deadline", observed(web(3, late), pilot(withHooks), hookJob("post"))},
+		row{"the hook is being deleted", withReportedStatus(observed(web(3, ready), pilot(withHooks), hookJob("post", build.Deleting())))},
+		row{"the template is invalid", observed(web(3, ready), pilot(withInvalidHooks))},
+		row{"a member is no longer ready", withReportedStatus(observed(web(3, build.Counting(3, 2), ready), pilot(withHooks),
+			hookJob("post")))},
+		row{"another client scales", observed(web(5, ready), pilot(withHooks), hookJob("post"))},
+		row{"another client scales, policy adopt", observed(web(5, ready), pilot(withHooks, withAdoptPolicy), hookJob("post"))},
+		row{"a write is rejected", withRejection(observed(web(3, ready), pilot(withHooks)))},
+		row{"the pre hook Job still exists", observed(web(3, ready), pilot(withHooks), hookJob("pre", completed))},
+		row{"the history is full", observed(web(3, ready), pilot(editScaler(fullHistory)))},
+		row{"the post hook Job is deleted after the end", observed(web(3, withRecord(api.Succeeded)), pilot(withHooks),
+			hookJob("post", completed))},
 	)
 }
 
@@ -196,135 +228,151 @@ func fullHistory(s *v1alpha1.Scaler) {
 	two := int32(2)
 	s.Spec.HistoryLimit = &two
 	for _, operation := range []string{"222222222222", "111111111111"} {
-		s.Status.History = append(s.Status.History, v1alpha1.ScalingResult{Operation: operation, From: 1, To: 2, Result: "Succeeded", Finished: metav1.NewTime(build.Now)})
+		s.Status.History = append(s.Status.History, v1alpha1.ScalingResult{Operation: operation, From: 1, To: 2, Result: "Succeeded",
+			Finished: metav1.NewTime(build.Now)})
 	}
 }
 
-func TestFailing(t *testing.T) {
-	failing := records(api.Failing, gaveUp(api.PreScaling))
-	made := records(api.Failing, gaveUp(api.PreScaling), hookMade)
-	late := records(api.Failing, gaveUp(api.PreScaling), overdue)
+func TestFailureHook(t *testing.T) {
+	failing := withRecord(api.Failing, failedAt(api.PreScaling))
+	made := withRecord(api.Failing, failedAt(api.PreScaling), withHookMade)
+	late := withRecord(api.Failing, failedAt(api.PreScaling), overdue)
 	check(t,
-		row{"there is no hook", on(web(2, failing), pilot())},
-		row{"the hook is missing", on(web(2, failing), pilot(hooked))},
-		row{"the hook runs, it is told", reported(on(web(2, made), pilot(hooked), hook("onFailure")))},
-		row{"the hook is there", reported(on(web(2, failing), pilot(hooked), hook("onFailure")))},
-		row{"its Job was deleted", on(web(2, made), pilot(hooked))},
-		row{"the hook is complete", on(web(2, failing), pilot(hooked), hook("onFailure", complete))},
-		row{"the hook fails", on(web(2, failing), pilot(hooked), hook("onFailure", failed))},
-		row{"the hook is overdue", on(web(2, late), pilot(hooked), hook("onFailure"))},
-		row{"the hook is missing, and late", on(web(2, late), pilot(hooked))},
-		row{"the hook is being deleted", reported(on(web(2, made), pilot(hooked), hook("onFailure", build.Deleting())))},
-		row{"the template cannot be read", on(web(2, failing), pilot(unread))},
-		row{"a write is refused", rejected(on(web(2, failing), pilot(hooked)))},
-		row{"the hook that failed is left", on(web(2, failing), pilot(hooked), hook("pre", failed))},
-		row{"a stranger scales", reported(on(web(5, made), pilot(hooked), hook("onFailure")))},
-		row{"a retry comes too early, and stays", reported(on(web(2, made), pilot(hooked, retry), hook("onFailure")))},
-		row{"it failed while members started", on(web(3, records(api.Failing, gaveUp(api.Scaling))), pilot())},
-		row{"it failed after the change", on(web(3, records(api.Failing, gaveUp(api.PostScaling))), pilot())},
-		row{"there is another hook of the name", on(web(2, failing), pilot(hooked), hook("onFailure", another))},
+		row{"the Scaler has no hook", observed(web(2, failing), pilot())},
+		row{"the hook Job is missing", observed(web(2, failing), pilot(withHooks))},
+		row{"the hook is running, already reported", withReportedStatus(observed(web(2, made), pilot(withHooks), hookJob("onFailure")))},
+		row{"the hook Job exists, and the record does not show " +
+			"it", withReportedStatus(observed(web(2, failing), pilot(withHooks), hookJob("onFailure")))},
+		row{"its Job was deleted", observed(web(2, made), pilot(withHooks))},
+		row{"the hook is complete", observed(web(2, failing), pilot(withHooks), hookJob("onFailure", completed))},
+		row{"the hook fails", observed(web(2, failing), pilot(withHooks), hookJob("onFailure", failed))},
+		row{"the hook runs after the deadline", observed(web(2, late), pilot(withHooks), hookJob("onFailure"))},
+		row{"the hook Job is missing after the deadline", observed(web(2, late), pilot(withHooks))},
+		row{"the hook is being deleted", withReportedStatus(observed(web(2, made), pilot(withHooks),
+			hookJob("onFailure", build.Deleting())))},
+		row{"the template is invalid", observed(web(2, failing), pilot(withInvalidHooks))},
+		row{"a write is rejected", withRejection(observed(web(2, failing), pilot(withHooks)))},
+		row{"the Job of the failed hook still exists", observed(web(2, failing), pilot(withHooks), hookJob("pre", failed))},
+		row{"another client scales", withReportedStatus(observed(web(5, made), pilot(withHooks), hookJob("onFailure")))},
+		row{"retry during the failure hook " +
+			"waits", withReportedStatus(observed(web(2, made), pilot(withHooks, withRetry), hookJob("onFailure")))},
+		row{"the scaling failed while members started", observed(web(3, withRecord(api.Failing, failedAt(api.Scaling))), pilot())},
+		row{"the scaling failed after the count had changed", observed(web(3, withRecord(api.Failing, failedAt(api.PostScaling))),
+			pilot())},
+		row{"a Job of another operation has the hook's name", observed(web(2, failing), pilot(withHooks),
+			hookJob("onFailure", ofAnotherOperation))},
 	)
 }
 
-func hookMade(s *api.Scale) { s.HookMade = true }
+func withHookMade(s *api.Scale) { s.HookMade = true }
 
-func TestFailed(t *testing.T) {
-	at := func(phase api.Phase) build.Option { return records(api.Failed, gaveUp(phase)) }
+func TestFailedScaling(t *testing.T) {
+	at := func(phase api.Phase) build.Option { return withRecord(api.Failed, failedAt(phase)) }
 	check(t,
-		row{"it is not told", on(web(2, at(api.PreScaling)), pilot())},
-		row{"it is told", reported(on(web(2, at(api.PreScaling)), pilot()))},
-		row{"another wish, no retry", reported(on(web(2, at(api.PreScaling)), pilot(wants(7))))},
-		row{"a stranger scales", reported(on(web(5, at(api.PreScaling)), pilot()))},
-		row{"a stranger scales, adopt", reported(on(web(5, at(api.PreScaling)), pilot(adopting)))},
-		row{"the hook is left", on(web(2, at(api.PreScaling)), pilot(hooked), hook("onFailure", complete))},
-		row{"retry before the change", on(web(2, at(api.PreScaling)), pilot(retry, hooked))},
-		row{"retry by event", retried(on(web(2, at(api.PreScaling)), pilot(hooked)))},
-		row{"retry while members start", on(web(3, at(api.Scaling)), pilot(retry))},
-		row{"retry after the change", on(web(3, at(api.PostScaling)), pilot(retry, hooked))},
-		row{"retry without a count", on(web(2, at(api.PreScaling)), pilot(retry, wishless))},
-		row{"retry with another wish", on(web(2, at(api.PreScaling)), pilot(retry, wants(7)))},
-		row{"retry after, with another wish", on(web(3, at(api.PostScaling)), pilot(retry, wants(1)))},
-		row{"retry, the wish is what there is", on(web(2, at(api.PreScaling)), pilot(retry, wants(2)))},
-		row{"retry, a template is wrong", on(web(2, at(api.PreScaling)), pilot(retry, unread))},
-		row{"retry, a stranger scaled", on(web(5, at(api.PreScaling)), pilot(retry))},
-		row{"retry of what failed for opt-out", on(web(2, records(api.Failed, gaveUp(api.PreScaling), notManaged)), pilot(retry))},
-		row{"retry, and the hook is still left", on(web(2, at(api.PreScaling)), pilot(retry, hooked), hook("onFailure", complete))},
+		row{"failed, not yet reported", observed(web(2, at(api.PreScaling)), pilot())},
+		row{"already reported", withReportedStatus(observed(web(2, at(api.PreScaling)), pilot()))},
+		row{"the request has changed, without a retry", withReportedStatus(observed(web(2, at(api.PreScaling)), pilot(wants(7))))},
+		row{"another client scales", withReportedStatus(observed(web(5, at(api.PreScaling)), pilot()))},
+		row{"another client scales, policy adopt", withReportedStatus(observed(web(5, at(api.PreScaling)), pilot(withAdoptPolicy)))},
+		row{"the failure hook Job still exists", observed(web(2, at(api.PreScaling)), pilot(withHooks), hookJob("onFailure", completed))},
+		row{"retry before the change", observed(web(2, at(api.PreScaling)), pilot(withRetry, withHooks))},
+		row{"retry by event", withRetryEvent(observed(web(2, at(api.PreScaling)), pilot(withHooks)))},
+		row{"retry while members start", observed(web(3, at(api.Scaling)), pilot(withRetry))},
+		row{"retry after the change", observed(web(3, at(api.PostScaling)), pilot(withRetry, withHooks))},
+		row{"retry without a count", observed(web(2, at(api.PreScaling)), pilot(withRetry, withoutCount))},
+		row{"retry with another request", observed(web(2, at(api.PreScaling)), pilot(withRetry, wants(7)))},
+		row{"retry after the change, with another request", observed(web(3, at(api.PostScaling)), pilot(withRetry, wants(1)))},
+		row{"retry when the set has the requested count", observed(web(2, at(api.PreScaling)), pilot(withRetry, wants(2)))},
+		row{"retry with an invalid template", observed(web(2, at(api.PreScaling)), pilot(withRetry, withInvalidHooks))},
+		row{"retry after another client has scaled", observed(web(5, at(api.PreScaling)), pilot(withRetry))},
+		row{"retry after a failed opt-out", observed(web(2, withRecord(api.Failed, failedAt(api.PreScaling), notManaged)),
+			pilot(withRetry))},
+		row{"retry while the failure hook Job still exists", observed(web(2, at(api.PreScaling)), pilot(withRetry, withHooks),
+			hookJob("onFailure", completed))},
 	)
 }
 
 func notManaged(s *api.Scale) { s.Reason = api.NotManaged }
 
-func TestSecondScaler(t *testing.T) {
+func TestSecondScalerOfSameSet(t *testing.T) {
 	older := scaler("older", 5, build.Age(time.Hour))
 	check(t,
-		row{"the one of the record scales", on(web(3, quiet(3)), pilot(), older)},
-		row{"both are told", reported(on(web(3, quiet(3)), pilot(), older))},
-		row{"the older one takes a new set", on(web(2), pilot(), older)},
-		row{"of the same age: by UID", on(web(2), pilot(), scaler("another", 9))},
-		row{"the first one goes: the other takes", on(web(3, quiet(3)), pilot(build.Deleting()), older)},
-		row{"the first one goes during a scaling", on(web(3, records(api.Scaling)), pilot(build.Deleting()), older)},
-		row{"a scaling, and the other's retry", on(web(3, records(api.Scaling)), pilot(), scaler("older", 5, retry))},
-		row{"there is no set", on(pilot(), older)},
-		row{"the second one had failed of its own", on(web(3, quiet(3)), pilot(), scaler("older", 5, edited(hadFailed)))},
+		row{"the Scaler in the record scales", observed(web(3, withEndedScaling(3)), pilot(), older)},
+		row{"both Scalers, already reported", withReportedStatus(observed(web(3, withEndedScaling(3)), pilot(), older))},
+		row{"the older Scaler takes over a new set", observed(web(2), pilot(), older)},
+		row{"two Scalers of the same age: the UID decides", observed(web(2), pilot(), scaler("another", 9))},
+		row{"the first Scaler is deleted: the other takes over", observed(web(3, withEndedScaling(3)), pilot(build.Deleting()), older)},
+		row{"the first Scaler is deleted during a scaling", observed(web(3, withRecord(api.Scaling)), pilot(build.Deleting()), older)},
+		row{"a scaling is active, and the other Scaler has a retry annotation", observed(web(3, withRecord(api.Scaling)), pilot(),
+			scaler("older", 5, withRetry))},
+		row{"the set does not exist", observed(pilot(), older)},
+		row{"the second Scaler had failed before", observed(web(3, withEndedScaling(3)), pilot(),
+			scaler("older", 5, editScaler(withFailedStatus)))},
 	)
 }
 
-func hadFailed(s *v1alpha1.Scaler) {
+func withFailedStatus(s *v1alpha1.Scaler) {
 	s.Status.Stage, s.Status.Failed = v1alpha1.StageFailed, &v1alpha1.ScalerFailure{FailedAt: v1alpha1.StageScaling, Reason: "x"}
-	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionFalse, Reason: "x", LastTransitionTime: metav1.NewTime(build.Now)},
+	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionFalse, Reason: "x",
+		LastTransitionTime: metav1.NewTime(build.Now)},
 		{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: "x", LastTransitionTime: metav1.NewTime(build.Now)}}
 }
 
-// TestNewerWishChangesNothing: from its begin to its end a scaling goes to its target.
-func TestNewerWishChangesNothing(t *testing.T) {
-	const ended = "the hook after has ended"
+// TestNewRequestDuringScalingChangesNothing: the target of a scaling does not change before it ends.
+func TestNewRequestDuringScalingChangesNothing(t *testing.T) {
+	const ended = "the post hook is complete"
 	stages := map[string]func(options ...build.Option) Input{
-		"the hook before starts": func(o ...build.Option) Input { return on(web(2, records(api.PreScaling)), pilot(o...)) },
-		"the hook before runs":   func(o ...build.Option) Input { return on(web(2, records(api.PreScaling)), pilot(o...), hook("pre")) },
-		"the hook before has ended": func(o ...build.Option) Input {
-			return on(web(2, records(api.PreScaling)), pilot(o...), hook("pre", complete))
+		"the pre hook starts": func(o ...build.Option) Input { return observed(web(2, withRecord(api.PreScaling)), pilot(o...)) },
+		"the pre hook is running": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.PreScaling)), pilot(o...), hookJob("pre"))
 		},
-		"the hook before has failed": func(o ...build.Option) Input {
-			return on(web(2, records(api.PreScaling)), pilot(o...), hook("pre", failed))
+		"the pre hook is complete": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.PreScaling)), pilot(o...), hookJob("pre", completed))
+		},
+		"the pre hook has failed": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.PreScaling)), pilot(o...), hookJob("pre", failed))
 		},
 		"members start": func(o ...build.Option) Input {
-			return on(web(3, build.Counting(3, 2), records(api.Scaling)), pilot(o...))
+			return observed(web(3, build.Counting(3, 2), withRecord(api.Scaling)), pilot(o...))
 		},
-		"members are ready":   func(o ...build.Option) Input { return on(web(3, records(api.Scaling)), pilot(o...)) },
-		"the hook after runs": func(o ...build.Option) Input { return on(web(3, records(api.PostScaling)), pilot(o...), hook("post")) },
+		"members are ready": func(o ...build.Option) Input { return observed(web(3, withRecord(api.Scaling)), pilot(o...)) },
+		"the post hook is running": func(o ...build.Option) Input {
+			return observed(web(3, withRecord(api.PostScaling)), pilot(o...), hookJob("post"))
+		},
 		ended: func(o ...build.Option) Input {
-			return on(web(3, records(api.PostScaling)), pilot(o...), hook("post", complete))
+			return observed(web(3, withRecord(api.PostScaling)), pilot(o...), hookJob("post", completed))
 		},
-		"it fails": func(o ...build.Option) Input {
-			return on(web(2, records(api.Failing, gaveUp(api.PreScaling))), pilot(o...))
+		"the scaling fails": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.Failing, failedAt(api.PreScaling))), pilot(o...))
 		},
 	}
 	decide := func(name string, in Input) string {
 		p := Decide(in)
-		if name == ended { // the status tells of the wish then
+		if name == ended { // the final status shows the new request
 			p.Actions = slices.DeleteFunc(p.Actions, func(a plan.Action) bool { return a.Resource == plan.ScalerStatus })
 		}
-		return encode(p)
+		return toJSON(p)
 	}
 	for name, in := range stages {
-		want := decide(name, in(hooked))
-		for _, wish := range []build.Option{wants(0), wants(2), wants(7), wishless} {
-			if got := decide(name, in(hooked, wish)); got != want {
-				t.Errorf("%s: a newer wish\ngot  %s\nwant %s", name, got, want)
+		want := decide(name, in(withHooks))
+		for _, request := range []build.Option{wants(0), wants(2), wants(7), withoutCount} {
+			if got := decide(name, in(withHooks, request)); got != want {
+				t.Errorf("%s: a new request\ngot  %s\nwant %s", name, got, want)
 			}
 		}
 	}
 }
 
-// TestCountAndRecordAreOneWrite: nothing can come between the change of the count and the word of it.
-func TestCountAndRecordAreOneWrite(t *testing.T) {
-	p := Decide(on(web(2, records(api.PreScaling)), pilot(hooked), hook("pre", complete)))
+// TestCountAndRecordChangeInOneWrite: a crash cannot separate the change of the count from its record.
+func TestCountAndRecordChangeInOneWrite(t *testing.T) {
+	p := Decide(observed(web(2, withRecord(api.PreScaling)), pilot(withHooks), hookJob("pre", completed)))
 	patch := p.Actions[0]
 	paths := ""
 	for _, op := range patch.Ops {
 		paths += op.Path + " "
 	}
-	if want := "/metadata/resourceVersion /metadata/annotations/drydock.dev~1scale /spec/replicas "; patch.Resource != plan.StatefulSets || paths != want {
+	if want := "/metadata/resourceVersion /metadata/annotations/drydock.dev~1scale /spec/replicas " +
+		""; patch.Resource != plan.StatefulSets || paths != want {
 		t.Errorf("%s %s", patch.Resource, paths)
 	}
 	if got := patch.Ops[2].Value; got != int32(3) {
@@ -337,34 +385,37 @@ func TestCountAndRecordAreOneWrite(t *testing.T) {
 	}
 }
 
-// TestDeadlinesOfTheStages are the Scaler's, or those that its schema has.
-func TestDeadlinesOfTheStages(t *testing.T) {
-	own := edited(func(s *v1alpha1.Scaler) {
+// TestStageDeadlinesComeFromScaler: without a valid deadline in the spec, the defaults of the schema apply.
+func TestStageDeadlinesComeFromScaler(t *testing.T) {
+	own := editScaler(func(s *v1alpha1.Scaler) {
 		s.Spec.Deadlines = v1alpha1.ScalerDeadlines{Pre: "1m", Scaling: "2m", Post: "3m", OnFailure: "4m"}
 	})
-	none := edited(func(s *v1alpha1.Scaler) { s.Spec.Deadlines = v1alpha1.ScalerDeadlines{Pre: "x", Scaling: "0s"} })
+	none := editScaler(func(s *v1alpha1.Scaler) { s.Spec.Deadlines = v1alpha1.ScalerDeadlines{Pre: "x", Scaling: "0s"} })
 	for name, row := range map[string]struct {
 		in        func(build.Option) Input
 		own, none time.Duration
 	}{
-		"before":     {func(o build.Option) Input { return on(web(2, quiet(2)), pilot(o)) }, time.Minute, 10 * time.Minute},
-		"the change": {func(o build.Option) Input { return on(web(2, records(api.PreScaling)), pilot(o)) }, 2 * time.Minute, 30 * time.Minute},
-		"after":      {func(o build.Option) Input { return on(web(3, records(api.Scaling)), pilot(o)) }, 3 * time.Minute, 10 * time.Minute},
+		"before": {func(o build.Option) Input { return observed(web(2, withEndedScaling(2)), pilot(o)) }, time.Minute,
+			10 * time.Minute},
+		"the change": {func(o build.Option) Input { return observed(web(2, withRecord(api.PreScaling)), pilot(o)) }, 2 * time.Minute,
+			30 * time.Minute},
+		"after": {func(o build.Option) Input { return observed(web(3, withRecord(api.Scaling)), pilot(o)) }, 3 * time.Minute,
+			10 * time.Minute},
 		"a failure": {func(o build.Option) Input {
-			return on(web(3, build.Counting(3, 1), records(api.Scaling, overdue)), pilot(hooked, o))
+			return observed(web(3, build.Counting(3, 1), withRecord(api.Scaling, overdue)), pilot(withHooks, o))
 		},
 			4 * time.Minute, 10 * time.Minute},
 	} {
 		for option, want := range map[*build.Option]time.Duration{&own: row.own, &none: row.none} {
-			if got := stored(Decide(row.in(*option))).Deadline.Sub(build.Now); got != want {
+			if got := storedRecord(Decide(row.in(*option))).Deadline.Sub(build.Now); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
 	}
 }
 
-// TestOperationsOfRetriesDiffer, so that no Job of a hook is taken for another's.
-func TestOperationsOfRetriesDiffer(t *testing.T) {
+// TestEachRetryHasItsOwnOperation: a retry would otherwise take a hook Job of an earlier attempt for its own.
+func TestEachRetryHasItsOwnOperation(t *testing.T) {
 	seen := map[string]string{build.ID: "the first"}
 	for _, phase := range []api.Phase{api.PreScaling, api.Scaling, api.PostScaling} {
 		count := int32(3)
@@ -372,26 +423,27 @@ func TestOperationsOfRetriesDiffer(t *testing.T) {
 			count = 2
 		}
 		for attempt := range 3 {
-			next := stored(Decide(on(web(count, records(api.Failed, gaveUp(phase), func(s *api.Scale) { s.Attempt = attempt })), pilot(retry))))
+			next := storedRecord(Decide(observed(web(count, withRecord(api.Failed, failedAt(phase),
+				func(s *api.Scale) { s.Attempt = attempt })), pilot(withRetry))))
 			if next.Phase != phase || next.FailedAt != "" {
-				t.Errorf("%s: %s", phase, summary(next))
+				t.Errorf("%s: %s", phase, recordSummary(next))
 			}
-			if was, twice := seen[next.Operation]; twice && !strings.Contains(was, "attempt") {
-				t.Errorf("%s attempt %d has the operation of %s", phase, attempt, was)
+			if other, known := seen[next.Operation]; known && !strings.Contains(other, "attempt") {
+				t.Errorf("%s attempt %d has the operation of %s", phase, attempt, other)
 			}
 			seen[next.Operation] = string(phase) + " attempt"
 		}
 	}
 }
 
-// TestRetryOfWhatWasStoppedWhileItFailed begins where the scaling had failed, and not with the hook for a failure.
-func TestRetryOfWhatWasStoppedWhileItFailed(t *testing.T) {
-	in := on(web(3, optOut, records(api.Failing, gaveUp(api.PostScaling))), pilot(hooked))
+// TestRetryAfterOptOutDuringFailureHookResumesFailedStage: the retry begins in the stage that failed, not with the failure hook.
+func TestRetryAfterOptOutDuringFailureHookResumesFailedStage(t *testing.T) {
+	in := observed(web(3, notOptedIn, withRecord(api.Failing, failedAt(api.PostScaling))), pilot(withHooks))
 	for _, a := range Decide(in).Actions {
-		in = in.after(a)
+		in = in.afterAction(a)
 	}
 	in.Set = build.With(in.Set, build.Label(api.ManagedLabel, "true"))
-	if next := stored(Decide(retried(in))); next == nil || next.Phase != api.PostScaling || next.FailedAt != "" {
-		t.Errorf("it goes on with %s", summary(next))
+	if next := storedRecord(Decide(withRetryEvent(in))); next == nil || next.Phase != api.PostScaling || next.FailedAt != "" {
+		t.Errorf("the retry stores %s", recordSummary(next))
 	}
 }

@@ -10,35 +10,40 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-var pausing = edited(func(s *v1alpha1.Scaler) { s.Spec.Paused = true })
+var pausedScaler = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Paused = true })
 
-// away is the record of a set that is at zero because its Scaler is paused.
-func away(s *api.Scale) { s.Previous, s.Target, s.Paused = 3, 0, true }
+// pausedAtZero changes the record to a pause: a scaling from 3 to 0.
+func pausedAtZero(s *api.Scale) { s.Previous, s.Target, s.Paused = 3, 0, true }
 
 var deletesClaims = build.WhenScaled(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 
 func TestPause(t *testing.T) {
 	check(t,
-		row{"it begins", on(web(3, quiet(3)), pilot(pausing))},
-		row{"the Scaler has no count yet", on(web(3, quiet(3)), pilot(pausing, wishless))},
-		row{"the hook has run", on(web(3, records(api.PreScaling, away)), pilot(pausing, hooked), hook("pre", complete))},
-		row{"it rests", on(web(0, records(api.Succeeded, away)), pilot(pausing))},
-		row{"another client starts a member", on(web(1, records(api.Succeeded, away)), pilot(pausing))},
-		row{"another client starts one, and its counts are taken over", on(web(1, records(api.Succeeded, away)), pilot(pausing, adopting))},
-		row{"it ends", on(web(0, records(api.Succeeded, away)), pilot())},
-		row{"the Scaler goes while it is paused", on(web(0, records(api.Succeeded, away)))},
-		row{"the Scaler has gone while it is paused", on(web(0, records(api.Succeeded, away, func(s *api.Scale) { s.Adopts = true })))},
-		row{"the Scaler has gone, and members are back", on(web(2, records(api.Succeeded, away)))},
-		row{"another Scaler takes the set over", on(web(0, records(api.Succeeded, away, of("uid-before"))), pilot(wishless))},
+		row{"it begins", observed(web(3, withEndedScaling(3)), pilot(pausedScaler))},
+		row{"the Scaler has no count yet", observed(web(3, withEndedScaling(3)), pilot(pausedScaler, withoutCount))},
+		row{"the hook has run", observed(web(3, withRecord(api.PreScaling, pausedAtZero)), pilot(pausedScaler, withHooks),
+			hookJob("pre", completed))},
+		row{"the set is paused", observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot(pausedScaler))},
+		row{"another client starts a member", observed(web(1, withRecord(api.Succeeded, pausedAtZero)), pilot(pausedScaler))},
+		row{"another client starts a member, policy adopt", observed(web(1, withRecord(api.Succeeded, pausedAtZero)),
+			pilot(pausedScaler, withAdoptPolicy))},
+		row{"it ends", observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot())},
+		row{"the Scaler is deleted during the pause", observed(web(0, withRecord(api.Succeeded, pausedAtZero)))},
+		row{"the Scaler was deleted during the " +
+			"pause", observed(web(0, withRecord(api.Succeeded, pausedAtZero, func(s *api.Scale) { s.Adopts = true })))},
+		row{"the Scaler was deleted, and the set has members again", observed(web(2, withRecord(api.Succeeded, pausedAtZero)))},
+		row{"another Scaler takes over the set", observed(web(0, withRecord(api.Succeeded, pausedAtZero, ofScaler("uid-before"))),
+			pilot(withoutCount))},
 	)
 }
 
-// TestPauseTakesNoClaimsAlong: where a scale-down deletes claims, a pause is refused, whenever the policy was changed.
-func TestPauseTakesNoClaimsAlong(t *testing.T) {
+// TestPauseIsRefusedWhereScaleDownDeletesClaims: this holds even if the retention policy changes during the pause.
+func TestPauseIsRefusedWhereScaleDownDeletesClaims(t *testing.T) {
 	check(t,
-		row{"it would begin", on(web(3, deletesClaims, quiet(3)), pilot(pausing))},
-		row{"the hook has run", on(web(3, deletesClaims, records(api.PreScaling, away)), pilot(pausing))},
-		row{"another client starts a member", on(web(1, deletesClaims, records(api.Succeeded, away)), pilot(pausing))},
-		row{"people want none", on(web(3, deletesClaims, quiet(3)), pilot(wants(0)))},
+		row{"the pause has not begun", observed(web(3, deletesClaims, withEndedScaling(3)), pilot(pausedScaler))},
+		row{"the hook has run", observed(web(3, deletesClaims, withRecord(api.PreScaling, pausedAtZero)), pilot(pausedScaler))},
+		row{"another client starts a member", observed(web(1, deletesClaims, withRecord(api.Succeeded, pausedAtZero)),
+			pilot(pausedScaler))},
+		row{"a user requests zero members", observed(web(3, deletesClaims, withEndedScaling(3)), pilot(wants(0)))},
 	)
 }
