@@ -2,11 +2,11 @@ package progress
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"drydock.dev/shared/world"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +14,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/world"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -43,7 +45,7 @@ func told(d *Document) string {
 		}
 		words = append(words, text)
 	}
-	return strings.Join(words, " | ")
+	return strings.Join(words, "\n")
 }
 
 func moving(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
@@ -60,57 +62,47 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	in := func(ordinal int, phase api.MemberPhase) func(*api.Resize) {
 		return build.EditMember(ordinal, func(m *api.Member) { m.Phase = phase })
 	}
-	for name, row := range map[string]struct {
+	rows := map[string]struct {
 		record *api.Resize
 		change func(set *[]build.Option, pods map[int][]build.Option)
-		want   string
 	}{
-		"the owner": {build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0")), nil,
-			"pause-owner pauses the owner of the set, or finds none | 0 Pending: its turn"},
-		"first passes": {moving(api.MemberCopying), nil, "1 Copying: the first passes beside its pod | 0 Copying: the first passes beside " +
-			"its pod"},
-		"a stall": {moving(api.MemberCopying, stalled), nil, "1 Copying: its mover: ImagePullBackOff: no such image | 0 Copying: the " +
-			"first passes beside its pod"},
-		"another member": {moving(api.MemberWaiting, in(0, api.MemberCopying)), nil, "1 Waiting: its turn | 0 Copying: the first passes beside " +
-			"its pod"},
-		"your approval": {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "approve"),
-			"an approval: kubectl drydock approve -n shop sts/web, or the annotation drydock.dev/approve=0123456789ab | 1 Waiting: its turn | 0 " +
-				"Waiting: its turn"},
-		"a window": {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "Sat 02:00-04:00 UTC"),
-			"the window Sat 02:00-04:00 UTC | 1 Waiting: its turn | 0 Waiting: its turn"},
+		"the owner":      {build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0")), nil},
+		"first passes":   {moving(api.MemberCopying), nil},
+		"a stall":        {moving(api.MemberCopying, stalled), nil},
+		"another member": {moving(api.MemberWaiting, in(0, api.MemberCopying)), nil},
+		"your approval":  {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "approve")},
+		"a window":       {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "Sat 02:00-04:00 UTC")},
 		"the proof that it has stopped": {moving(api.MemberStopping, locked), func(_ *[]build.Option, pods map[int][]build.Option) {
 			pods[0] = []build.Option{build.Finalizers(api.HoldFinalizer), build.Deleting()}
-		}, "1 Stopping: the name of pod web-1 to be free | 0 Stopping: pod web-0 is still running"},
-		"the rest": {moving(api.MemberFinalPass, in(0, api.MemberSwapping)), nil, "1 FinalPass: the final pass | 0 Swapping: claim data-web-0 " +
-			"to be created again, on the volume that is reserved for it"},
-		"the growth": {moving(api.MemberGrowing, in(0, api.MemberMoved)), nil, "1 Growing: claim data-web-1 to grow to 128Mi | 0 Moved"},
-		"the start":  {moving(api.MemberStarting, in(0, api.MemberMoved)), nil, "1 Starting: pod web-1 to be ready | 0 Moved"},
+		}},
+		"the rest":   {moving(api.MemberFinalPass, in(0, api.MemberSwapping)), nil},
+		"the growth": {moving(api.MemberGrowing, in(0, api.MemberMoved)), nil},
+		"the start":  {moving(api.MemberStarting, in(0, api.MemberMoved)), nil},
 		"a member that has to catch up": {moving(api.MemberStarting, in(0, api.MemberMoved)),
 			func(set *[]build.Option, pods map[int][]build.Option) {
 				*set = append(*set, build.Annotation(api.MemberCheckAnnotation, "tcp:5432"))
 				pods[1] = []build.Option{build.UID("uid-fresh")}
-			}, "1 Starting: pod web-1 to have caught up, as its member check says | 0 Moved"},
+			}},
 		"a hook after a member": {moving(api.MemberStarting, in(0, api.MemberMoved),
-			build.EditMember(1, func(m *api.Member) { m.Ready = m.Released })), nil, "1 Starting: its Job after-member | 0 Moved"},
-		"what is left": {build.Operation(api.Finishing, build.Members(api.MemberMoved, "data-web-0")), nil,
-			"the objects of the operation to be removed | 0 Moved"},
-		"giving up": {build.Operation(api.Reverting, build.Members(api.MemberKept, "data-web-0")), nil,
-			"held pods to be released; each member stays on the volumes that it has | 0 Kept"},
-		"nothing":      {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil, "0 Moved"},
-		"no operation": {nil, nil, ""},
+			build.EditMember(1, func(m *api.Member) { m.Ready = m.Released })), nil},
+		"what is left": {build.Operation(api.Finishing, build.Members(api.MemberMoved, "data-web-0")), nil},
+		"giving up":    {build.Operation(api.Reverting, build.Members(api.MemberKept, "data-web-0")), nil},
+		"nothing":      {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil},
+		"no operation": {nil, nil},
 		"a claim grows": {build.Operation(api.Expanding, func(r *api.Resize) {
 			r.Expansions = []api.Expansion{{Claim: "data-web-0",
 				To: r.Templates[0].Size}}
-		}), nil, "claim data-web-0 grows to 128Mi"},
-	} {
+		}), nil},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			d, err := Of(given(row.record, row.change))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := told(d); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, told(d))
 		})
 	}
 }
@@ -131,43 +123,32 @@ func TestStatusSaysWhatKeepsAHeldMember(t *testing.T) {
 	shared := build.VolumeOf(claim, build.Edit(func(v *corev1.PersistentVolume) {
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	}))
-	for title, row := range map[string]struct {
+	rows := map[string]struct {
 		record *api.Resize
 		others []metav1.Object
-		want   string
 	}{
-		"the unmount": {one(api.Moving, api.MemberStopping), []metav1.Object{build.Node(), claim, shared},
-			"0 Stopping: node node-1 has not unmounted volume pv-data-web-0 of pod web-0"},
+		"the unmount": {one(api.Moving, api.MemberStopping), []metav1.Object{build.Node(), claim, shared}},
 		"a finalizer of others": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), mine,
-			build.Deleting())},
-			"0 Swapping: claim data-web-0 has the finalizer example.com/keep: another controller keeps it. Find out which one and let it finish, " +
-				"or remove the finalizer if that controller is gone"},
-		"a claim that goes": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Deleting())},
-			"0 Swapping: claim data-web-0 to be replaced"},
-		"a claim that is gone": {one(api.Moving, api.MemberSwapping), nil, "0 Swapping: claim data-web-0 to be created again, on the volume " +
-			"that is reserved for it"},
-		"the binding": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Pending())},
-			"0 Swapping: claim data-web-0 to be bound"},
-		"a volume that is attached": {one(api.Moving, api.MemberGrowing), []metav1.Object{claim, build.Attachment("pv-" + name)},
-			"0 Growing: volume pv-" + name + " to be detached"},
-		"the others": {one(api.Moving, api.MemberSwapping, moved), []metav1.Object{claim}, "0 Swapping: the members that start together with it"},
-		"the rest":   {one(api.Moving, api.MemberSwapping), []metav1.Object{claim}, "0 Swapping: its new volumes to be bound"},
-		"ended, without a claim": {one(api.Failed, api.MemberKept), nil,
-			"pod web-0 to be released: claim data-web-0 is missing, and without it the pod would start on an empty volume. Put its volume back, " +
-				"see kubectl get pv -l drydock.dev/namespace=shop | 0 Kept"},
-		"ended": {one(api.Failed, api.MemberKept), []metav1.Object{claim}, "pod web-0 to be released: restore takes the finalizer " +
-			"drydock.dev/hold off with the next tick | 0 Kept"},
-		"no record": {nil, []metav1.Object{claim}, "pod web-0 to be released: restore takes the finalizer drydock.dev/hold off with the next " +
-			"tick"},
-	} {
+			build.Deleting())}},
+		"a claim that goes":         {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Deleting())}},
+		"a claim that is gone":      {one(api.Moving, api.MemberSwapping), nil},
+		"the binding":               {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Pending())}},
+		"a volume that is attached": {one(api.Moving, api.MemberGrowing), []metav1.Object{claim, build.Attachment("pv-" + name)}},
+		"the others":                {one(api.Moving, api.MemberSwapping, moved), []metav1.Object{claim}},
+		"the rest":                  {one(api.Moving, api.MemberSwapping), []metav1.Object{claim}},
+		"ended, without a claim":    {one(api.Failed, api.MemberKept), nil},
+		"ended":                     {one(api.Failed, api.MemberKept), []metav1.Object{claim}},
+		"no record":                 {nil, []metav1.Object{claim}},
+	}
+	file := golden.Open(t)
+	for _, title := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[title]
 		t.Run(title, func(t *testing.T) {
 			d, err := Of(given(row.record, held, row.others...))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := told(d); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, title, told(d))
 		})
 	}
 }
